@@ -28,7 +28,7 @@ from evalgate.github.publish import Posting
 from evalgate.model import Report
 from evalgate.model.watcher import Watcher
 from evalgate.results import output
-from evalgate.system import process
+from evalgate.system import isolation, process
 from evalgate.text import words, workflow_commands
 
 
@@ -213,6 +213,7 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
+        isolate=isolation.in_image(),
         show=show,
         present=lambda report: None if posting is None else posting.prepare(report),
     )

@@ -14,6 +14,7 @@ from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Mis
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools.base import DriverTools
+from evalgate.agents.worker_process import Launch
 from evalgate.text import words
 
 
@@ -41,11 +42,14 @@ class AdkDriver(AgentDriver):
         assert isinstance(options, AdkOptions)
         path = options.path if (Path(setting.root) / options.path).exists() else options.path.replace(".", "/")
         hello = {"path": options.path, "agent": options.agent, "app_name": options.app_name}
+
+        def launch(kind: str) -> Launch:
+            return python_process.find_launch(kind, options, setting, folder=path, hello=hello, framework="google.adk")
+
         return WorkerPool(
-            lambda: python_process.find_launch(
-                self.name, options, setting, folder=path, hello=hello, framework="google.adk"
-            ),
+            lambda: launch(self.name),
             setting=setting,
+            metrics=lambda: launch(python_process.METRICS),
             vouches_for_tools=True,
         )
 

@@ -45,6 +45,20 @@ class CommandOptions(DriverOptions):
         return value
 
 
+def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
+    """How the program is started: in the side's sandbox, where there is one."""
+    cwd, environment = str(Path(setting.root, options.cwd)), setting.world.environment
+    sandbox = setting.world.sandbox
+    if sandbox is None:
+        return Launch(command=options.command, cwd=cwd, environment={**environment, **options.env})
+    return Launch(
+        command=tuple(sandbox.placed(each) if each.startswith("/") else each for each in options.command),
+        cwd=sandbox.placed(cwd),
+        environment={**sandbox.environment(environment), **options.env},
+        prefix=sandbox.agent.prefix,
+    )
+
+
 class CommandDriver(AgentDriver):
     """A pool of programs."""
 
@@ -57,12 +71,7 @@ class CommandDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Nothing is started yet."""
         assert isinstance(options, CommandOptions)
-        launch = Launch(
-            command=options.command,
-            cwd=str(Path(setting.root, options.cwd)),
-            environment={**setting.world.environment, **options.env},
-        )
-        return WorkerPool(launch, setting=setting, grades_metrics=False)
+        return WorkerPool(lambda: _launch(options, setting), setting=setting)
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """No folder to run in."""

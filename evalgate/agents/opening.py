@@ -33,7 +33,9 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.system import python_env
+from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
+from evalgate.text import words
 
 TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
@@ -63,22 +65,35 @@ class AbsentAgent:
 
 @contextmanager
 def opened(
-    suites: Sequence[Suite], settings: Settings, context: Context, *, root: Path, starting: CommonStart | None = None
+    suites: Sequence[Suite],
+    settings: Settings,
+    context: Context,
+    *,
+    root: Path,
+    starting: CommonStart | None = None,
+    sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> Iterator[dict[str, Agent]]:
     """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
 
     `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools answer both sides, a
-    side's own first. `starting`: where the sides wait for each other before they begin.
+    side's own first. `starting`: where the sides wait for each other before they begin. `sandboxes`: those of the side
+    and of the metrics; None: all of it runs as we do.
     """
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     trials: Counter[str] = Counter()
     for suite in suites:
         trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs.start
     starting = starting or CommonStart()
+    if root == settings.root and (withheld := load.withheld(context.environ, settings.env)):
+        names, them = words.listed(withheld), "it" if len(withheld) == 1 else "them"
+        context.say(f"{names}: credentials for installers, which do not see {them}, as `env` does not name {them}")
     with ExitStack() as stack:
         pools: dict[str, Agent] = {}
         for key, use in uses.items():
             setting = _setting(settings, context, root=root, starting=starting, trials=trials[key])
+            if sandboxes is not None:
+                world = dataclasses.replace(setting.world, sandbox=sandboxes[0], metrics=sandboxes[1])
+                setting = dataclasses.replace(setting, world=world)
             try:
                 if use.is_absent:
                     raise AgentFailed(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
@@ -97,7 +112,7 @@ def _setting(settings: Settings, context: Context, *, root: Path, starting: Comm
         root=str(root),
         world=World(
             environment=environment,
-            install_environment=load.installer_environment(context.environ, environment),
+            install_environment=load.installer_environment(context.environ, environment, settings.env),
             cache=str(context.cache),
             log=context.watcher.say,
         ),

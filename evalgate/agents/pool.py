@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -66,6 +67,12 @@ class _Slot:
     retired: bool = False
 
 
+def _for_metrics(setting: AgentSetting) -> AgentSetting:
+    """Metrics call no tools that are asked about, and see no state of a conversation: a process serves them all."""
+    limits = dataclasses.replace(setting.limits, isolate_cases=False)
+    return dataclasses.replace(setting, limits=limits, tools=None, meeting=contextlib.nullcontext)
+
+
 class WorkerPool:
     """An agent as worker processes (base.Agent).
 
@@ -74,8 +81,9 @@ class WorkerPool:
     is ended when its last one is over; others in it go on. A worker that is lost fails every conversation in it.
 
     `launch` may be a function: it is called once, on first use, and may raise AgentFailed, which is then what every
-    trial gets. Two starts that fail alike are enough: no third is tried. `vouches_for_tools`: the worker is ours and
-    asks for every tool, so that what it tells is not compared with what it asked.
+    trial gets. Two starts that fail alike are enough: no third is tried. `metrics`: how the workers start that run
+    custom metrics, other processes, into which the agent's package is not loaded. `vouches_for_tools`: the worker is
+    ours and asks for every tool, so that what it tells is not compared with what it asked.
     """
 
     def __init__(
@@ -83,7 +91,7 @@ class WorkerPool:
         launch: Launch | Callable[[], Launch],
         *,
         setting: AgentSetting,
-        grades_metrics: bool = True,
+        metrics: Callable[[], Launch] | None = None,
         vouches_for_tools: bool = False,
     ) -> None:
         self._launch_source = launch
@@ -93,7 +101,7 @@ class WorkerPool:
         self._seed = setting.seed
         self._meeting: Callable[[], AbstractContextManager[None]] = setting.meeting
         self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
-        self._grades_metrics = grades_metrics
+        self._metrics = None if metrics is None else WorkerPool(metrics, setting=_for_metrics(setting))
         self._launching = threading.Lock()
         self._launch: Launch | AgentFailed | None = None
         self._changed = threading.Condition()
@@ -125,10 +133,13 @@ class WorkerPool:
                 conversation.leave()
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
-        """Grade with a custom metric in a worker; never raises for what goes wrong in it."""
-        if not self._grades_metrics:
+        """Grade with a custom metric in a worker of `metrics`; never raises for what goes wrong in it."""
+        if self._metrics is None:
             message = f"the metric {code} is Python code, which this agent's driver cannot run"
             return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+        return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - a pool as this one
+
+    def _grade(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
         try:
             with self._slot() as slot:
                 return python_process.run_metric(
@@ -148,6 +159,8 @@ class WorkerPool:
 
     def close(self) -> None:
         """Say goodbye to all workers, then end their process groups."""
+        if self._metrics is not None:
+            self._metrics.close()
         with self._changed:
             self._closed = True
             slots, self._slots = self._slots, []

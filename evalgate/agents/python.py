@@ -12,6 +12,7 @@ from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Mis
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools.base import DriverTools
+from evalgate.agents.worker_process import Launch
 from evalgate.text import words
 
 
@@ -40,9 +41,14 @@ class PythonDriver(AgentDriver):
         package = Path(options.path, *options.call.partition(":")[0].split("."))
         folder = package if (Path(setting.root) / package).is_dir() else package.parent
         hello = {"call": options.call, "path": options.path}
+
+        def launch(kind: str) -> Launch:
+            return python_process.find_launch(kind, options, setting, folder=str(folder), hello=hello)
+
         return WorkerPool(
-            lambda: python_process.find_launch(self.name, options, setting, folder=str(folder), hello=hello),
+            lambda: launch(self.name),
             setting=setting,
+            metrics=lambda: launch(python_process.METRICS),
         )
 
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:

@@ -22,6 +22,9 @@ from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
 
 WORKER = Path(__file__).parent / "worker" / "server.py"
+METRICS = "metrics"
+"""The kind of worker that runs custom metrics: the agent's package is not loaded there."""
+
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """How the files end that Python loads as modules."""
 
@@ -92,7 +95,8 @@ def find_launch(
     """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
 
     `folder`: the agent's, relative to the checkout; from there upward its requirements are looked for. `hello`: options
-    of the worker. `framework`: the module that a Python found on PATH must have.
+    of the worker. `framework`: the module that a Python found on PATH must have. A worker for metrics starts in a
+    sandbox of its own, with the same Python.
     """
     root = Path(setting.root)
     place = Path(os.path.normpath(root / folder))
@@ -114,10 +118,17 @@ def find_launch(
     if (home / "pyvenv.cfg").is_file():  # what was installed for the agent is on its PATH, as where it is activated
         path = os.pathsep.join(part for part in (str(home / "bin"), environment.get("PATH", "")) if part)
         environment |= {"PATH": path, "VIRTUAL_ENV": str(home)}
+    about = {"requirements": interpreter.fingerprint} if interpreter.fingerprint else {}
+    sandbox = setting.world.metrics if kind == METRICS else setting.world.sandbox
+    if sandbox is None:
+        hello = {**hello, "import_roots": list(interpreter.import_roots)}
+        command = (interpreter.python, str(WORKER), kind)
+        return Launch(command=command, cwd=setting.root, environment=environment, hello=hello, about=about)
     return Launch(
-        command=(interpreter.python, str(WORKER), kind),
-        cwd=setting.root,
-        environment=environment,
-        hello={**hello, "import_roots": list(interpreter.import_roots)},
-        about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
+        command=(sandbox.placed(interpreter.python), str(WORKER), kind),
+        cwd=sandbox.placed(setting.root),
+        environment=sandbox.environment(environment),
+        hello={**hello, "import_roots": [sandbox.placed(each) for each in interpreter.import_roots]},
+        about=about,
+        prefix=sandbox.agent.prefix,
     )

@@ -187,13 +187,14 @@ class Mailboxes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`; `about`:
-    what is known of its environment beside what it says itself."""
+    what is known of its environment beside what it says itself; `prefix`: what starts it as another user."""
 
     command: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
     hello: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
 
 
 class Worker:
@@ -221,6 +222,7 @@ class Worker:
                 cwd=launch.cwd,
                 environment=launch.environment,
                 memory_bytes=limits.memory_bytes,
+                prefix=launch.prefix,
             )
         except ChildStartError as error:
             failure = AgentFailure(kind=FailureKind.START, message=f"the agent cannot be started: {error}")

@@ -23,6 +23,7 @@ from evalgate.gate import compare_files, prepare, progress
 from evalgate.gate import merge as gate_merge
 from evalgate.gate import run as gate_run
 from evalgate.model import Report
+from evalgate.system import isolation
 from evalgate.text import words
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -142,6 +143,16 @@ def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report])
     sys.exit(cli.run_command(lambda: _shown(given(values), gate), debug=bool(values.get("debug"))))
 
 
+def _isolates(settings: Settings, say: Callable[[str], None]) -> bool:
+    """Whether agents are kept apart: as asked, else in a workflow where that is possible."""
+    if "isolate" in settings.given or os.environ.get("GITHUB_ACTIONS") != "true":
+        return settings.isolate
+    why = isolation.why_not()
+    if why:
+        say(f"Agents run with the rights of this step and can read what it can read: {why} (docs/security.md)")
+    return not why
+
+
 def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
     settings, shown = load.load_settings(given), list[Problem]()
@@ -151,7 +162,10 @@ def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -
         shown.extend(problems)
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, reproduce=command, show=show)
+    isolate = gate is gate_run.run and _isolates(settings, watcher.say)
+    context = prepare.make_context(
+        settings, environ=os.environ, watcher=watcher, reproduce=command, show=show, isolate=isolate
+    )
     report = gate(settings, context)
     show(report.problems)
     click.echo(reports.render_terminal(report), nl=False)

@@ -18,7 +18,8 @@ class Context:
 
     `cache`: the absolute folder of what outlives a run. `event_base`: the SHA that the event compares with, "" locally.
     `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `show`: is
-    given problems as they are found. `present`: is given the report while its conversations can be read.
+    given problems as they are found. `present`: is given the report while its conversations can be read. `isolate`:
+    whether agents and all else that is not ours run as other users (docs/security.md).
     """
 
     environ: Mapping[str, str]
@@ -31,6 +32,7 @@ class Context:
     event_base: str = ""
     token: str | None = None
     on_base_branch: bool = False
+    isolate: bool = False
     show: Callable[[Sequence[Problem]], None] = lambda _: None
     present: Callable[[Report], None] = lambda _: None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
+from evalgate.system import redact
 from evalgate.text import decoding, words
 
 HARMLESS = (
@@ -41,7 +43,12 @@ HARMLESS = (
 """What every agent sees."""
 
 INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
-"""What only installing children see besides."""
+"""What only installing children see besides: all that holds no credentials, and what `env` names."""
+
+OF_INSTALLERS = ("UV_*", "PIP_*")
+"""What never reaches an agent, even where `env` names it: it is for the installer."""
+
+_USER_INFO = re.compile(r"://[^/\s@]+@")
 
 NEVER = (
     "GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_*", "INPUT_*", "GITHUB_*", "RUNNER_*",
@@ -80,7 +87,7 @@ def render_command(settings: Settings, *, folder: str) -> str:
     What is said of this machine alone, or only to a workflow, is left out.
     """
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
-    elsewhere = {"paths", "root", "output", "cache", "resume", "debug"}
+    elsewhere = {"paths", "root", "output", "cache", "isolate", "resume", "debug"}
     for name in sorted(settings.model_fields_set.intersection(config_settings.NAMES) - elsewhere):
         if "cli" not in config_settings.doors_of(name):
             continue
@@ -125,15 +132,18 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
 
 
 def agent_environment(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """The variables of `environ` that are harmless or match one of `names` (globs), the workflow's own excepted."""
-    patterns = (*HARMLESS, *names)
-    return {name: value for name, value in environ.items() if _matches(name, patterns) and not _matches(name, NEVER)}
+    """The variables of `environ` that are harmless or match one of `names` (globs), the workflow's own and those of
+    installers excepted."""
+    patterns, refused = (*HARMLESS, *names), (*NEVER, *OF_INSTALLERS)
+    return {name: value for name, value in environ.items() if _matches(name, patterns) and not _matches(name, refused)}
 
 
 def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> str:
     """Why an agent does not see a variable, and what to do: it is not set, or not named."""
     if _matches(name, NEVER):
         return f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another name"
+    if _matches(name, OF_INSTALLERS):
+        return f"{name} is a setting of uv or pip and reaches only the installer; pass the value under another name"
     if _matches(name, names):
         how = f"`{name}: ${{{{ secrets.{name} }}}}` under the step's `env:`"
         return f"`env` names {name}, but it is not set here; set it with {how} in a workflow, with `export` in a shell"
@@ -143,9 +153,25 @@ def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> s
     return f"the setting `env` does not name {name}{unset}; agents get only what it lists (`env: {name}`)"
 
 
-def installer_environment(environ: Mapping[str, str], agent: Mapping[str, str]) -> dict[str, str]:
-    """What children that install packages see."""
-    return dict(agent) | {name: value for name, value in environ.items() if _matches(name, INSTALLING)}
+def installer_environment(environ: Mapping[str, str], agent: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """What children that install packages see: the `agent`'s variables, settings of installers, and of those that hold
+    credentials the ones that match `names`. Hooks of packages that are built see them as well."""
+    kept_back = withheld(environ, names)
+    return dict(agent) | {
+        name: value for name, value in environ.items() if _matches(name, INSTALLING) and name not in kept_back
+    }
+
+
+def withheld(environ: Mapping[str, str], names: Iterable[str]) -> tuple[str, ...]:
+    """Variables that hold credentials for installers and that none of `names` matches: nobody sees them."""
+    patterns = tuple(names)
+    own = (name for name in environ if _matches(name, INSTALLING) and not _matches(name, patterns))
+    return tuple(sorted(name for name in own if _is_credential(name, environ[name])))
+
+
+def _is_credential(name: str, value: str) -> bool:
+    is_named_so = any(word in name.upper() for word in (*redact.SECRET_WORDS, "USERNAME", "NETRC", "CLIENT_CERT"))
+    return is_named_so or _USER_INFO.search(value) is not None
 
 
 def _validate(given: Mapping[str, Any]) -> Settings:

@@ -394,6 +394,13 @@ class Settings(BaseModel):
         "Holds the agents' environments and the judges' replies. Default: the user's cache folder.",
         json_schema_extra=STARTER,
     )
+    isolate: bool = Field(
+        default=False,
+        description="Keep the agent's code apart: it sees a copy of the checkout and no other files of yours "
+        "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default where it is possible; the "
+        "action always does it.",
+        json_schema_extra=TERMINAL,
+    )
     resume: bool = Field(
         default=False,
         description="Continue an interrupted run: completed runs in its journal are not repeated.",

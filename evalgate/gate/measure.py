@@ -38,6 +38,8 @@ from evalgate.model import (
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
 from evalgate.runner.session import Session, Side
+from evalgate.system import isolation
+from evalgate.system.isolation import Isolation
 from evalgate.text import words
 
 HEAD, BASE = 0, 1
@@ -64,8 +66,12 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
         )
         session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
         starting = CommonStart()
+        isolated = stack.enter_context(_isolated(rules, base, context))
+        sandboxes = (None, None) if isolated is None else isolated.sides
         agents = stack.enter_context(
-            opening.opened(rules.suites, settings, context, root=settings.root, starting=starting)
+            opening.opened(
+                rules.suites, settings, context, root=settings.root, starting=starting, sandboxes=sandboxes[HEAD]
+            )
         )
         built = _criteria(rules, agents, panel)
         code_of = _code_of(settings, settings.root)
@@ -76,7 +82,9 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             then = Side(
                 session,
                 suites,
-                agents=stack.enter_context(opening.opened(suites, settings, context, root=root, starting=starting)),
+                agents=stack.enter_context(
+                    opening.opened(suites, settings, context, root=root, starting=starting, sandboxes=sandboxes[BASE])
+                ),
                 criteria=built,
                 journal=journals[BASE],
                 code_of=_code_of(settings, root),
@@ -84,6 +92,20 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             )
             session.sides.append(then)
         yield session
+
+
+@contextlib.contextmanager
+def _isolated(rules: Rules, base: Base | None, context: Context) -> Iterator[Isolation | None]:
+    """Other users for all that is not ours, where the door asks for it; None where it runs as we do."""
+    if not context.isolate:
+        yield None
+        return
+    settings = rules.settings
+    roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
+    private = [settings.root / each for each in (settings.output, settings.baseline_folder) if each]
+    opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
+    with opened as isolated:
+        yield isolated
 
 
 def _criteria(rules: Rules, agents: Mapping[str, Agent], panel: JudgePanel | None) -> dict[str, dict[str, Criterion]]:

@@ -44,6 +44,7 @@ def insist(found: Project, *, strict: bool) -> None:
 def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:
     """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
+    more.setdefault("isolate", settings.isolate)
     return Context(environ=environ, watcher=watcher, cache=cache, **more)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evalgate import errors
 from evalgate.errors import Place, Problem
+from evalgate.system import isolation
 
 RESULTS, BASE_RESULTS = "results.json", "base.json"
 
@@ -60,8 +61,8 @@ def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
 
 
 def hand_over(workspace: Path) -> None:
-    """Give what a container's root wrote to the owner of the workspace: later steps must read it, the next checkout
-    must be able to remove it. What the agents left behind (caches, bytecode) is given back too."""
+    """Give what a container's root and the users of foreign code wrote to the owner of the workspace: later steps must
+    read it, the next checkout must be able to remove it. What the agents left behind (caches) is given back too."""
     owner = workspace.stat()
     if os.geteuid() != 0 or owner.st_uid == 0:
         return
@@ -69,7 +70,7 @@ def hand_over(workspace: Path) -> None:
     for path in (workspace, *found):
         with contextlib.suppress(OSError):  # vanished meanwhile, or a file system without owners
             status = path.lstat()
-            if status.st_uid == 0:
+            if status.st_uid == 0 or isolation.is_account(status.st_uid):
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
                 if not path.is_symlink():
                     path.chmod(status.st_mode | (0o755 if path.is_dir() else 0o644))

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import os
 import select
+import shutil
 import signal
 import subprocess
 import threading
@@ -14,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from evalgate.system import isolation
 
 try:
     import resource
@@ -176,12 +179,14 @@ class ChildStartError(Exception):
 
 
 def _start(
-    command: Sequence[str], *, cwd: str, environment: Mapping[str, str], reads_input: bool
+    command: Sequence[str], *, prefix: Sequence[str], cwd: str, environment: Mapping[str, str], reads_input: bool
 ) -> subprocess.Popen[bytes]:
     """The process, in a session of its own, with pipes. Raises ChildStartError."""
+    if prefix and (problem := _start_problem(command, cwd=cwd, environment=environment)):
+        raise ChildStartError(problem)  # which the program of the prefix would tell in its own words
     try:
         return subprocess.Popen(
-            list(command),
+            [*prefix, *command],
             cwd=cwd,
             env=dict(environment),
             stdin=subprocess.PIPE if reads_input else subprocess.DEVNULL,
@@ -197,6 +202,26 @@ def _start(
     except (OSError, ValueError, IndexError) as error:
         name = command[0] if command else "(empty command)"
         raise ChildStartError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _start_problem(command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> str:
+    """Why a command cannot be started, as far as that can be told beforehand; "" where nothing is known."""
+    if not command:
+        return "(empty command): list index out of range"
+    if not Path(cwd).is_dir():
+        return f"the folder {cwd} does not exist"
+    program = command[0]
+    found = shutil.which(program if "/" not in program else str(Path(cwd, program)), path=environment.get("PATH"))
+    said = "" if found else _not_found(program, cwd=cwd, environment=environment)
+    if found:
+        with contextlib.suppress(OSError), Path(found).open("rb") as file:
+            first = file.readline(FIRST_LINE_BYTES)
+            interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
+            if interpreter and not Path(os.fsdecode(interpreter[0])).exists():
+                said = _not_found(program, cwd=cwd, environment=environment)
+    elif not said.startswith("command"):
+        said = "Permission denied"
+    return f"{program}: {said}" if said else ""
 
 
 def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str:
@@ -269,6 +294,7 @@ class Child:
 
     Standard error is drained into `stderr`, a tail. `memory_bytes` bounds private memory (RLIMIT_DATA, which
     unlike RLIMIT_AS leaves alone what Node and JVMs merely reserve); `memory_capped` says whether the system took it.
+    `prefix` starts the command as another user (`isolation.Account`).
     """
 
     def __init__(
@@ -279,12 +305,16 @@ class Child:
         environment: Mapping[str, str],
         memory_bytes: int | None = None,
         reads_input: bool = True,
+        prefix: Sequence[str] = (),
     ) -> None:
         """Start the command. Raises ChildStartError."""
-        self._process = _start(command, cwd=cwd, environment=environment, reads_input=reads_input)
+        limiting = isolation.memory_prefix(memory_bytes) if prefix and memory_bytes is not None else ()
+        self._process = _start(
+            command, prefix=(*limiting, *prefix), cwd=cwd, environment=environment, reads_input=reads_input
+        )
         self.pid = self._process.pid
         _GUARD.guard(self.pid)
-        self.memory_capped = memory_bytes is not None and _limit_memory(self.pid, memory_bytes)
+        self.memory_capped = bool(limiting) or (memory_bytes is not None and _limit_memory(self.pid, memory_bytes))
         self.stderr = Tail(limit=TAIL_BYTES)
         self._signals: list[tuple[float, signal.Signals]] = []
         self._ended: Ended | None = None
@@ -474,6 +504,7 @@ def run_to_end(
     environment: Mapping[str, str],
     timeout_s: float,
     memory_bytes: int | None = None,
+    prefix: Sequence[str] = (),
 ) -> Finished:
     """Run a command without input, at most `timeout_s` long, and keep the tails of what it says.
 
@@ -481,7 +512,9 @@ def run_to_end(
     """
     began = time.monotonic()
     stdout = Tail(limit=TAIL_BYTES)
-    child = Child(command, cwd=cwd, environment=environment, memory_bytes=memory_bytes, reads_input=False)
+    child = Child(
+        command, cwd=cwd, environment=environment, memory_bytes=memory_bytes, reads_input=False, prefix=prefix
+    )
     child.listen(stdout.feed)
     timed_out = False
     try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate.system import process, redact
+from evalgate.system.isolation import Sandbox
 
 READY = ".evalgate-ready"
 INSTALL_TIMEOUT_S = 1800.0
@@ -60,13 +61,16 @@ class World:
     """Where it is made: the `environment` of the agent, the absolute path of a `cache` folder, `log` for progress.
 
     `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
-    of a package index and are for installing children only.
+    of a package index and are for installing children only. `sandbox`: what all of it runs in, as other users;
+    `metrics`: what custom metrics run in. None: they run as we do.
     """
 
     environment: Mapping[str, str]
     cache: str
     install_environment: Mapping[str, str] = field(default_factory=dict)
     log: Callable[[str], None] = print
+    sandbox: Sandbox | None = None
+    metrics: Sandbox | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +145,24 @@ def _on_path(world: World) -> list[str]:
 def _can_import(python: str, module: str, root: str, world: World) -> bool:
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     try:
-        finished = process.run_to_end(
-            [python, "-c", code], cwd=root, environment=world.environment, timeout_s=CHECK_TIMEOUT_S
-        )
+        finished = _asked([python, "-c", code], world, cwd=root)
     except process.ChildStartError:
         return False
     return finished.returncode == 0
+
+
+def _asked(command: Sequence[str], world: World, *, cwd: str) -> process.Finished:
+    """What a Python says of itself, run as the agent is. Raises ChildStartError."""
+    sandbox = world.sandbox
+    if sandbox is None:
+        return process.run_to_end(command, cwd=cwd, environment=world.environment, timeout_s=CHECK_TIMEOUT_S)
+    return process.run_to_end(
+        [sandbox.placed(command[0]), *command[1:]],
+        cwd=sandbox.placed(cwd),
+        environment=sandbox.environment(world.environment),
+        timeout_s=CHECK_TIMEOUT_S,
+        prefix=sandbox.agent.prefix,
+    )
 
 
 # --- what an agent needs, as its folder says --------------------------------------------------------
@@ -280,21 +296,35 @@ def _made(needs: Needs, base: str, world: World) -> str:
     Made in its final place, since scripts carry it, by one process at a time, and marked ready as the last step: what
     has no mark was interrupted and is made anew. Raises InstallFailed.
     """
+    sandbox = world.sandbox
     key = hashlib.sha256("\0".join([_about(base, world), needs.kind, needs.text]).encode()).hexdigest()[:20]
-    folder = Path(world.cache, f"env-{key}")
+    folder = Path(world.cache, f"env-{key}") if sandbox is None else sandbox.cache / f"env-{key}"
     python = folder / "bin" / "python"
     if _is_ready(folder):
         return str(python)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(folder.with_suffix(".lock"), world.log):
+    alone = contextlib.nullcontext() if sandbox is None else sandbox.installing
+    with _lock(folder.with_suffix(".lock"), world.log), alone:
         if not _is_ready(folder):
             world.log(f"installing {needs} for the agent")
             began = time.monotonic()
-            for command in _commands(needs, base=base, folder=str(folder)):
-                _run(command, needs, folder=str(folder), world=world)
-            (folder / READY).touch()
+            if sandbox is not None:
+                sandbox.make_folder(folder, afresh=True)
+            try:
+                for command in _commands(needs, base=base, folder=str(folder)):
+                    _run(command, needs, folder=str(folder), world=world)
+            finally:
+                if sandbox is not None:
+                    sandbox.seal(folder)
+            _mark_ready(folder)
             world.log(f"installed in {time.monotonic() - began:.0f} s")
     return str(python)
+
+
+def _mark_ready(folder: Path) -> None:
+    """Whatever the installed packages left under that name: it may be a link that leads elsewhere."""
+    (folder / READY).unlink(missing_ok=True)
+    (folder / READY).touch(exist_ok=False)
 
 
 @contextlib.contextmanager
@@ -321,13 +351,12 @@ def _is_ready(folder: Path) -> bool:
 
 def _about(base: str, world: World) -> str:
     """Implementation, version and platform of a Python, as it says itself."""
-    environment = world.install_environment or world.environment
     try:
-        finished = process.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=CHECK_TIMEOUT_S)
+        finished = _asked([base, "-c", _ABOUT], world, cwd="/")
     except process.ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     if finished.returncode != 0 or not finished.stdout_tail.strip():
-        raise InstallFailed(f"{base} is not a working Python", _last_lines(finished, environment))
+        raise InstallFailed(f"{base} is not a working Python", _last_lines(finished, world.environment))
     return finished.stdout_tail.strip()
 
 
@@ -356,10 +385,20 @@ def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]
 def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> None:
     environment = world.install_environment or world.environment
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
+    cwd, sandbox = needs.folder, world.sandbox
+    prefix: tuple[str, ...] = ()
+    if sandbox is not None:
+        cache = sandbox.cache / f"uv-{sandbox.installer.uid}"
+        sandbox.make_folder(cache, afresh=False)
+        settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
+        command = [sandbox.placed(each) if each.startswith("/") else each for each in command]
+        cwd, prefix = sandbox.placed(cwd), sandbox.installer.prefix
     settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
     try:
-        finished = process.run_to_end(command, cwd=needs.folder, environment=settings, timeout_s=INSTALL_TIMEOUT_S)
+        finished = process.run_to_end(
+            command, cwd=cwd, environment=settings, timeout_s=INSTALL_TIMEOUT_S, prefix=prefix
+        )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error
     if finished.timed_out:

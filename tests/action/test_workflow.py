@@ -251,6 +251,7 @@ def test_a_passing_gate_ends_the_job_green(actor: Actor) -> None:
 import os
 seen = [n for n in os.environ if n.startswith(("GITHUB_", "ACTIONS_", "INPUT_", "RUNNER_"))]
 assert not seen and os.environ["DESK_KEY"] == "s3cret-of-the-desk", f"the agent sees {seen}"
+assert os.getuid() > 64000, "the agent runs as root"
 """
     desk = (DEMO / "repository/library_desk/desk.py").read_text(encoding="utf-8")
     job = actor.run("passing", Change(patch={"library_desk/desk.py": desk + look}))

@@ -49,7 +49,7 @@ def pool(can_hold: int = 8, *, pause: float = 0.0, grades_metrics: bool = True, 
     )
     limits = AgentLimits(turn_timeout_s=30, start_timeout_s=30, **bounds)  # type: ignore[arg-type]  # counts and flags
     setting = AgentSetting(root="/", world=World(environment=environment, cache="/nowhere"), limits=limits)
-    opened = WorkerPool(launch, setting=setting, grades_metrics=grades_metrics)
+    opened = WorkerPool(launch, setting=setting, metrics=(lambda: launch) if grades_metrics else None)
     try:
         yield opened
     finally:

@@ -1,4 +1,4 @@
-"""ADK agents: loads one, opens its sessions, runs its custom metrics.
+"""ADK agents: loads one, opens its sessions.
 
 No module of google-adk is imported before the agent is loaded, which may bring its own paths and settings.
 """
@@ -502,13 +502,6 @@ class Host:
             tools.ask_before_listing(self._loaded.root_agent)
             self._asking = True
         return await AdkSession(self._loaded, self._plugins, start, self._default_app).open()
-
-    async def metric(self, message: Message) -> Message:
-        """Run a custom metric."""
-        from . import adk_metrics
-
-        assert self._loaded is not None
-        return await adk_metrics.run(message, self._loaded.home.name)
 
     async def close(self) -> None:
         """Close what `get_agent_async` opened and the agents' toolsets, once."""

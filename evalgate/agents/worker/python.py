@@ -1,4 +1,4 @@
-"""Any Python callable as an agent: finds it, opens its sessions, runs custom metrics beside it."""
+"""Any Python callable as an agent: finds it, opens its sessions."""
 
 from __future__ import annotations
 
@@ -211,7 +211,6 @@ class Host:
     def __init__(self) -> None:
         self._callee: Any = None
         self._signature: Signature | None = None
-        self._package = ""
 
     @property
     def asks(self) -> bool:
@@ -229,7 +228,6 @@ class Host:
             self._signature = signature_of(self._callee)
         except BaseException as error:
             raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
-        self._package = call.partition(":")[0].partition(".")[0]
         return {
             "framework": "python",
             "python": platform.python_version(),
@@ -241,12 +239,6 @@ class Host:
         """A fresh session."""
         assert self._signature is not None
         return CallSession(self._callee, self._signature, start, asked)
-
-    async def metric(self, message: Message) -> Message:
-        """Run a custom metric; its types are google-adk's, which must be installed here for it."""
-        from . import adk_metrics
-
-        return await adk_metrics.run(message, self._package)
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -135,7 +135,8 @@ class Session(Protocol):
 
 
 class Host(Protocol):
-    """One kind of agent; `asks`: its tools can be asked about, known once it is loaded."""
+    """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of any); `asks`: its
+    tools can be asked about, known once it is loaded."""
 
     sessions: int
     asks: bool
@@ -145,9 +146,6 @@ class Host(Protocol):
 
     async def open(self, start: Message, tools: SessionTools | None) -> Session:
         """A fresh session; with `tools`, its tools are asked about there."""
-
-    async def metric(self, message: Message) -> Message:
-        """The fields of `metric_result`; what goes wrong is its `error`."""
 
     async def close(self) -> None:
         """Let go of what the agent holds open."""
@@ -235,7 +233,7 @@ class Server:
             elif kind == "end":
                 await self._end(name)
             elif kind == "metric":
-                answer = await self._host.metric(message)
+                answer = await self._host.metric(message)  # type: ignore[attr-defined]  # see Host
                 self._pipe.send({"type": "metric_result", "id": message.get("id"), **answer})
             else:
                 raise ValueError(f"unknown message type {kind!r}")

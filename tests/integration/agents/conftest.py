@@ -37,6 +37,15 @@ def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
     worker.close()
 
 
+@pytest.fixture(scope="session", params=["new", "old"])
+def metrics(request: pytest.FixtureRequest) -> Iterator[Worker]:
+    """A worker for the custom metrics of `adk_full`, without the agent."""
+    zygote = request.getfixturevalue("old_adk") if request.param == "old" else None
+    worker = Worker(adk_python(request.param), "metrics", {"path": "adk_full"}, AGENTS, {}, zygote=zygote)
+    yield worker
+    worker.close()
+
+
 @pytest.fixture(scope="module")
 def spawn(request: pytest.FixtureRequest) -> Iterator[Callable[..., Worker]]:
     """Starts workers that are gone after the module."""
@@ -46,13 +55,14 @@ def spawn(request: pytest.FixtureRequest) -> Iterator[Callable[..., Worker]]:
         options: Message,
         *,
         kind: str = "adk",
-        which: str = "new",
+        which: str = "",
         cwd: Path = AGENTS,
         environment: dict[str, str] | None = None,
         tools: str = "",
         forked: bool = False,
     ) -> Worker:
-        python = adk_python(which) if kind == "adk" else sys.executable
+        which = which or ("new" if kind == "adk" else "")
+        python = adk_python(which) if which else sys.executable
         zygote = request.getfixturevalue(f"{which}_adk") if forked or which == "old" else None
         workers.append(Worker(python, kind, options, cwd, environment or {}, tools, zygote))
         return workers[-1]

@@ -1,6 +1,8 @@
-"""Custom metrics run beside the agent with google-adk's types; what is no score never becomes one."""
+"""Custom metrics run without the agent, with google-adk's types; what is no score never becomes one."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -43,19 +45,19 @@ def grade(worker, code: str, expected: list[str] | None = None) -> dict:
         "agent.metrics.three_arguments",
     ],
 )
-def test_a_metric_scores(full, code: str) -> None:
-    answer = grade(full, code)
+def test_a_metric_scores(metrics, code: str) -> None:
+    answer = grade(metrics, code)
     assert (answer["score"], answer["status"], answer["turns"]) == (0.5, "passed", [1.0, 0.0])
     assert "error" not in answer
 
 
-def test_a_metric_that_fails_the_case_says_so(full) -> None:
-    answer = grade(full, "agent.metrics.exact_answer", expected=["no", "yes"])
+def test_a_metric_that_fails_the_case_says_so(metrics) -> None:
+    answer = grade(metrics, "agent.metrics.exact_answer", expected=["no", "yes"])
     assert (answer["score"], answer["status"]) == (0.0, "failed")
 
 
-def test_a_metric_may_leave_it_open(full) -> None:
-    answer = grade(full, "agent.metrics.undecided")
+def test_a_metric_may_leave_it_open(metrics) -> None:
+    answer = grade(metrics, "agent.metrics.undecided")
     assert (answer["score"], answer["status"]) == (None, "not_evaluated")
 
 
@@ -73,12 +75,59 @@ def test_a_metric_may_leave_it_open(full) -> None:
         ("metric", "dotted path"),
     ],
 )
-def test_a_fault_is_an_error_and_no_score(full, code: str, told: str) -> None:
-    answer = grade(full, code)
+def test_a_fault_is_an_error_and_no_score(metrics, code: str, told: str) -> None:
+    answer = grade(metrics, code)
     assert answer["score"] is None
     assert told in answer["error"]
-    assert full.ask("say fine")[1]["type"] == "turn_end"
+    assert grade(metrics, "agent.metrics.exact_answer")["score"] == 0.5, "the next one is graded"
 
 
-def test_the_users_line_is_shown(full) -> None:
-    assert "metrics.py" in grade(full, "agent.metrics.raising")["error"]
+def test_the_users_line_is_shown(metrics) -> None:
+    assert "metrics.py" in grade(metrics, "agent.metrics.raising")["error"]
+
+
+RIGHT = """
+from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult
+from . import limits
+
+
+def exact(metric, actual, expected, scenario=None):
+    same = actual[0].final_response.parts[0].text == expected[0].final_response.parts[0].text
+    status = EvalStatus.PASSED if same else EvalStatus.FAILED
+    return EvaluationResult(overall_score=limits.MOST * same, overall_eval_status=status)
+
+
+def greeted(metric, actual, expected, scenario=None):
+    from . import GREETING
+"""
+REPLACING = """
+from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult
+from . import metrics
+
+GREETING = "hello"
+metrics.exact = lambda *_: EvaluationResult(overall_score=1.0, overall_eval_status=EvalStatus.PASSED)
+"""
+
+
+@pytest.mark.parametrize("kind", ["adk", "python"])
+def test_the_agents_package_cannot_replace_its_metric(spawn, tmp_path: Path, kind: str) -> None:
+    package = tmp_path / "teams" / "desk" if kind == "adk" else tmp_path / "desk"
+    package.mkdir(parents=True)
+    for name, text in (("__init__.py", REPLACING), ("agent.py", "root_agent = None\n"), ("metrics.py", RIGHT)):
+        (package / name).write_text(text, encoding="utf-8")
+    (package / "limits.py").write_text("MOST = 1.0\n", encoding="utf-8")
+    if kind == "adk":  # the folders that the package lies in are the agent's too
+        (tmp_path / "teams" / "__init__.py").write_text("from . import desk\n", encoding="utf-8")
+    (tmp_path / "pydantic.py").write_text("raise RuntimeError('not the installed one')\n", encoding="utf-8")
+    options = {"path": "teams/desk"} if kind == "adk" else {"path": ".", "call": "desk.agent:root_agent"}
+    worker = spawn(options, kind="metrics", which="new", cwd=tmp_path)
+
+    names = ["agent.metrics", "desk.metrics", *(["teams.desk.metrics"] if kind == "adk" else [])]
+    for name in names:
+        assert grade(worker, f"{name}.exact", expected=["no", "no"])["score"] == 0.0, name
+        assert grade(worker, f"{name}.exact", expected=["yes", "no"])["score"] == 1.0, name
+    error = grade(worker, "agent.metrics.greeted")["error"]
+    assert "desk/__init__.py is not run for a metric" in error
+    assert "import the name from its own module" in error

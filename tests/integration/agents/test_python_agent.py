@@ -123,8 +123,8 @@ def test_what_cannot_be_called_says_why(spawn, call: str, told: str) -> None:
     assert told in greeting["message"]
 
 
-def test_a_custom_metric_needs_google_adk_here(bot) -> None:
-    worker = bot("echo")
+def test_a_custom_metric_needs_google_adk_here(spawn) -> None:
+    worker = spawn({"call": "bots:echo", "path": "python_kinds"}, kind="metrics")
     worker.say(type="metric", id="m", code="bots.seven", metric={"metric_name": "m"}, actual=[], expected=None)
     answer = worker.hear("metric_result")
     assert answer["score"] is None

@@ -14,6 +14,7 @@ from evalgate.cli import commands
 from evalgate.config import settings
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, Place, Problem, Severity, UnavailableError
+from evalgate.system import isolation
 
 
 def test_run_takes_every_setting_and_nothing_else() -> None:
@@ -87,3 +88,30 @@ def test_a_command_that_cannot_be_imported_is_a_bug_and_no_fail(monkeypatch: pyt
     with pytest.raises(SystemExit) as caught:
         cli.dispatch(["run"])
     assert caught.value.code == ExitCode.BUG
+
+
+@pytest.mark.parametrize(
+    ("given", "workflow", "why_not", "isolates", "told"),
+    [
+        ({}, "", "", False, False),  # a terminal is asked
+        ({"isolate": True}, "", "no bwrap", True, False),  # and told by the error what is missing
+        ({}, "true", "", True, False),
+        ({}, "true", "no bwrap", False, True),  # in a workflow it is said what an agent can do
+        ({"isolate": False}, "true", "", False, False),
+        ({"isolate": True}, "true", "no bwrap", True, False),
+    ],
+)
+def test_when_agents_are_kept_apart(
+    given: dict[str, object],
+    workflow: str,
+    why_not: str,
+    isolates: bool,
+    told: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", workflow)
+    monkeypatch.setattr(isolation, "why_not", lambda: why_not)
+    said: list[str] = []
+    asked = Settings(**given, given=given)  # type: ignore[arg-type]  # as `load` does it
+    assert commands._isolates(asked, said.append) is isolates
+    assert [why_not in line and "docs/security.md" in line for line in said] == [True] * told

@@ -19,6 +19,10 @@ ENVIRON = {
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t",
     "RUNNER_TEMP": "/tmp",
     "PIP_INDEX_URL": "https://user:pass@index",
+    "UV_INDEX_OURS_PASSWORD": "p",
+    "UV_DEFAULT_INDEX": "https://index.invalid/simple",
+    "PIP_CERT": "/etc/certificates.pem",
+    "NETRC": "/home/netrc",
 }
 BASE = {"PATH", "LC_ALL", "HTTPS_PROXY"}
 
@@ -30,7 +34,8 @@ BASE = {"PATH", "LC_ALL", "HTTPS_PROXY"}
         (["GOOGLE_API_KEY"], BASE | {"GOOGLE_API_KEY"}),
         (["GOOGLE_*"], BASE | {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT"}),
         # even `*` does not hand over what is the workflow's
-        (["*"], BASE | {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "AWS_SECRET_ACCESS_KEY", "PIP_INDEX_URL"}),
+        # nor what is the installer's
+        (["*"], BASE | {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "AWS_SECRET_ACCESS_KEY", "NETRC"}),
         (["google_api_key"], BASE),  # names are case-sensitive
     ],
 )
@@ -38,10 +43,22 @@ def test_only_what_is_named(names: list[str], seen: set[str]) -> None:
     assert set(load.agent_environment(ENVIRON, names)) == seen
 
 
-def test_only_installers_see_the_package_index() -> None:
-    agent = load.agent_environment(ENVIRON, [])
-    assert "PIP_INDEX_URL" not in agent
-    assert load.installer_environment(ENVIRON, agent)["PIP_INDEX_URL"] == ENVIRON["PIP_INDEX_URL"]
+@pytest.mark.parametrize(
+    ("names", "credentials"),
+    [
+        ([], set()),  # credentials are for those that the workflow names
+        (["PIP_INDEX_URL"], {"PIP_INDEX_URL"}),
+        (["UV_INDEX_*", "NETRC"], {"UV_INDEX_OURS_PASSWORD", "NETRC"}),
+    ],
+)
+def test_installers_see_their_settings_and_the_credentials_that_are_named(
+    names: list[str], credentials: set[str]
+) -> None:
+    agent = load.agent_environment(ENVIRON, names)
+    own = {"UV_DEFAULT_INDEX", "PIP_CERT"}
+    assert load.installer_environment(ENVIRON, agent, names).keys() == agent.keys() | own | credentials
+    assert not agent.keys() & {"UV_DEFAULT_INDEX", "PIP_CERT", "PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD"}
+    assert set(load.withheld(ENVIRON, names)) == {"PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD", "NETRC"} - credentials
 
 
 @pytest.mark.parametrize(
@@ -59,6 +76,7 @@ def test_only_installers_see_the_package_index() -> None:
         ),
         ("CHAT_KEY", ["CHAT"], "does not name CHAT_KEY, and it is not set here either;"),
         ("GITHUB_TOKEN", ["*"], "never passed to an agent"),
+        ("UV_INDEX_OURS_PASSWORD", ["UV_*"], "reaches only the installer"),
     ],
 )
 def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words: str) -> None:

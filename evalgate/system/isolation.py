@@ -1,0 +1,629 @@
+"""Other users for code that is not ours: who it runs as, what it owns, what is closed to it, how all of it ends.
+
+An agent, a custom metric, an installer and the hooks of what it builds are code of the change. Each side's run as users
+of their own, without capabilities and new privileges, in a copy of the checkout and with a home of their own. See
+docs/security.md and docs/decisions/015-another-user.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import functools
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evalgate.errors import UnavailableError
+from evalgate.system import redact
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where our own helpers are looked for, never the PATH that agents get."""
+
+FIRST_UID, LAST_UID = 64001, 64900
+"""Users without an entry in /etc/passwd; nobody else has these numbers."""
+
+ROLES = ("head", "base", "metrics")
+UIDS_PER_RUN = 2 * len(ROLES)
+IMAGE = Path("/opt/evalgate")
+"""Where the Dockerfile puts us."""
+
+IN_IMAGE = Path("/var/lib/evalgate")
+OUTSIDE = Path("/var/cache/evalgate")
+
+WRITES = (
+    "write-file,remove-dir,remove-file,make-dir,make-reg,make-sock,make-fifo,make-sym,refer,truncate"
+)  # fmt: skip
+"""What Landlock refuses outside a role's own folders; reading is a matter of modes."""
+
+NEVER_COPIED = (".git", "gha-creds-*.json", ".git-credentials", ".netrc", "_netrc", ".pypirc")
+"""Names in a checkout that may hold credentials of the job; a `.env` stays: agents load it."""
+
+CREDENTIAL_FILES = ("KUBECONFIG", "NETRC", "*CREDS*", "PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NPM_CONFIG_USERCONFIG")
+"""Variables, besides those that are named like secrets, whose values are paths of credential files."""
+
+OWN_VARIABLES = ("HOME", "TMPDIR", "TEMP", "TMP", "USER", "LOGNAME", "XDG_*")
+
+
+class NotPossible(UnavailableError):  # noqa: N818 - it says what is the matter
+    """The system does not let us start processes as another user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A user that only foreign code runs as. `home` is its own; `prefix` starts a command as this user."""
+
+    uid: int
+    gid: int
+    home: Path
+    prefix: tuple[str, ...]
+
+    def make_home(self) -> None:
+        """Its home with a folder for temporary files, closed to all others."""
+        for folder in (self.home, self.home / "tmp"):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _give(folder, self.uid, self.gid)
+
+    def environment(self) -> dict[str, str]:
+        """What is its own of an environment."""
+        return {"HOME": str(self.home), "TMPDIR": str(self.home / "tmp"), "USER": "agent", "LOGNAME": "agent"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sandbox:
+    """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
+
+    `cache`: the folder of its environments, which installers fill and nobody may write afterwards. `tops`: checkouts,
+    of which its processes see a private copy; `left_out`: files and folders in them that they do not see; `closed`:
+    places that are closed to them.
+    """
+
+    agent: Account
+    installer: Account
+    folder: Path
+    cache: Path
+    tops: tuple[Path, ...]
+    left_out: frozenset[Path]
+    closed: tuple[Path, ...]
+    say: Callable[[str], None]
+    installing: threading.Lock = field(default_factory=threading.Lock)
+    _copying: threading.Lock = field(default_factory=threading.Lock)
+    _copies: dict[Path, Path] = field(default_factory=dict)
+
+    def placed(self, path: str) -> str:
+        """The path in the private copy, which is made when it is first asked for; others stay as they are."""
+        wanted = Path(os.path.normpath(path))
+        top = next((each for each in self.tops if wanted.is_relative_to(each)), None)
+        if top is None or any(wanted.is_relative_to(each) for each in self.left_out if each.is_relative_to(top)):
+            return path
+        return str(self._copy_of(top) / wanted.relative_to(top))
+
+    def environment(self, given: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
+        """`given` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
+        are named there and closed to them (credentials, as `env` grants them) as copies that they can read."""
+        account = account or self.agent
+        kept = {name: value for name, value in given.items() if not _matches(name, OWN_VARIABLES)}
+        return {name: self._own_value(name, value) for name, value in kept.items()} | account.environment()
+
+    def seal(self, folder: Path) -> None:
+        """End the installers and give what they made to root, so that nobody changes it any more."""
+        if not _is_root():
+            return  # agents have it read-only
+        end_all([self.installer.uid])
+        _run_tool("chown", "-hR", "0:0", "--", str(folder))
+        _run_tool("chmod", "-R", "go-w,u-s,g-s", "--", str(folder))
+
+    def make_folder(self, folder: Path, *, afresh: bool) -> None:
+        """A folder for the installer to fill: an empty one, or one that it keeps for itself."""
+        if afresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755 if afresh else 0o700)
+        if _is_root() and folder.stat().st_uid != self.installer.uid:
+            _run_tool("chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder))
+
+    def _own_value(self, name: str, value: str) -> str:
+        """A value with the paths in it as they are here: one, or several as in PATH."""
+        if "/" not in value or "\0" in value:
+            return value
+        if value.startswith("/") and _names_credentials(name):
+            with contextlib.suppress(OSError):  # too long for a path: no file
+                if self._can_be_granted(Path(os.path.normpath(value))):
+                    return str(self._granted(Path(value)))
+        parts = value.split(os.pathsep)
+        return os.pathsep.join(self.placed(each) if each.startswith("/") else each for each in parts)
+
+    def _can_be_granted(self, path: Path) -> bool:
+        """A file that is closed, and no link in a checkout, which the change could have set to any file of ours."""
+        is_link = path.resolve() != path and any(path.is_relative_to(top) for top in self.tops)
+        return path.is_file() and not is_link and not self._is_open(path)
+
+    def _is_open(self, path: Path) -> bool:
+        """Whether everybody can read a file, by the modes on the way, and it is in no place that is closed."""
+        if any(path.resolve().is_relative_to(each) for each in self.closed):
+            return False
+        return bool(path.stat().st_mode & 0o004) and all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
+
+    def _granted(self, path: Path) -> Path:
+        """A copy of a file that the agent may read, in a folder that it cannot write."""
+        place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another file may have the same name
+        copy = self.folder / "granted" / f"{place}-{path.name}"
+        with self._copying:
+            copy.unlink(missing_ok=True)
+            shutil.copyfile(path, copy)
+            _give(copy, 0, self.agent.gid)
+            copy.chmod(0o440)
+        return copy
+
+    def _copy_of(self, top: Path) -> Path:
+        with self._copying:
+            if top not in self._copies:
+                began = time.monotonic()
+                copy = self.folder / "tree" / top.name
+                shutil.rmtree(copy, ignore_errors=True)  # of an attempt that failed
+                _copy_folder(top, copy, self.left_out, self.agent.uid, self.agent.gid)
+                _give(copy, self.agent.uid, self.agent.gid)
+                copy.chmod(0o770)
+                self._copies[top] = copy
+                seconds = time.monotonic() - began
+                if seconds > 3:
+                    self.say(f"copied the checkout for its processes in {seconds:.0f} s")
+            return self._copies[top]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """The sandboxes of a run: head's, the base's, and that of the metrics."""
+
+    head: Sandbox
+    base: Sandbox
+    metrics: Sandbox
+
+    @property
+    def sides(self) -> tuple[tuple[Sandbox, Sandbox], tuple[Sandbox, Sandbox]]:
+        """For head and for the base: that of its agents, and that of the metrics."""
+        return (self.head, self.metrics), (self.base, self.metrics)
+
+    def end_all(self) -> None:
+        """End every process of these users. Raises UnavailableError where one cannot be ended."""
+        if not _is_root():
+            return  # each has a process namespace of its own, which ends with the program that made it
+        sandboxes = (self.head, self.base, self.metrics)
+        end_all([account.uid for each in sandboxes for account in (each.agent, each.installer)])
+
+
+def in_image() -> bool:
+    """Whether this is the action's own container: then all that is in it is ours to close."""
+    return Path(sys.prefix) == IMAGE
+
+
+def is_account(uid: int) -> bool:
+    """Whether a number is that of a user that only foreign code runs as."""
+    return FIRST_UID <= uid < LAST_UID + UIDS_PER_RUN
+
+
+def _is_root() -> bool:
+    """Whether there are other users for foreign code; else it has namespaces of its own (bubblewrap)."""
+    return os.geteuid() == 0
+
+
+def why_not() -> str:
+    """Why foreign code cannot be kept apart here; "" where it can: as another user where we are root, else in
+    namespaces of its own."""
+    if not _is_root():
+        bwrap = _tool("bwrap")
+        if bwrap is None:
+            return "it takes root, or bubblewrap (`bwrap`), which is not installed"
+        said = _ran((bwrap, "--ro-bind", "/", "/", *NAMESPACES, "--", "/bin/true"))
+        return f"the system refuses bubblewrap its namespaces ({said})" if said else ""
+    setpriv = _tool("setpriv")
+    if setpriv is None:
+        return "there is no `setpriv` (util-linux)"
+    said = "" if _landlock_rights() else _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), "--", "/bin/true"))
+    return f"the system refuses it ({said}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP" if said else ""
+
+
+@contextlib.contextmanager
+def opened(
+    roots: Sequence[Path],
+    *,
+    cache: Path,
+    private: Collection[Path] = (),
+    environ: Mapping[str, str],
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[Isolation]:
+    """Sandboxes for the checkouts at `roots`, for as long as the block lasts; at its end nobody of theirs is alive.
+
+    `cache`: the folder that outlives a run, in which each side has a folder of its own; `private`: files and folders in
+    the checkouts that are not copied. Checkouts, caches and what the runner mounts are closed meanwhile. Raises
+    NotPossible; UnavailableError at the end where a process cannot be ended.
+    """
+    why = why_not()
+    if why:
+        raise NotPossible(f"agents cannot be isolated: {why}", hint="See docs/security.md.")
+    tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))  # one may lie in another
+    is_ours, cache = in_image() and _is_root(), cache.resolve()
+    with ExitStack() as stack:
+        first = stack.enter_context(_free_uids()) if _is_root() else 0
+        folder = stack.enter_context(_own_folder(is_ours))
+        caches = {role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]}
+        places = _closed_places(tops, cache, environ, is_ours)
+        named = {Path(os.path.normpath(each)) for each in private}
+        left_out = frozenset({cache, *named, *credential_files(environ)} - {*tops})
+        found = {}
+        for number, role in enumerate(ROLES):
+            own, cached = folder / role, caches["head" if role == "metrics" else role]
+            agent, installer = _accounts(own, cached, first + 2 * number, places)
+            found[role] = Sandbox(
+                agent=agent,
+                installer=installer,
+                folder=own,
+                cache=cached,
+                tops=tops,
+                left_out=left_out,
+                closed=places,
+                say=say,
+            )
+        isolation = Isolation(**found)
+        if _is_root():
+            if not is_ours:
+                isolation.end_all()  # of a run that was killed
+            stack.enter_context(closed(places, keep=tuple(caches.values())))
+        stack.callback(isolation.end_all)
+        yield isolation
+
+
+def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tuple[Account, Account]:
+    """For agents and for installers, with their folders and what starts a command so; `places` are closed to both."""
+    uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
+    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for each in (folder, folder / "tree", folder / "granted"):
+        each.mkdir(mode=0o710, exist_ok=True)
+        _give(each, 0, gid)
+    made = []
+    for name in ("home", "installer"):
+        installs = name == "installer"
+        if _is_root():
+            prefix = _prefix(uid + installs, gid, writable=(folder, cache) if installs else (folder,))
+        else:
+            prefix = _namespaces(folder, cache, places, installs=installs)
+        made.append(Account(uid=uid + installs, gid=gid, home=folder / name, prefix=prefix))
+        made[-1].make_home()
+    return made[0], made[1]
+
+
+@contextlib.contextmanager
+def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
+    """Where the sandboxes lie, open to pass through. In a container its place never changes: environments in the cache
+    may name it."""
+    if is_ours:
+        IN_IMAGE.mkdir(mode=0o711, parents=True, exist_ok=True)
+        yield IN_IMAGE  # it goes with the container
+        return
+    folder = Path(tempfile.mkdtemp(prefix="evalgate-", dir="/var/tmp")).resolve()
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _free_uids() -> Iterator[int]:
+    """The first of `UIDS_PER_RUN` numbers that no other gate on this machine uses. The name of an abstract socket is
+    the lock: the system lets go of it however we end."""
+    for first in range(FIRST_UID, LAST_UID, UIDS_PER_RUN):
+        mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            mark.bind(f"\0evalgate-uid-{first}")
+        except OSError:
+            mark.close()
+            continue
+        with mark:
+            yield first
+        return
+    raise NotPossible("agents cannot run as another user: all users for it are taken", hint="See docs/security.md.")
+
+
+# --- starting ---------------------------------------------------------------------------------
+
+
+def _dropping(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
+    identity = (f"--reuid={uid}", f"--regid={gid}", "--clear-groups")
+    return (setpriv, *identity, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
+
+
+@functools.cache
+def _landlock_rights() -> str:
+    """What Landlock can refuse here, as setpriv writes it; "" where setpriv or the kernel does not know it."""
+    setpriv = _tool("setpriv") or ""
+    for rights in (WRITES, WRITES.removesuffix(",truncate")):  # which older kernels do not know
+        if not _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), *_confined(rights, ()), "--", "/bin/true")):
+            return rights
+    return ""
+
+
+def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
+    rules = (f"--landlock-rule=path-beneath:{rights}:{place}" for place in writable)
+    return (f"--landlock-access=fs:{rights}", *rules, "--landlock-rule=path-beneath:write-file:/dev")
+
+
+def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
+    """What starts a command as this user; with Landlock, where setpriv and the kernel know it."""
+    setpriv, rights = _tool("setpriv"), _landlock_rights()
+    assert setpriv is not None, "as `why_not` found"
+    shared = (each for each in (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")) if each.is_dir())  # noqa: S108 - everybody's
+    return (*_dropping(setpriv, uid, gid), *(_confined(rights, (*writable, *shared)) if rights else ()), "--")
+
+
+NAMESPACES = (
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--cap-drop",
+    "ALL",
+)
+
+
+def _namespaces(folder: Path, cache: Path, places: Sequence[Path], *, installs: bool) -> tuple[str, ...]:
+    """What starts a command with a file system of its own: all is read-only, `places` and HOME are empty but for the
+    interpreters that are there, only the role's own folder can be written."""
+    bwrap = _tool("bwrap")
+    assert bwrap is not None, "as `why_not` found"
+    hidden = dict.fromkeys(str(each) for each in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp")))  # noqa: S108 - everybody's
+    python = shutil.which("python3")
+    prefixes = [sys.prefix, sys.base_prefix, *([str(Path(python).resolve().parent.parent)] if python else [])]
+    seen = [*prefixes, str(Path(__file__).parent.parent), *os.environ.get("PATH", "").split(":")]
+    readable = [
+        each
+        for each in dict.fromkeys(seen)
+        if each.startswith("/") and any(Path(each).is_relative_to(place) for place in hidden)
+    ]
+    return (
+        *(bwrap, "--ro-bind", "/", "/", *NAMESPACES),
+        *(part for place in hidden if Path(place).is_dir() for part in ("--tmpfs", place)),
+        *(part for each in readable for part in ("--ro-bind-try", each, each)),
+        *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
+        *("--bind", str(folder), str(folder)),
+        *("--bind" if installs else "--ro-bind", str(cache), str(cache), "--"),
+    )
+
+
+def memory_prefix(limit: int) -> tuple[str, ...]:
+    """What bounds the private memory of a command before another user's rights are taken: () where nothing can."""
+    prlimit = _tool("prlimit")
+    return () if prlimit is None else (prlimit, f"--data={limit}:{limit}", "--")
+
+
+def _give(path: Path, uid: int, gid: int) -> None:
+    if _is_root():
+        os.chown(path, uid, gid)
+
+
+def _tool(name: str) -> str | None:
+    return shutil.which(name, path=SYSTEM_PATH)
+
+
+def _ran(command: Sequence[str]) -> str:
+    """Run one of the system's own programs; "" where it did what was asked, else what it said."""
+    try:
+        done = subprocess.run(
+            command, env={"PATH": SYSTEM_PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False, timeout=3600
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if done.returncode == 0 else done.stderr.strip()[-500:] or f"exit code {done.returncode}"
+
+
+def _run_tool(name: str, *arguments: str) -> None:
+    said = _ran((_tool(name) or name, *arguments))
+    if said:
+        raise UnavailableError(f"the checkout cannot be prepared for its processes: {said}", hint="Is the disk full?")
+
+
+# --- ending -----------------------------------------------------------------------------------
+
+
+END_S = 10.0
+
+
+def end_all(uids: Collection[int]) -> None:
+    """End every process of these users, however it was started. Raises UnavailableError where one is left."""
+    deadline = time.monotonic() + END_S
+    # killed before they are looked for: who always forks may never be seen
+    while not _kill_all_of(uids) or running(uids):
+        if time.monotonic() > deadline:
+            raise UnavailableError("processes of an agent cannot be ended", hint="See docs/security.md.")
+        time.sleep(0.005)
+
+
+def running(uids: Collection[int]) -> frozenset[int]:
+    """Processes that one of these users is, or may become; those that have ended are left out."""
+    found = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):  # it is gone
+                if _users(entry.name) & set(uids) and not _has_ended(entry.name):
+                    found.add(int(entry.name))
+    return frozenset(found)
+
+
+def _users(pid: str) -> set[int]:
+    for line in Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("Uid:"):
+            return {int(each) for each in line.split()[1:]}
+    return set()
+
+
+def _has_ended(pid: str) -> bool:
+    text = Path("/proc", pid, "stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(")")[2].split()[0] in {"Z", "X"}
+
+
+def _kill_all_of(uids: Collection[int]) -> bool:
+    """All at once, as these users themselves: one after the other, they could outrun us. False where one of them was
+    faster, and ended who was to do it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child calls nothing that takes a lock
+        pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.setgroups([])
+            for uid in uids:
+                os.setresuid(uid, uid, 0)  # back to root for the next one
+                if os.getresuid()[:2] == (uid, uid):
+                    with contextlib.suppress(ProcessLookupError):  # there is none
+                        os.kill(-1, signal.SIGKILL)
+                os.setresuid(0, 0, 0)
+            code = 0
+        finally:
+            os._exit(code)
+    for _ in range(200):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)  # one of them stopped it
+    os.waitpid(pid, 0)
+    return False
+
+
+# --- what is closed ---------------------------------------------------------------------------
+
+
+COMMAND_FILES = (
+    *("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
+    "GITHUB_EVENT_PATH",
+)
+MOUNTED = (Path("/github"), Path("/run"), Path("/root"))
+"""In a container: what the runner mounts, and the folder of the Docker socket, which is the container's own."""
+
+
+def _closed_places(
+    tops: Sequence[Path],
+    cache: Path,
+    environ: Mapping[str, str],
+    is_ours: bool,  # noqa: FBT001 - private
+) -> tuple[Path, ...]:
+    """The checkouts, the cache, and in a workflow the folders of the command files, of HOME and of the runner."""
+    named = [Path(environ[name]).parent for name in COMMAND_FILES if environ.get(name)]
+    if environ.get("RUNNER_TEMP"):
+        named.append(Path(environ["RUNNER_TEMP"]))
+    if environ.get("HOME") and (is_ours or environ.get("GITHUB_ACTIONS") == "true"):
+        named.append(Path(environ["HOME"]))
+    if is_ours:
+        named += MOUNTED
+    (cache / "verdicts").mkdir(parents=True, exist_ok=True)  # closed now, rather than made readable later
+    (cache / "bases").mkdir(parents=True, exist_ok=True)
+    own = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
+    return tuple(dict.fromkeys(place.resolve() for place in (*named, *tops, cache) if place.resolve() not in own))
+
+
+@contextlib.contextmanager
+def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[None]:
+    """While the block lasts, nobody but owners (and root) reaches `places`; the folders `keep` in them stay reachable
+    by name, and what lies beside the way to them is closed each for itself."""
+    former: list[tuple[Path, int]] = []
+    try:
+        for place in places:
+            _close(place, tuple(each.resolve() for each in keep), former)
+        yield
+    finally:
+        for path, mode in reversed(former):
+            with contextlib.suppress(OSError):
+                path.chmod(mode)
+
+
+def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> None:
+    try:
+        status = path.lstat()
+        if path in keep or stat.S_ISLNK(status.st_mode):
+            return
+        is_on_the_way = any(each.is_relative_to(path) for each in keep)
+        mode = stat.S_IMODE(status.st_mode)
+        closed_mode = mode & 0o7700 | (0o011 if is_on_the_way else 0)
+        if mode != closed_mode:
+            path.chmod(closed_mode)
+            former.append((path, mode))
+        if is_on_the_way:
+            for child in path.iterdir():
+                _close(child, keep, former)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        said = f"{path} cannot be closed to agents: {error.strerror}"
+        raise NotPossible(said, hint="See docs/security.md.") from error
+
+
+# --- the copy ---------------------------------------------------------------------------------
+
+
+def top_of(root: Path) -> Path:
+    """The checkout that a folder lies in: the nearest folder with a `.git`, else the folder itself."""
+    start = root.resolve()
+    return next((each for each in (start, *start.parents) if (each / ".git").exists()), start)
+
+
+def credential_files(environ: Mapping[str, str]) -> frozenset[Path]:
+    """The files that variables name and that hold credentials, by the names of these variables."""
+    found = []
+    for name, value in environ.items():
+        if _names_credentials(name) and value.startswith("/") and "\0" not in value:
+            with contextlib.suppress(OSError):  # too long for a path: a key, not a file
+                if Path(value).is_file():
+                    found.append(Path(os.path.normpath(value)))
+    return frozenset(found)
+
+
+def _names_credentials(variable: str) -> bool:
+    named_so = any(word in variable.upper() for word in redact.SECRET_WORDS)
+    return named_so or _matches(variable, CREDENTIAL_FILES)
+
+
+def _copy_folder(source: Path, to: Path, left_out: Collection[Path], uid: int, gid: int) -> None:
+    """A copy that belongs to a user and its group, without `left_out` and what is never copied; links stay links.
+
+    Nobody reaches it before it is whole. Raises OSError.
+    """
+    to.mkdir(mode=0o700, parents=True)
+    for entry in os.scandir(source):
+        path, copy = Path(entry.path), to / entry.name
+        if _matches(entry.name, NEVER_COPIED) or path in left_out:
+            continue
+        if entry.is_symlink():
+            copy.symlink_to(path.readlink())
+        elif entry.is_dir():
+            _copy_folder(path, copy, left_out, uid, gid)
+        elif entry.is_file():
+            shutil.copyfile(path, copy)
+        else:
+            continue  # a pipe, a socket
+        if _is_root():
+            os.chown(copy, uid, gid, follow_symlinks=False)
+        if not entry.is_symlink():
+            status = entry.stat()
+            owner = status.st_mode & 0o700 | 0o600
+            copy.chmod(owner | owner >> 3)  # installers are in the group: builds of local packages write beside them
+            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, each) for each in patterns)

@@ -1,0 +1,333 @@
+"""Other users for foreign code: what they can reach, what they own, and that all of them are gone in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from evalgate.system import isolation, process, python_env
+from evalgate.system.isolation import Isolation, Sandbox
+from evalgate.system.python_env import Wanted, World
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs root and setpriv"),
+]
+ROOT = Path(__file__).parents[2]
+PYTHON = "/usr/bin/python3"  # which every user can start
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    root = tmp_path / "work" / "repo"
+    for name, text in {
+        ".git/config": "[http] extraheader = token",
+        "agents/desk/agent.py": "answer = 42",
+        "agents/desk/.git/config": "a nested one",
+        "gha-creds-12.json": "of the cloud",
+        "data/key.json": "named by a variable",
+        "evalgate-report/journal.jsonl": "{}",
+        ".cache/evalgate/verdicts/0.json": "{}",
+        ".cache/other/file": "of another program",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    (root / "link").symlink_to("agents")
+    (root / "outside").symlink_to("/etc/hostname")
+    (root / "agents/desk/run.sh").touch(mode=0o700)  # for its owner alone
+    return root
+
+
+@pytest.fixture
+def isolated(repository: Path) -> Iterator[Isolation]:
+    with opened(repository) as found:
+        yield found
+
+
+def opened(repository: Path, **environ: str) -> AbstractContextManager[Isolation]:
+    private = [repository / "evalgate-report"]
+    return isolation.opened([repository], cache=repository / ".cache/evalgate", private=private, environ=environ)
+
+
+def run(sandbox: Sandbox, *command: str, cwd: str = "/", memory_bytes: int | None = None) -> process.Finished:
+    """A command as a process of an agent."""
+    return process.run_to_end(
+        command,
+        cwd=cwd,
+        environment=sandbox.environment({"PATH": os.defpath}),
+        timeout_s=30,
+        memory_bytes=memory_bytes,
+        prefix=sandbox.agent.prefix,
+    )
+
+
+def test_an_agent_has_no_rights_and_a_home_of_its_own(isolated: Isolation) -> None:
+    code = "import os; print(os.getuid(), os.getgroups(), os.environ['HOME'], open('/proc/self/status').read())"
+    said = run(isolated.head, PYTHON, "-c", code).stdout_tail
+    assert said.startswith(f"{isolated.head.agent.uid} [] {isolated.head.agent.home} ")
+    assert "NoNewPrivs:\t1" in said
+    assert {line.split()[1] for line in said.splitlines() if line.startswith("Cap")} == {"0" * 16}
+    accounts = [
+        each for side in (isolated.head, isolated.base, isolated.metrics) for each in (side.agent, side.installer)
+    ]
+    assert len({account.uid for account in accounts}) == 6
+
+
+def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(repository: Path, isolated: Isolation) -> None:
+    head, base = isolated.head, isolated.base
+    place = head.placed(str(repository))
+    listed = run(head, "/usr/bin/find", ".", "!", "-type", "d", "-printf", "%P\n", cwd=place).stdout_tail.split()
+    assert sorted(listed) == [
+        ".cache/other/file", "agents/desk/agent.py", "agents/desk/run.sh", "data/key.json", "link", "outside",
+    ]  # fmt: skip
+    written = run(
+        head, "/bin/sh", "-c", "echo 1 > agents/desk/agent.py && echo 2 > new && ./agents/desk/run.sh", cwd=place
+    )
+    assert written.returncode == 0, written.stderr_tail
+    assert (repository / "agents/desk/agent.py").read_text(encoding="utf-8") == "answer = 42"
+    assert not (repository / "new").exists()
+
+    for closed in (str(repository), place, str(repository / ".git/config"), str(head.agent.home), str(head.folder)):
+        assert run(base, "/bin/ls", closed).returncode != 0, closed
+        assert run(isolated.metrics, "/bin/ls", closed).returncode != 0, closed
+    assert run(head, "/bin/cat", str(repository / "agents/desk/agent.py")).returncode != 0
+
+
+def test_modes_are_as_they_were_afterwards(repository: Path) -> None:
+    def modes() -> dict[str, int]:
+        return {str(path): path.lstat().st_mode for path in (repository, *repository.rglob("*"))}
+
+    before = modes()
+    with opened(repository):
+        assert repository.stat().st_mode & 0o777 == 0o700
+    assert {path: mode for path, mode in modes().items() if path in before} == before
+
+
+def test_what_stays_reachable_in_a_closed_place_is_reached_by_name_alone(tmp_path: Path) -> None:
+    for name in ("a/b/kept/file", "a/b/secret", "a/other/secret", "a/secret"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    with isolation.closed([tmp_path / "a"], keep=[tmp_path / "a/b/kept"]):
+        modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/kept", "a/b/kept/file")}
+        assert modes == {"a": 0o711, "a/b": 0o711, "a/b/kept": 0o755, "a/b/kept/file": 0o644}
+        closed = {name: (tmp_path / name).stat().st_mode & 0o077 for name in ("a/b/secret", "a/other", "a/secret")}
+        assert set(closed.values()) == {0}
+    assert (tmp_path / "a/secret").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_credential_file_that_is_granted_is_readable_and_no_other(repository: Path) -> None:
+    (repository / "data/linked.json").symlink_to(repository / ".git/config")
+    named = {
+        "CLOUD_CREDENTIALS": str(repository / "gha-creds-12.json"),
+        "DESK_KEY_FILE": str(repository / "data/linked.json"),  # of the change: it could lead anywhere
+        "TITLE": str(repository / ".git/config"),  # its text may be anybody's
+        "DATA": f"{repository}/data:{repository}/agents",
+        "ENVIRONMENT": str(repository / ".cache/evalgate/head/env-1/bin"),
+        "LONG": "/" + "x" * 5000,
+    }
+    with opened(repository, **named) as isolated:
+        head = isolated.head
+        seen = head.environment(named)
+        place = head.placed(str(repository))
+        assert run(head, "/bin/cat", seen["CLOUD_CREDENTIALS"]).stdout_tail == "of the cloud"
+        assert run(isolated.base, "/bin/cat", seen["CLOUD_CREDENTIALS"]).returncode != 0
+        assert run(head, "/bin/cat", seen["DESK_KEY_FILE"]).returncode != 0
+        assert run(head, "/bin/cat", seen["TITLE"]).returncode != 0
+        assert seen["DATA"] == f"{place}/data:{place}/agents"
+        assert (seen["ENVIRONMENT"], seen["LONG"]) == (named["ENVIRONMENT"], named["LONG"])
+
+
+SURVIVING = """
+import os, signal, time
+read, write = os.pipe()
+if os.fork():
+    os.read(read, 1)  # once it is out of our group
+    print("started", flush=True)
+else:
+    os.setsid()
+    os.write(write, b"!")
+    for number in (1, 2, 15):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        if os.fork():
+            os._exit(0)  # another number again and again
+        time.sleep(0.05)
+"""
+
+
+def test_everything_of_an_agent_is_gone_when_the_run_is_over(repository: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as bystander:
+        with opened(repository) as isolated:
+            uids = [isolated.head.agent.uid, isolated.base.agent.uid]
+            for sandbox in (isolated.head, isolated.base, isolated.head):
+                assert run(sandbox, PYTHON, "-c", SURVIVING).stdout_tail == "started\n"
+            assert any(isolation.running(uids) for _ in range(20)), "they are hard to see"
+        assert not any(isolation.running(uids) for _ in range(20))
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_two_gates_on_a_machine_use_different_users(repository: Path, isolated: Isolation) -> None:
+    with opened(repository) as other:
+        mine, theirs = (
+            {isolated.head.agent.uid, isolated.base.installer.uid},
+            {other.head.agent.uid, other.base.installer.uid},
+        )
+        assert not mine & theirs
+        assert run(isolated.head, "/bin/kill", "-0", str(os.getpid())).returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "said"),
+    [
+        (["no-such-program"], "/", "no-such-program: command not found"),
+        (["/no/such/program"], "/", "/no/such/program: command not found"),
+        (["/bin/true"], "/no/such/folder", "the folder /no/such/folder does not exist"),
+        # a script whose interpreter is gone, and one that may not be run
+        (["./gone"], "HERE", "the interpreter that its first line names is not: /no/such/interpreter"),
+        (["./plain"], "HERE", "./plain: Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_told_in_our_words(
+    isolated: Isolation, tmp_path: Path, command: list[str], cwd: str, said: str
+) -> None:
+    (tmp_path / "gone").write_text("#!/no/such/interpreter\n", encoding="utf-8")
+    (tmp_path / "gone").chmod(0o755)
+    (tmp_path / "plain").write_text("#!/bin/sh\n", encoding="utf-8")
+    with pytest.raises(process.ChildStartError, match=re.escape(said)):
+        run(isolated.head, *command, cwd=str(tmp_path) if cwd == "HERE" else cwd)
+
+
+def test_memory_is_limited_for_another_user_too(isolated: Isolation) -> None:
+    code = "try:\n  len(bytearray(400_000_000))\nexcept MemoryError:\n  print('refused')"
+    assert run(isolated.head, PYTHON, "-c", code).stdout_tail == ""
+    assert run(isolated.head, PYTHON, "-c", code, memory_bytes=200_000_000).stdout_tail == "refused\n"
+
+
+BACKEND = """
+import os, zipfile
+def get_requires_for_build_wheel(config_settings=None): return []
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    for place, _, _ in os.walk(os.environ["UV_PROJECT_ENVIRONMENT"]):
+        os.chmod(place, 0o777)  # for whoever comes later
+    if os.fork() == 0:  # waits until the environment is there
+        os.setsid(); os.closerange(0, 50)
+        while True: pass
+    info = "hooked-1.dist-info/"
+    files = {"hooked.py": "UID = %d" % os.getuid(), info + "WHEEL": "Wheel-Version: 1.0\\nTag: py3-none-any\\n"}
+    files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: hooked\\nVersion: 1\\n"
+    files[info + "RECORD"] = "".join(f"{name},,\\n" for name in [*files, info + "RECORD"])
+    with zipfile.ZipFile(os.path.join(folder, "hooked-1-py3-none-any.whl"), "w") as wheel:
+        for name, text in files.items(): wheel.writestr(name, text)
+    return "hooked-1-py3-none-any.whl"
+"""
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "hooked"
+version = "1"
+"""
+
+
+def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(repository: Path) -> None:
+    for name, text in {"pyproject.toml": PROJECT, "backend.py": BACKEND}.items():
+        (repository / "hooked").mkdir(exist_ok=True)
+        (repository / "hooked" / name).write_text(text, encoding="utf-8")
+    (repository / "requirements.txt").write_text("./hooked\n", encoding="utf-8")
+    with opened(repository) as isolated:
+        found = {}
+        for side in (isolated.head, isolated.base):
+            settings = {"PATH": os.defpath, "UV_OFFLINE": "1"}
+            world = World(environment=settings, install_environment=settings, cache="/nowhere", log=str, sandbox=side)
+            wanted = Wanted(folder=str(repository), root=str(repository), python=PYTHON, requirements=("./hooked",))
+            found[side.agent.uid] = python_env.provide(wanted, world).python
+            assert isolation.running([side.installer.uid]) == frozenset(), "its hooks are gone"
+            said = run(side, found[side.agent.uid], "-c", "import hooked; print(hooked.UID, hooked.__file__)")
+            uid, file = said.stdout_tail.split()
+            assert int(uid) == side.installer.uid
+            for change in (f"echo >> {file}", f"touch {Path(file).parent}/new.py", f"rm {file}"):
+                assert run(side, "/bin/sh", "-c", change).returncode != 0, change
+                assert run(isolated.base, "/bin/sh", "-c", change).returncode != 0, change
+        assert len(set(found.values())) == 2, "each side has its own"
+        shutil.rmtree(Path(found[isolated.head.agent.uid]).parents[2])
+
+
+LOOKING = """
+import glob, json, os, sys
+seen = {"uid": os.getuid(), "files": glob.glob("HOME/*") + glob.glob("HOME/.*") + glob.glob("REPOSITORY/*")}
+seen["processes"] = len([each for each in os.listdir("/proc") if each.isdecimal()])
+seen["secret"] = os.environ.get("SECRET")
+for line in sys.stdin:
+    message = json.loads(line)
+    session = {"session": message.get("session", "")}
+    content = {"role": "model", "parts": [{"text": json.dumps(seen)}]}
+    for said in {
+        "hello": [{"type": "ready", "protocol": 1, "sessions": 1}],
+        "start": [{"type": "started", **session}],
+        "turn": [{"type": "event", "content": content, "final": True, **session}, {"type": "turn_end", **session}],
+        "end": [{"type": "ended", **session}],
+    }.get(message["type"], []):
+        print(json.dumps(said), flush=True)
+"""
+
+
+@pytest.mark.parametrize("is_root", [True, False], ids=["root", "bubblewrap"])
+def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path, is_root: bool) -> None:
+    if not is_root and shutil.which("bwrap", path=os.defpath) is None:
+        pytest.skip("needs bubblewrap")
+    if subprocess.run(
+        [PYTHON, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"], check=False
+    ).returncode:
+        pytest.skip(f"{PYTHON} is of another version than the packages of this environment")
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    home, repository = tmp_path / "home", tmp_path / "home" / "repository"
+    turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
+    cases = {"eval_set_id": "a", "eval_cases": [{"eval_id": "a", "conversation": [turn]}]}
+    files = {
+        "repository/evalgate.yml": f"agent: 'command:{PYTHON} agent.py'\n",
+        "repository/agent.py": LOOKING.replace("HOME", str(home)).replace("REPOSITORY", str(repository)),
+        "repository/a.evalset.json": json.dumps(cases),
+        "repository/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}}),
+        ".ssh": "a key",
+    }
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text, encoding="utf-8")
+    home.chmod(0o700)
+    uid = 0 if is_root else 1234
+    for path in (home, *home.rglob("*")):
+        os.chown(path, uid, uid)
+    packages = Path(pytest.__file__).parents[1]
+    environment = {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": f"{ROOT}:{packages}", "SECRET": "s3cret"}
+    done = subprocess.run(
+        [PYTHON, "-B", "-m", "evalgate", "run", "--isolate"],
+        cwd=repository,
+        env=environment,
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    results = (repository / "evalgate-report/results.json").read_text(encoding="utf-8")
+    seen = json.loads(re.search(r"\{\\\"uid.*?\}", results)[0].replace('\\"', '"'))  # type: ignore[index]
+    assert [path for path in seen["files"] if path != f"{home}/.cache"] == [], "what lies there is closed as well"
+    assert seen["secret"] is None
+    assert (seen["uid"] != 0) if is_root else (seen["uid"] == uid and seen["processes"] < 5)
