@@ -15,7 +15,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Need, Reason, Text, turns
 
 NO_TEXT = "the agent said nothing to check; the turn is excluded from the mean"
@@ -181,7 +181,7 @@ def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ..
     )
 
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 LABELS: Final[Mapping[str, bool]] = {
     "supported": True,
     "not_applicable": True,
@@ -281,9 +281,10 @@ Labels:
 
 VALIDATE_REPLY = """\
 Reply with one JSON object and nothing else, with one entry for each sentence of the piece `sentences`. Give the
-rationale in a sentence or two, then the excerpts ("" where the label needs none), then the label.
+rationale in a sentence or two, then the excerpts ("" where the label needs none), then the label. After the last entry
+comes the code.
 {"verdicts": [{"id": "S1", "rationale": "...", "supporting_excerpt": "...", "contradicting_excerpt": "", "label":
-"supported"}, ...]}
+"supported"}, ...], "code": "..."}
 The label is one of these words: supported, unsupported, contradictory, disputed, not_applicable."""
 
 VALIDATE_TASK = "Which label does each of the sentences have, given the context?"
@@ -310,10 +311,14 @@ def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
-    """The votes of a reply by the sentence's name; one that is passed over has none, contradictions are no vote."""
-    entries = prompting.json_entries(text, key="label") or _entries_of_lines(text)
+    """The votes of a reply by the sentence's name; one that is passed over has none."""
+    said = prompting.state(text, frozenset({"label"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        (name, _vote(entry)) for entry in entries if (name := _named(entry, sentences)) is not None
+        said,
+        item_of=lambda entry: _named(entry, sentences),
+        vote_in=_vote,
+        labels=LABELS,
+        key="label",
     )
 
 
@@ -335,11 +340,11 @@ def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
     return next((each for each, sentence in pairs if wanted and prompting.plain_text(sentence) == wanted), None)
 
 
-def _entries_of_lines(text: str) -> list[dict[str, Any]]:
+def _entries_of_lines(rows: Rows) -> list[dict[str, Any]]:
     """Blocks of `key: value` lines, each opened by its sentence or its id."""
     found: list[dict[str, Any]] = []
     block: dict[str, Any] = {}
-    for key, value in [*prompting.verdict_lines(text, known=_KEYS, label="label"), ("sentence", "")]:
+    for key, value in [*prompting.verdict_lines(rows, known=_KEYS, label="label"), ("sentence", "")]:
         if key in ("id", "sentence") and (key in block or "label" in block):
             found.extend([block] if "label" in block else [])
             block = {}

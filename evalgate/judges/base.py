@@ -202,11 +202,15 @@ class JudgeDriver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """What one sample says of one item. `passed` None: it said something, and that is none of the labels."""
+    """What one sample says of one item. `passed` None: it said something, and that is none of the labels.
+
+    Not `sure`: it may be what the judge quotes, and counts where asking once more brings the same.
+    """
 
     passed: bool | None
     label: str = ""
     rationale: str = ""
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +219,9 @@ class SampledRequest:
 
     `request`: its `sample` is set by the panel. `items`: what is voted on, rubric ids for one; a single label has the
     item "". `parse`: the votes found in a reply, by item; an item that the reply passes over has no key. It must not
-    raise. `again(reply, items)`: the prompt that asks once more for the items passed over; None: they count as
-    unreadable. `exhaustive`: every sample is asked, decided or not. `adk_compat`: ADK's arithmetic: every sample is
-    asked, one that fails voids the ballot, and nothing is asked again.
+    raise. `again(reply, items)`: the prompt that asks once more for the items passed over or not sure; None: the former
+    count as unreadable, the latter as they are. `exhaustive`: every sample is asked, decided or not. `adk_compat`:
+    ADK's arithmetic: every sample is asked, one that fails voids the ballot, and nothing is asked again.
     """
 
     request: JudgeRequest
