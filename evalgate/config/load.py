@@ -55,6 +55,10 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
     The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
     and that cannot be; what is wrong in the file is among the settings' problems.
     """
+    for name, value in given.items():
+        why = "" if name == "root" else yaml.unusable(value)
+        if why and "surrogate" not in why:  # which stands for a byte of a file name that is not UTF-8
+            raise ConfigError(f"`{config_settings.input_name(name)}` {why}")
     doors = _validate(given)
     root = doors.root.resolve()
     if not root.is_dir():
@@ -203,9 +207,12 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         return GateFileReading(problems=(_error("gate-file-shape", found, Place(file=file, line=1)),))
 
     locate = Locator(document.node, file)
+    unusable = {key: why for key, value in raw.items() if (why := yaml.unusable([key, value]))}
+    raw = {key: value for key, value in raw.items() if key not in unusable}
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
     given, problems = _settings_given(rest, locate)
+    problems += [_error("bad-setting", f"`{key}` {why}", locate(key)) for key, why in unusable.items()]
     problems.extend(document.warnings)
     gate_file = GateFile()
     try:

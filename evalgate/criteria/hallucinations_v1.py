@@ -236,27 +236,33 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
     marks nothing.
     """
     text = prompting.reveal(text)
+    letters, places = _without_blanks(text)
     stretches: list[str] = []
-    place, marked = 0, False
-    for sentence in re.findall(r"<sentence>(.*?)</sentence>", reply, re.DOTALL | re.IGNORECASE):
-        found = _find(sentence, text, place)
-        if found is None:
+    place, start, misses = 0, 0, 0
+    for sentence in re.findall(r"<sentence>([^<]*+(?:<(?!/sentence>)[^<]*+)*+)</sentence>", reply, re.IGNORECASE):
+        wanted, _ = _without_blanks(sentence)
+        found = letters.find(wanted, start) if has_words(wanted) and misses < _MOST_MISSES else -1
+        if found < 0:
+            misses += 1
             continue
-        marked = True
-        stretches.extend((text[place : found[0]], text[found[0] : found[1]]))
-        place = found[1]
+        start = found + len(wanted)
+        begin, end = places[found], places[start - 1] + 1
+        stretches.extend((text[place:begin], text[begin:end]))
+        place = end
     stretches.append(text[place:])
     sentences = (stretch.strip() for stretch in stretches)
-    return tuple(each for each in sentences if has_words(each)) if marked else ()
+    return tuple(each for each in sentences if has_words(each)) if place else ()
 
 
-def _find(sentence: str, text: str, place: int) -> tuple[int, int] | None:
-    """Where a sentence stands at or after `place`, whatever the blanks between its words."""
-    words = sentence.split()
-    if not words or not has_words(sentence):
-        return None
-    found = re.compile(r"\s+".join(re.escape(word) for word in words)).search(text, place)
-    return found.span() if found else None
+_MOST_MISSES = 500
+"""So many sentences that are none of the text's are looked for."""
+
+
+def _without_blanks(text: str) -> tuple[str, list[int]]:
+    """The words of a text with one blank between them, and where each character stands."""
+    found = [(match.start(), match[0]) for match in re.finditer(r"\S+", text)]
+    places = [place for start, word in found for place in (*range(start, start + len(word)), start + len(word))]
+    return " ".join(word for _, word in found), places
 
 
 # --- what each rests on ---------------------------------------------------------------------------

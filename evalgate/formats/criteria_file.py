@@ -10,15 +10,15 @@ from typing import Any
 
 import yaml
 from pydantic import ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
 
 from evalgate.config.gate_file import GenerationConfig
+from evalgate.config.yaml import Loader
 from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import CriteriaReading
 from evalgate.model import CriterionUse, SimulatorUse, shapes
-from evalgate.model.shapes import Wire
+from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
 
 _LONGEST = 1_000_000  # characters
@@ -50,7 +50,7 @@ def _load(text: str, problems: Problems) -> Any:
     try:
         if problems.file.lower().endswith(".json"):
             return json.loads(text.lstrip("\ufeff"))
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=Loader)  # noqa: S506 - a SafeLoader
     except (yaml.MarkedYAMLError, json.JSONDecodeError) as error:
         problems.error("yaml-syntax", _complaint(error), place=_place(error, problems.file))
     except yaml.YAMLError as error:

@@ -305,6 +305,7 @@ class JudgePanel(Protocol):
 
 
 _LONGEST_DETAIL = 300
+_MOST_READ = 10_000
 
 _STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
     {
@@ -347,6 +348,7 @@ def kind_of_status(status: int) -> JudgeFailureKind:
 
 def _one_line(text: str) -> str:
     """Foreign words on one line, markup of an error page taken out, and no longer than bearable."""
+    text = text[:_MOST_READ]
     line = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", text, flags=re.DOTALL).split())
     return line if len(line) <= _LONGEST_DETAIL else f"{line[: _LONGEST_DETAIL - 3]}..."
 

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic.alias_generators import to_camel
-
 from evalgate.judges import base, prompting
 from evalgate.judges.base import (
     Judge,
@@ -26,6 +24,7 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.model import Text, Usage, shapes
+from evalgate.model.shapes import to_camel
 from evalgate.system import http
 
 if TYPE_CHECKING:
