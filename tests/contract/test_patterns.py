@@ -46,12 +46,18 @@ def patterns() -> Iterator[tuple[str, int, Any, set[str]]]:
                 continue
             named = [ast.unparse(each) for each in (*node.args[1:], *(word.value for word in node.keywords))]
             flags = sum(
-                {flag for name in named for flag in re.RegexFlag if f"re.{flag.name}" in name.replace("|", " ")}, start=0
+                {flag for name in named for flag in re.RegexFlag if f"re.{flag.name}" in name.replace("|", " ")},
+                start=0,
             )
             line = source.splitlines()[node.lineno - 1]
             name = re.match(r"\s*(\w+)(?:: [^=]*)? = re\.compile", line)
             uses = set(re.findall(rf"\b{name[1]}\.(\w+)\(", source)) if name else {node.func.attr}
-            yield f"{path.relative_to(ROOT)}:{node.lineno}", int(flags), written, uses if uses and uses <= ONCE else {"finditer", *(uses & ONCE)}
+            yield (
+                f"{path.relative_to(ROOT)}:{node.lineno}",
+                int(flags),
+                written,
+                uses if uses and uses <= ONCE else {"finditer", *(uses & ONCE)},
+            )
 
 
 ONCE = {"match", "fullmatch"}

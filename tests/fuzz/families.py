@@ -104,7 +104,10 @@ def _read_evaluation(data: bytes) -> None:
 def _evaluations() -> list[bytes]:
     turn = {
         "invocation_id": "i",
-        "user_content": {"role": "user", "parts": [{"text": "hi"}, {"inline_data": {"mime_type": "a/b", "data": "aGk="}}]},
+        "user_content": {
+            "role": "user",
+            "parts": [{"text": "hi"}, {"inline_data": {"mime_type": "a/b", "data": "aGk="}}],
+        },
         "final_response": {"role": "model", "parts": [{"text": "ho"}]},
         "intermediate_data": {
             "tool_uses": [{"name": "t", "args": {"x": 1}, "id": "1"}],
@@ -123,9 +126,17 @@ def _evaluations() -> list[bytes]:
         {"author": "user", "content": {"role": "user", "parts": [{"text": "hi"}]}},
         {"author": "agent", "content": {"parts": [{"functionCall": {"name": "t", "args": {}}}]}, "usageMetadata": {}},
     ]
-    result = {"eval_case_results": [{"eval_id": "a", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}]}
+    result = {
+        "eval_case_results": [{"eval_id": "a", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}]
+    }
     old = [{"query": "q", "expected_tool_use": [{"tool_name": "t", "tool_input": {"a": 1}}], "reference": "r"}]
-    made = [{"eval_set_id": "s", "eval_cases": cases}, old, {"id": "s", "app_name": "a", "events": events}, result, events]
+    made = [
+        {"eval_set_id": "s", "eval_cases": cases},
+        old,
+        {"id": "s", "app_name": "a", "events": events},
+        result,
+        events,
+    ]
     lines = "\n".join(json.dumps(each) for each in events)
     return [*(json.dumps(each).encode() for each in made), lines.encode(), *_examples("examples/**/*.evalset.json")]
 
@@ -159,7 +170,11 @@ def _configs() -> list[bytes]:
             "mine": 0.5,
         },
         "custom_metrics": {"mine": {"code_config": {"name": "a.b"}}},
-        "user_simulator_config": {"model": "m", "max_allowed_invocations": 3, "custom_instructions": "{{ stop_signal }}"},
+        "user_simulator_config": {
+            "model": "m",
+            "max_allowed_invocations": 3,
+            "custom_instructions": "{{ stop_signal }}",
+        },
     }
     yaml = b"metrics_to_run: [a, b]\ncustom_metrics:\n  - name: a\n    threshold: 1\n    rubric: &r {x: y}\nmore: *r\n"
     return [json.dumps(made).encode(), yaml, *_examples("examples/**/test_config.json")]
@@ -194,7 +209,9 @@ simulator: {model: m, on_turn_limit: pass}
 tools: {mode: replay, checks: [{tool: t, args: {x: {regex: "a+"}}}]}
 compare: {response_match_score: {gating: true, max_drop: 0.1}}
 """
-    agents = b"agents:\n  - {match: '*', command: [python, a.py]}\n  - {match: b, http: {url: 'http://127.0.0.1/${X}'}}\n"
+    agents = (
+        b"agents:\n  - {match: '*', command: [python, a.py]}\n  - {match: b, http: {url: 'http://127.0.0.1/${X}'}}\n"
+    )
     return [made, agents, b"a: &a [1, 2]\nb: [*a, *a]\n", *_examples("examples/**/evalgate.yml")]
 
 
