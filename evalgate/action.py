@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalgate import __version__, reports
+from evalgate import __version__, errors, reports
 from evalgate.config import load
 from evalgate.config import settings as config_settings
 from evalgate.config.settings import Settings
@@ -109,7 +109,8 @@ def main(environ: Mapping[str, str]) -> int:
     debug = wants_tracebacks(environ)
     told = _Told()
     try:
-        return _run(environ, told, debug=debug)
+        with errors.paths_explained():
+            return _run(environ, told, debug=debug)
     except EvalgateError as error:
         tell_error(error, folder=events.folder_of(environ), debug=debug)
         _write_error_outputs(environ, told, reason=error.message, exit_code=error.exit_code)

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs, yaml
+from evalgate.config import globs, places, yaml
 from evalgate.config import settings as config_settings
 from evalgate.config.gate_file import (
     AgentRule,
@@ -63,8 +63,14 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
     root = doors.root.resolve()
     if not root.is_dir():
         raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
-    reading = _read_gate_file(root, doors.config)
+    reading = _within(root, _read_gate_file(root, doors.config))
     merged = _validate({**reading.given, **given})
+    for name in (*places.SETTINGS, "baseline"):
+        path = places.of_setting(name, getattr(merged, name))
+        why = places.why_not(root, path, trusted=True) if path else ""
+        if why:
+            hint = "A path that is not below `root` is given in full, by the command line or the workflow."
+            raise ConfigError(f"`{config_settings.input_name(name)}`: {path[:200]!r} {why}", hint=hint)
     refused = [name for name in merged.env if _matches(name, NEVER)]
     if refused:
         raise ConfigError(
@@ -160,7 +166,8 @@ def _validate(given: Mapping[str, Any]) -> Settings:
             Problem(
                 severity=Severity.ERROR,
                 code="bad-setting",
-                message=f"`{config_settings.input_name(str(each['loc'][0]))}`: {each['msg']}, found {each['input']!r}",
+                message=f"`{config_settings.input_name(str(each['loc'][0]))}`: {each['msg']}, "
+                f"found {repr(each['input'])[:200]}",
             )
             for each in error.errors()
         ]
@@ -169,6 +176,10 @@ def _validate(given: Mapping[str, Any]) -> Settings:
 
 def _read_gate_file(root: Path, named: str) -> GateFileReading:
     names = (named,) if named else config_gate_file.NAMES
+    for name in names:
+        why = places.why_not(root, name, trusted=bool(named))
+        if why:
+            raise ConfigError(f"the configuration {name[:200]!r} {why}", hint="Give it as a file below `root`.")
     there = [root / name for name in names if (root / name).is_file()]
     if not there:
         if named:
@@ -193,6 +204,26 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
         for other in others
     )
     return dataclasses.replace(reading, problems=(*reading.problems, *unused))
+
+
+def _within(root: Path, reading: GateFileReading) -> GateFileReading:
+    """The reading without settings and sections whose paths do not stay below `root`, which are problems."""
+    refused: dict[str, Problem] = {}
+    paths = [((name,), path) for name, value in reading.given.items() if (path := places.of_setting(name, value))]
+    for at, path in (*paths, *places.of_gate_file(reading.gate_file)):
+        why = places.why_not(root, path) if path else ""
+        if why:
+            shown = ".".join(str(step) for step in at)
+            place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
+            refused[str(at[0])] = _error("bad-path", f"`{shown}`: {path[:200]!r} {why}", place)
+    return dataclasses.replace(
+        reading,
+        given={name: value for name, value in reading.given.items() if name not in refused},
+        gate_file=reading.gate_file.model_copy(
+            update={name: getattr(GateFile(), name) for name in refused if name in GateFile.model_fields}
+        ),
+        problems=(*reading.problems, *refused.values()),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +309,7 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
             Settings.model_validate({name: value})
         except ValidationError as error:
             message = "; ".join(each["msg"] for each in error.errors())
-            problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
+            problems.append(_error("bad-setting", f"`{key}`: {message}, found {repr(value)[:200]}", locate(key)))
             continue
         if name in given:  # `fail-on` and `fail_on`
             message = f"duplicate key `{key}` in two spellings; the last value is used"

@@ -19,9 +19,9 @@ LONGEST: Final = 40_000
 
 TOKENS: Final = [
     b"{", b"}", b"[", b"]", b'"', b"'", b"\\", b":", b",", b" ", b"\n", b"\r\n", b"\t", b"\0", b"> ", b"*", b"_", b"`",
-    b"```", b"<", b">", b"<!--", b"<think>", b"</think>", b"&a ", b"*a ", b"<<: ", b"- ", b"? ", b"| ", b"%", b"!!python/",
+    b"```", b"<", b">", b"<!--", b"<think>", b"</think>", b"&a ", b"*a ", b"<<: ", b"- ", b"? ", b"| ", b"%", b"!!x",
     b"null", b"true", b"NaN", b"Infinity", b"-0", b"1e999", b"9" * 400, b"0" * 30, b"\xff", b"\xed\xa0\x80", b"\\ud800",
-    b"\\u0000", b"\xe2\x80\xae", b"\xef\xbb\xbf", b"../", b"/", b".git/", b"***", b"${X}", b"{{", b"}}", b"{%", b"@", b"$",
+    b"\\u0000", b"\xe2\x80\xae", b"\xef\xbb\xbf", b"../", b"/", b".git/", b"***", b"${X}", b"{{", b"}}", b"{%", b"@",
     b"verdict", b"label", b"valid", b"no", b"P1", b"S1",
 ]  # fmt: skip
 VALUES: Final[list[Any]] = [

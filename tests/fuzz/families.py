@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import re
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import judge_replies
 from builders import build
 from builders.labels import calibrated
 from pydantic import ValidationError
@@ -48,6 +48,9 @@ from evalgate.text import decoding, diff, html, markdown, plain, templates
 from evalgate.text import workflow_commands as commands
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "bench"))
+import judge_replies  # noqa: E402 - after the path
+
 SEEDS = Path(__file__).parent / "seeds"
 LONGEST_LINE: Final = 5_000
 
@@ -263,8 +266,8 @@ def _is_utf8(data: bytes) -> bool:
 
 def _shown() -> list[bytes]:
     return [
-        b"# Title\n> quoted\n> > twice\n\n| a | b |\n|---|---|\n| `c` | d |\n```py\nx\n```\n<pre>x</pre> @name #12 gh-3 www.a.b",
-        "\x1b[31mred\x1b[0m \x1b]8;;http://x\x07y \u202eabc ::error::x ##[group]y deadbeef :tada: $x$ \u200d \ud83d".encode(
+        b"# Title\n> quoted\n> > twice\n\n| a | b |\n|---|---|\n| `c` | d |\n```py\nx\n```\n<pre>x</pre> @name #1",
+        "\x1b[31mred\x1b[0m \x1b]8;;http://x\x07y \u202eabc ::error::x ##[group]y deadbeef :tada: \u200d \ud83d".encode(
             "utf-8", "surrogatepass"
         ),
         b"<style>a</style><script>b</script><p>502 Bad Gateway</p>",
@@ -370,7 +373,7 @@ def _results() -> list[bytes]:
 
 
 def _calibration() -> bytes:
-    from evalgate.model.calibration import Calibration  # noqa: PLC0415 - only here
+    from evalgate.model.calibration import Calibration
 
     made = Calibration(
         evalgate="1", made_at="2026-01-01T00:00:00Z", labels_file="l", source="s", criteria=(calibrated("y/y n/n y/?"),)
@@ -429,7 +432,7 @@ def _read_history(data: bytes) -> None:
 
 @functools.cache
 def _histories() -> list[bytes]:
-    from evalgate.results.history import PastRuns  # noqa: PLC0415 - only here
+    from evalgate.results.history import PastRuns
 
     summary = history.summary_of(build.report("pass fail pass/fail error").run, commit="c")
     past = history.update(history.update(PastRuns(), summary), summary)
@@ -452,8 +455,3 @@ FAMILIES: Final = {
         Family("shown", _read_shown, _shown),
     )
 }
-
-
-def names() -> Iterator[str]:
-    """The families."""
-    yield from FAMILIES

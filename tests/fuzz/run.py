@@ -1,4 +1,4 @@
-"""One family for long: python tests/fuzz/run.py FAMILY [--seconds 600] [--seed 1]. What it finds is written to seeds/."""
+"""One family for long: python tests/fuzz/run.py FAMILY [--seconds 600] [--seed 1]; what it finds is kept in seeds/."""
 
 import argparse
 import hashlib
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "bench")]
+sys.path.insert(0, str(HERE.parent))
 
 from fuzz import engine, families  # noqa: E402 - after the path
 
@@ -28,7 +28,7 @@ def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("family", choices=list(families.names()))
+    parser.add_argument("family", choices=list(families.FAMILIES))
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=1)
     main(parser.parse_args())

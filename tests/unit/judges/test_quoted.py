@@ -14,7 +14,7 @@ from evalgate.judges.base import JudgeRequest
 from evalgate.judges.prompting import Question, Reply
 from evalgate.model import Rubric
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "bench"))
+sys.path.append(str(Path(__file__).parents[3] / "bench"))
 import judge_replies
 
 GOOD, BAD = '{"rationale": "same", "verdict": "valid"}', '{"rationale": "differs", "verdict": "invalid"}'
