@@ -170,7 +170,7 @@ def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
-    except (KeyError, OSError, ValueError):
+    except (KeyError, OSError, ValueError, RecursionError):
         return {}
     return event if isinstance(event, dict) else {}
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from evalgate.config.gate_file import GateFile
 
 SETTINGS = ("output", "cache", "config", "criteria", "baseline_folder", "durations")
-"""Settings that are a path. So is that of `baseline: file:PATH`."""
+"""Settings that are a path. So are those of `baseline: file:PATH` and `agent: replay:PATH`."""
 LONGEST, LONGEST_NAME = 4000, 255
 """Bytes of a path, and of a name in it."""
 
@@ -43,9 +43,12 @@ def why_not(root: Path, text: str, *, trusted: bool = False) -> str:
 
 def of_setting(name: str, value: object) -> str:
     """The path that a setting holds; empty: none."""
-    if name == "baseline" and isinstance(value, str) and value.startswith("file:"):
-        return value.removeprefix("file:")
-    return value if name in SETTINGS and isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    for prefix, named in (("baseline", "file:"), ("agent", "replay:")):
+        if name == prefix and value.startswith(named):
+            return value.removeprefix(named)
+    return value if name in SETTINGS else ""
 
 
 def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -59,3 +62,7 @@ def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]
         (("tools", "mocks"), tools.mocks),
     )
     yield from ((("suites", number, "config"), suite.config or "") for number, suite in enumerate(rules.suites))
+    for number, agent in enumerate(rules.agents):
+        path = agent.options.get("path")
+        if agent.driver == "replay" and isinstance(path, str):
+            yield ("agents", number, "path"), path

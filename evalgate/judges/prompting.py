@@ -647,7 +647,7 @@ def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = 
     if len(words) > 1 or any(_says_another(entry, words, labels, keys) for _, entry in found):
         both = " and ".join(as_written(value) for value, _ in found[:3])
         return {"": Vote(passed=None, label=both, rationale=rationale, sure=False)}
-    heard = own_vote(vote_of(found[0][0], labels, rationale=rationale), said, labels=labels, keys=keys)
+    heard = own_word(said, labels=labels, keys=keys)(vote_of(found[0][0], labels, rationale=rationale))
     return {} if heard is None else {"": heard}
 
 
@@ -679,7 +679,7 @@ def votes_by_item(
     good is about nothing that was asked, or about an item for the second time, no good vote beside it counts.
     """
     votes: dict[str, Vote] = {}
-    is_torn = False
+    is_torn, own = False, own_word(said, labels=labels, keys=(key,))
     for entry in said.entries:
         item, vote = item_of(entry), vote_in(entry)
         known = None if item is None else votes.get(item)
@@ -687,24 +687,31 @@ def votes_by_item(
         if known is not None and known.passed is not vote.passed:
             both = f"{known.label} and {vote.label}"
             vote = Vote(passed=None, label=both, rationale=vote.rationale, sure=False)
-        heard = own_vote(vote, said, labels=labels, keys=(key,))
+        heard = own(vote)
         if item is not None and heard is not None:
             votes[item] = heard
     return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
 
 
-def own_vote(vote: Vote, said: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]) -> Vote | None:
-    """The vote as far as it is the judge's own word: None where it may well be quoted, not `sure` where it may."""
-    if said.sure or (said.in_lines and vote.passed is False):  # a bad one is nothing that anybody would plant
-        return vote
+def own_word(said: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]) -> Callable[[Vote], Vote | None]:
+    """What becomes of a vote in a reply, as far as it is the judge's own word: None where it may well be quoted, not
+    `sure` where it may."""
+    if said.sure:
+        return lambda vote: vote
     prose, rest = _worded(said.prose), _worded(said.rest)
-    if any(f"_{key}_{label}_" in rest for key in keys for label in labels):
-        return None
-    if vote.passed and any(f"_{label}_" in prose for label in labels if label != vote.label):
-        return None
-    if vote.passed and said.asked is not None and _is_spoken_of(said.asked.pieces, keys, vote.label):
-        return None
-    return vote if vote.passed is False else dataclasses.replace(vote, sure=False)
+    is_beside_others = any(f"_{key}_{label}_" in rest for key in keys for label in labels)
+    named = {label for label in labels if f"_{label}_" in prose}
+    letters = [_letters(piece.text) for piece in said.asked.pieces] if said.asked is not None else []
+    judged = {label for label in labels if _is_spoken_of(letters, keys, label)}
+
+    def heard(vote: Vote) -> Vote | None:
+        if vote.passed is False and (said.in_lines or not is_beside_others):
+            return vote  # nobody would plant it
+        if is_beside_others or (vote.passed and (named - {vote.label} or vote.label in judged)):
+            return None
+        return dataclasses.replace(vote, sure=False)
+
+    return heard
 
 
 def _worded(text: str) -> str:
@@ -712,11 +719,9 @@ def _worded(text: str) -> str:
     return f"_{'_'.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))}_"
 
 
-def _is_spoken_of(pieces: Iterable[Piece], keys: Sequence[str], label: str) -> bool:
+def _is_spoken_of(letters: Sequence[str], keys: Sequence[str], label: str) -> bool:
     """Whether what is judged has both the key and the label, whatever stands between and within them."""
-    letters = [_letters(piece.text) for piece in pieces]
-    spoken = any(_letters(key) in each for key in keys for each in letters)
-    return spoken and any(_letters(label) in each for each in letters)
+    return all(any(_letters(word) in each for word in words for each in letters) for words in (keys, [label]))
 
 
 _LOOK_ALIKES = str.maketrans(
