@@ -65,7 +65,7 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
         raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
     reading = _within(root, _read_gate_file(root, doors.config))
     merged = _validate({**reading.given, **given})
-    for name in (*places.SETTINGS, "baseline", "agent"):
+    for name in (*places.SETTINGS, "baseline"):
         path = places.of_setting(name, getattr(merged, name))
         why = places.why_not(root, path, trusted=True) if path else ""
         if why:

@@ -12,8 +12,10 @@ from pathlib import Path, PurePosixPath
 
 from evalgate.config.gate_file import GateFile
 
-SETTINGS = ("output", "cache", "config", "criteria", "baseline_folder", "durations")
-"""Settings that are a path. So are those of `baseline: file:PATH` and `agent: replay:PATH`."""
+SETTINGS = ("output", "config", "criteria", "baseline_folder", "durations")
+"""Settings that are a path. So is that of `baseline: file:PATH`.
+
+`cache` is not among them: only a person or a workflow gives it, and it is relative to another folder."""
 LONGEST, LONGEST_NAME = 4000, 255
 """Bytes of a path, and of a name in it."""
 
@@ -45,9 +47,8 @@ def of_setting(name: str, value: object) -> str:
     """The path that a setting holds; empty: none."""
     if not isinstance(value, str):
         return ""
-    for prefix, named in (("baseline", "file:"), ("agent", "replay:")):
-        if name == prefix and value.startswith(named):
-            return value.removeprefix(named)
+    if name == "baseline" and value.startswith("file:"):
+        return value.removeprefix("file:")
     return value if name in SETTINGS else ""
 
 
@@ -64,5 +65,5 @@ def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]
     yield from ((("suites", number, "config"), suite.config or "") for number, suite in enumerate(rules.suites))
     for number, agent in enumerate(rules.agents):
         path = agent.options.get("path")
-        if agent.driver == "replay" and isinstance(path, str):
+        if isinstance(path, str):
             yield ("agents", number, "path"), path

@@ -16,7 +16,7 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity
+from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events
@@ -85,6 +85,10 @@ def insist(rules: Rules, context: Context) -> None:
 
 def _journal(name: str, settings: Settings, context: Context) -> Journal:
     path = settings.root / settings.output / name
+    why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
+    if why or (path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve())):
+        why = why or "is a symbolic link to another folder"
+        raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
     if not settings.resume or not path.exists():
         return Journal.create(path, about={"evalgate": __version__})
     journal = Journal.reopen(path)

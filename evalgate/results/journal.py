@@ -316,9 +316,7 @@ def _open_alone(path: Path) -> FileIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         # unbuffered: after a failed write nothing waits in memory for a second failure
         # made where it is missing, and never emptied: another process may have it since a moment ago
-        # never through a link, which a commit may have put there
-        own = os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | own, 0o666))
+        file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))
     except OSError as error:
         raise not_written(path, error) from error
     try:

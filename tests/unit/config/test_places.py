@@ -77,6 +77,7 @@ EVERYWHERE = [
     {"tools": {"cassettes": "PATH"}},
     {"tools": {"mocks": "PATH"}},
     {"suites": [{"match": ["*"], "config": "PATH"}]},
+    {"agents": [{"driver": "replay", "path": "PATH"}]},
 ]
 
 
@@ -93,7 +94,9 @@ def test_a_path_of_the_file_that_leads_out_is_a_problem_and_not_used(
     assert problem.place is not None
     assert problem.place.line == 1
     default = Settings()
-    section, usual = (each.gate_file if key in ("judge", "tools", "suites") else each for each in (settings, default))
+    section, usual = (
+        each.gate_file if key in ("judge", "tools", "suites", "agents") else each for each in (settings, default)
+    )
     assert getattr(section, key) == getattr(usual, key)
 
 
