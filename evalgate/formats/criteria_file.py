@@ -21,6 +21,7 @@ from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
 
 _LONGEST = 1_000_000  # characters
+_MOST_LEVELS = 100
 
 
 def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
@@ -181,6 +182,9 @@ def parse_criteria(text: str, *, file: str) -> CriteriaReading:
     start = len(text) - len(text.lstrip("\ufeff \t\r\n"))
     problems.enter((), *((start, len(text.rstrip())) if text[start : start + 1] == "{" else (0, 0)))
     members = document.members
+    for key in [key for key, value in members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)]:
+        problems.error("json-too-deep", "the values are nested too deeply", path=(key,))
+        members = {name: value for name, value in members.items() if name != key}
     fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
     _tell_unknown_keys(members, problems)
     codes = _codes(fields, problems)

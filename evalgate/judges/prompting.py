@@ -30,6 +30,7 @@ from evalgate.model import (
     Text,
     ToolCall,
     ToolResponse,
+    shapes,
 )
 
 _KEY = b"evalgate fence 1"
@@ -425,7 +426,7 @@ def _whole(body: str) -> Any:
             value = _DECODER.decode(form)
         except (ValueError, RecursionError):
             continue
-        return None if _is_deep(value) else value
+        return None if shapes.is_deep(value, levels=_MOST_LEVELS) else value
     return None
 
 
@@ -438,18 +439,6 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_no_key_twice)
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_MOST_LEVELS):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-    return bool(level)
 
 
 def _without_fence(body: str) -> str:
@@ -478,7 +467,8 @@ def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
         value, end = _DECODER.raw_decode(text, place)
     except (ValueError, RecursionError):
         return None, place + 1
-    return (value, end) if isinstance(value, dict) and not _is_deep(value) else (None, place + 1)
+    is_ours = isinstance(value, dict) and not shapes.is_deep(value, levels=_MOST_LEVELS)
+    return (value, end) if is_ours else (None, place + 1)
 
 
 def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[dict[str, Any]]:

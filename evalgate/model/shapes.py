@@ -46,6 +46,19 @@ def to_camel(key: str) -> str:
     return alias_generators.to_camel(key) if len(key) <= _LONGEST_KEY else key
 
 
+def is_deep(value: Any, *, levels: int) -> bool:
+    """Whether lists and objects are nested in more than so many levels."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
+
+
 class Wire(BaseModel):
     """A shape that is read in snake_case or camelCase (ADK takes both, even mixed) and written in snake_case."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,14 @@ def test_what_the_base_says(repo: Repository, settings: dict[str, Any]) -> None:
         code, out = repo.run("--policy", policy)
         assert code in (0, 2, 3), out
         assert "Traceback" not in out
+
+
+def test_a_criterion_with_255_levels(repo: Repository) -> None:
+    options = {"threshold": 1.0, "matchers": {"t": {"a": {"exact": DEEP}}}}
+    repo.write("test_config.json", json.dumps({"criteria": {"tool_trajectory_avg_score": options}}))
+    code, out = repo.call("run")
+    assert code == 2
+    assert "nested too deeply" in out
 
 
 @pytest.mark.parametrize("link", ["evalgate-report", "evalgate-report/journal.jsonl", "evalgate.yml"])

@@ -13,10 +13,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from evalgate.agents.tools.base import ErrorWire, ToolFile, ToolReply
-from evalgate.model import Json, ToolCall, call_diff
+from evalgate.model import Json, ToolCall, call_diff, shapes
 from evalgate.text import words
 
 EXACT_FLOATS = 2.0**53
+MOST_LEVELS = 150
 REDACTED = "***"
 
 
@@ -195,13 +196,16 @@ class CassetteWire(ToolFile):
 def parse_cassette(text: str) -> tuple[Entry, ...]:
     """The entries of a cassette's text. Raises CassetteError."""
     try:
-        wire = CassetteWire.model_validate(json.loads(text))
+        raw = json.loads(text)
+        wire = CassetteWire.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(step) for step in first["loc"])
         raise CassetteError(f"{path}: {first['msg']}" if path else first["msg"]) from None
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"not JSON: {error}") from None
+    if shapes.is_deep(raw, levels=MOST_LEVELS):
+        raise CassetteError("the values are nested too deeply")
     entries = tuple(Entry(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls)
     seen: set[tuple[str, str, int]] = set()
     for number, entry in enumerate(entries):
