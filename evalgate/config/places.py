@@ -53,14 +53,13 @@ def of_setting(name: str, value: object) -> str:
 
 
 def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The paths in evalgate.yml's own sections, each with where it stands."""
-    judge, tools = rules.judge, rules.tools
+    """The paths in evalgate.yml's own sections, each with where it stands; those of `tools` are checked where they
+    count."""
+    judge = rules.judge
     yield from (
         (("judge", "replay"), judge.replay),
         (("judge", "record"), judge.record),
         (("judge", "calibration"), judge.calibration),
-        (("tools", "cassettes"), tools.cassettes),
-        (("tools", "mocks"), tools.mocks),
     )
     yield from ((("suites", number, "config"), suite.config or "") for number, suite in enumerate(rules.suites))
     for number, agent in enumerate(rules.agents):

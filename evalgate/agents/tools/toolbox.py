@@ -7,7 +7,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents.tools import cassette
@@ -162,10 +162,9 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     mode, rule, root, listed = mode_of(settings), settings.gate_file.tools, settings.root, tuple(suites)
     if mode is ToolMode.LIVE:
         return []
-    paths = {named: PurePosixPath(named) for named in (rule.cassettes, rule.mocks)}
-    outside = [named for named, path in paths.items() if path.is_absolute() or ".." in path.parts]
+    outside = {named[:200]: why for named in (rule.cassettes, rule.mocks) if (why := places.why_not(root, named))}
     if outside:
-        return [_problem("tools-place", f"`tools`: `{named}` is not inside the repository") for named in outside]
+        return [_problem("tools-place", f"`tools`: `{named}` {why}") for named, why in outside.items()]
     problems = _driver_problems(mode, listed)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."

@@ -74,8 +74,6 @@ EVERYWHERE = [
     {"judge": {"replay": "PATH"}},
     {"judge": {"record": "PATH"}},
     {"judge": {"calibration": "PATH"}},
-    {"tools": {"cassettes": "PATH"}},
-    {"tools": {"mocks": "PATH"}},
     {"suites": [{"match": ["*"], "config": "PATH"}]},
     {"agents": [{"driver": "replay", "path": "PATH"}]},
 ]
@@ -94,9 +92,7 @@ def test_a_path_of_the_file_that_leads_out_is_a_problem_and_not_used(
     assert problem.place is not None
     assert problem.place.line == 1
     default = Settings()
-    section, usual = (
-        each.gate_file if key in ("judge", "tools", "suites", "agents") else each for each in (settings, default)
-    )
+    section, usual = (each.gate_file if key in ("judge", "suites", "agents") else each for each in (settings, default))
     assert getattr(section, key) == getattr(usual, key)
 
 
