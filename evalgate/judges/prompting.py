@@ -472,26 +472,24 @@ def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
 
 
 def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[dict[str, Any]]:
-    """The objects that have one of the keys, where a reply has them: on top, in its list, or wrapped in nothing but
-    names. What stands deeper is something that it tells of."""
+    """The objects that have one of the keys, where a reply has them: on top, in its list of verdicts, or wrapped in
+    nothing but names. What stands deeper, or beside, is something that it tells of."""
     for _ in range(_MOST_WRAPS):
+        if isinstance(value, list) and (several or len(value) != 1):
+            found = [each for each in value if isinstance(each, dict) and not keys.isdisjoint(each)]
+            return found if several or len(found) == len(value) else []
         if isinstance(value, list):
-            if several or len(value) != 1:
-                return [each for each in value if isinstance(each, dict) and not keys.isdisjoint(each)]
             (value,) = value
-            continue
-        if not isinstance(value, dict):
+        elif not isinstance(value, dict):
             return []
-        listed = [each for each in value.values() if isinstance(each, list)] if several else []
-        if len(listed) == 1:
-            (value,) = listed
+        elif several and isinstance(value.get("verdicts"), list):
+            value = value["verdicts"]
         elif not keys.isdisjoint(value):
             return [value]
-        else:
-            inner = [each for name, each in value.items() if name != "code"]
-            if len(inner) != 1:
-                return []
+        elif len(inner := [each for name, each in value.items() if name != "code"]) == 1:
             (value,) = inner
+        else:
+            return []
     return []
 
 
