@@ -671,7 +671,7 @@ def votes_by_item(
     for entry in said.entries:
         item, vote = item_of(entry), vote_in(entry)
         known = None if item is None else votes.get(item)
-        is_torn = is_torn or (not vote.passed and (item is None or known is not None))
+        is_torn = is_torn or (not said.in_lines and not vote.passed and (item is None or known is not None))
         if known is not None and known.passed is not vote.passed:
             both = f"{known.label} and {vote.label}"
             vote = Vote(passed=None, label=both, rationale=vote.rationale, sure=False)
