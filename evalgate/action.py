@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalgate import __version__, reports
+from evalgate import __version__, errors, reports
 from evalgate.config import load
 from evalgate.config import settings as config_settings
 from evalgate.config.settings import Settings
@@ -109,7 +109,8 @@ def main(environ: Mapping[str, str]) -> int:
     debug = wants_tracebacks(environ)
     told = _Told()
     try:
-        return _run(environ, told, debug=debug)
+        with errors.paths_explained():
+            return _run(environ, told, debug=debug)
     except EvalgateError as error:
         tell_error(error, folder=events.folder_of(environ), debug=debug)
         _write_error_outputs(environ, told, reason=error.message, exit_code=error.exit_code)
@@ -169,7 +170,7 @@ def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
-    except (KeyError, OSError, ValueError):
+    except (KeyError, OSError, ValueError, RecursionError):
         return {}
     return event if isinstance(event, dict) else {}
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -151,3 +153,27 @@ class NothingToDo(EvalgateError):  # noqa: N818 - the name of the exit code, as 
     """No evaluation file, case or criterion matched: its own exit code, because nothing is not green."""
 
     exit_code = ExitCode.NOTHING_TO_DO
+
+
+@contextmanager
+def paths_explained() -> Iterator[None]:
+    """Around all that a door does: a path that no system takes, wherever it was written, is no bug of ours.
+
+    Raises ConfigError in place of the error of the system.
+    """
+    hint = "Look for it in evalgate.yml, in the inputs and in the evaluation files."
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENAMETOOLONG, errno.ELOOP):
+            raise
+        raise ConfigError(f"{error.strerror}: {str(error.filename)[:200]!r}", hint=hint) from error
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed":
+            raise
+        message = f"a name contains half a character (a lone surrogate): {error.object[:200]!r}"
+        raise ConfigError(message, hint=hint) from error
+    except ValueError as error:
+        if str(error) != "embedded null byte":
+            raise
+        raise ConfigError("a path contains the character U+0000", hint=hint) from error

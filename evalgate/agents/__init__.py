@@ -76,4 +76,5 @@ def identity_of(use: AgentUse) -> str:
     """Which agent it is, in words: whatever may pass in the place of the one under test. Empty for none."""
     driver = DRIVERS.get(use.driver)
     named = [use.options[name] for name in driver.identity if use.options.get(name)] if driver is not None else []
-    return " ".join([use.driver, *(" ".join(each) if isinstance(each, list | tuple) else str(each) for each in named)])
+    words = (" ".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in named)
+    return " ".join([use.driver, *words])

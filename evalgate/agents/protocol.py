@@ -13,7 +13,8 @@ from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, T
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
 from evalgate.model import Content, CriterionUse, Evidence, FailureKind, SessionInput, Timings
-from evalgate.model.shapes import MOST_SECONDS, Seconds
+from evalgate.model.run import MOST_SECONDS
+from evalgate.model.shapes import Seconds
 
 PROTOCOL = 1
 

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 import click
 
-from evalgate import __version__
+from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
 from evalgate.system import process
 
@@ -98,7 +98,7 @@ def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the 
 def run_command(action: Callable[[], int], *, debug: bool) -> int:
     """Run `action`; its exit code, or that of the error that it raised."""
     try:
-        with _interrupt_on_signal():
+        with _interrupt_on_signal(), errors.paths_explained():
             return action()
     except EvalgateError as error:
         show_problems(error.problems)

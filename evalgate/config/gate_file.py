@@ -29,6 +29,7 @@ def _check(config: dict[str, Any]) -> dict[str, Any]:
     found = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
     if found is not None:
         message, at, near = found
+        message = message.encode("utf-8", "backslashreplace").decode()  # pydantic's errors take no half characters
         raise PydanticCustomError("bad_option", "{message}", {"message": message, "at": at, "near": near})
     return config
 

@@ -54,7 +54,8 @@ def without_retries(regex: str) -> str:
     follows may then begin as early as possible, so that to give them more could not help. A set holds no `/`, as in
     git.
     """
-    pieces = _PIECE.findall(regex)
+    end = regex.rfind("]") + 1  # behind it there is no set to look for
+    pieces = [*_PIECE.findall(regex[:end]), regex[end:]]
     regex = "".join(f"(?!/){each}" if each.startswith("[") and each != "[^/]" else each for each in pieces)
     first, *inner = (_names_without_retries(names) for names in regex.split(_FOLDERS))
     if not inner:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs, yaml
+from evalgate.config import globs, places, yaml
 from evalgate.config import settings as config_settings
 from evalgate.config.gate_file import (
     AgentRule,
@@ -62,12 +62,22 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
     The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
     and that cannot be; what is wrong in the file is among the settings' problems.
     """
+    for name, value in given.items():
+        why = "" if name == "root" else yaml.unusable(value)
+        if why and "surrogate" not in why:  # which stands for a byte of a file name that is not UTF-8
+            raise ConfigError(f"`{config_settings.input_name(name)}` {why}")
     doors = _validate(given)
     root = doors.root.resolve()
     if not root.is_dir():
         raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
-    reading = _read_gate_file(root, doors.config)
+    reading = _within(root, _read_gate_file(root, doors.config))
     merged = _validate({**reading.given, **given})
+    for name in (*places.SETTINGS, "baseline"):
+        path = places.of_setting(name, getattr(merged, name))
+        why = places.why_not(root, path, trusted=True) if path else ""
+        if why:
+            hint = "A path that is not below `root` is given in full, by the command line or the workflow."
+            raise ConfigError(f"`{config_settings.input_name(name)}`: {path[:200]!r} {why}", hint=hint)
     refused = [name for name in merged.env if _matches(name, NEVER)]
     if refused:
         raise ConfigError(
@@ -182,7 +192,7 @@ def _validate(given: Mapping[str, Any]) -> Settings:
             Problem(
                 severity=Severity.ERROR,
                 code="bad-setting",
-                message=f"`{config_settings.input_name(name)}`: {words.fault(each)}, found {each['input']!r}",
+                message=f"`{config_settings.input_name(name)}`: {words.fault(each)}, found {repr(each['input'])[:200]}",
                 hint=_form(name) if each["type"] == "string_pattern_mismatch" else "",
             )
             for each in error.errors()
@@ -198,6 +208,10 @@ def _form(name: str) -> str:
 
 def _read_gate_file(root: Path, named: str) -> GateFileReading:
     names = (named,) if named else config_gate_file.NAMES
+    for name in names:
+        why = places.why_not(root, name, trusted=bool(named))
+        if why:
+            raise ConfigError(f"the configuration {name[:200]!r} {why}", hint="Give it as a file below `root`.")
     there = [root / name for name in names if (root / name).is_file()]
     if not there:
         if named:
@@ -222,6 +236,26 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
         for other in others
     )
     return dataclasses.replace(reading, problems=(*reading.problems, *unused))
+
+
+def _within(root: Path, reading: GateFileReading) -> GateFileReading:
+    """The reading without settings and sections whose paths do not stay below `root`, which are problems."""
+    refused: dict[str, Problem] = {}
+    paths = [((name,), path) for name, value in reading.given.items() if (path := places.of_setting(name, value))]
+    for at, path in (*paths, *places.of_gate_file(reading.gate_file)):
+        why = places.why_not(root, path) if path else ""
+        if why:
+            shown = ".".join(str(step) for step in at)
+            place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
+            refused[str(at[0])] = _error("bad-path", f"`{shown}`: {path[:200]!r} {why}", place)
+    return dataclasses.replace(
+        reading,
+        given={name: value for name, value in reading.given.items() if name not in refused},
+        gate_file=reading.gate_file.model_copy(
+            update={name: getattr(GateFile(), name) for name in refused if name in GateFile.model_fields}
+        ),
+        problems=(*reading.problems, *refused.values()),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,9 +285,12 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         return GateFileReading(problems=(_error("gate-file-shape", found, Place(file=file, line=1)),))
 
     locate = Locator(document.node, file)
+    unusable = {key: why for key, value in raw.items() if (why := yaml.unusable([key, value]))}
+    raw = {key: value for key, value in raw.items() if key not in unusable}
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
     given, problems = _settings_given(rest, locate)
+    problems += [_error("bad-setting", f"`{key}` {why}", locate(key)) for key, why in unusable.items()]
     problems.extend(document.warnings)
     gate_file = GateFile()
     try:
@@ -305,7 +342,7 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
         except ValidationError as error:
             message = "; ".join(words.fault(each) for each in error.errors())
             hint = _form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
-            problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key), hint))
+            problems.append(_error("bad-setting", f"`{key}`: {message}, found {repr(value)[:200]}", locate(key), hint))
             continue
         if name in given:  # `fail-on` and `fail_on`
             message = f"duplicate key `{key}` in two spellings; the last value is used"

@@ -11,9 +11,12 @@ import yaml
 
 from evalgate.errors import Place, Problem, Severity
 
+MOST_LEVELS = 100
 MOST_VALUES = 1_000_000
 """With every alias written out."""
 
+MOST_NUMBER = 2**63
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MERGE = "tag:yaml.org,2002:merge"
 _INDEX = re.compile(r"\[(\d+)\]")
 
@@ -27,15 +30,39 @@ class Document:
     warnings: tuple[Problem, ...] = ()
 
 
+class Loader(yaml.SafeLoader):
+    """PyYAML's own, that gives up on a nest in which it would take the square of the time. Raises RecursionError."""
+
+    levels = 0
+
+    def fetch_flow_collection_start(self, token_class: Any) -> None:
+        """As PyYAML's."""
+        if self.flow_level >= MOST_LEVELS:
+            raise RecursionError
+        super().fetch_flow_collection_start(token_class)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """As PyYAML's."""
+        self.levels += 1
+        if self.levels > MOST_LEVELS:
+            raise RecursionError
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.levels -= 1
+
+
 def load(text: str, *, file: str) -> Document | Problem:
     """The document of a text, or the error that says why there is none."""
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        loader = Loader(text)
+        node = loader.get_single_node()
         if node is None:
             return Document(raw=None, node=None)
         if _size(node, {}, set()) > MOST_VALUES:
             return _problem("yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1))
-        return Document(raw=yaml.safe_load(text), node=node, warnings=tuple(_duplicate_keys(node, file)))
+        warnings = tuple(_duplicate_keys(node, file))  # first: to construct it merges what `<<` names
+        return Document(raw=loader.construct_document(node), node=node, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
@@ -44,6 +71,29 @@ def load(text: str, *, file: str) -> Document | Problem:
         return _problem("yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1))
     except ValueError as error:  # impossible dates and endless numbers
         return _problem("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
+
+
+def unusable(value: Any) -> str:
+    """What makes a setting one that no file, process or report can take, wherever it stands in it; empty: nothing."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        texts = [each for each in level if isinstance(each, str)]
+        if any("\0" in text for text in texts):
+            return "contains the character U+0000"
+        if any(_SURROGATE.search(text) for text in texts):
+            return "contains half a character (a lone surrogate)"
+        if any(isinstance(each, int) and abs(each) > MOST_NUMBER for each in level):
+            return "contains a number that is too large"
+        level = [inner for each in level for inner in _inside(each)]
+    return "is nested too deeply" if level else ""
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value
+        yield from value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from value
 
 
 def _size(node: Any, known: dict[int, int], above: set[int]) -> int:

@@ -56,7 +56,7 @@ def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
     return judged.conclude(in_order, nothing=nothing, adk_compat=ask.adk_compat)
 
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
 
 RULES = """\
@@ -81,8 +81,8 @@ What counts:
 
 REPLY = """\
 Reply with one JSON object and nothing else: first the reasons, in one to three sentences that name the facts that
-decided, then the verdict.
-{"rationale": "...", "verdict": "valid"}
+decided, then the verdict, then the code.
+{"rationale": "...", "verdict": "valid", "code": "..."}
 The verdict is one of these words: valid, invalid."""
 
 TASK = "Is the text in agent_answer valid, given reference_answer as the right answer to user_request?"

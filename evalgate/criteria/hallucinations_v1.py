@@ -15,7 +15,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Need, Reason, Text, turns
 
 NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
@@ -181,7 +181,7 @@ def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ..
     )
 
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 LABELS: Final[Mapping[str, bool]] = {
     "supported": True,
     "not_applicable": True,
@@ -236,27 +236,33 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
     marks nothing.
     """
     text = prompting.reveal(text)
+    letters, places = _without_blanks(text)
     stretches: list[str] = []
-    place, marked = 0, False
-    for sentence in re.findall(r"<sentence>(.*?)</sentence>", reply, re.DOTALL | re.IGNORECASE):
-        found = _find(sentence, text, place)
-        if found is None:
+    place, start, misses = 0, 0, 0
+    for sentence in re.findall(r"<sentence>([^<]*+(?:<(?!/sentence>)[^<]*+)*+)</sentence>", reply, re.IGNORECASE):
+        wanted, _ = _without_blanks(sentence)
+        found = letters.find(wanted, start) if has_words(wanted) and misses < _MOST_MISSES else -1
+        if found < 0:
+            misses += 1
             continue
-        marked = True
-        stretches.extend((text[place : found[0]], text[found[0] : found[1]]))
-        place = found[1]
+        start = found + len(wanted)
+        begin, end = places[found], places[start - 1] + 1
+        stretches.extend((text[place:begin], text[begin:end]))
+        place = end
     stretches.append(text[place:])
     sentences = (stretch.strip() for stretch in stretches)
-    return tuple(each for each in sentences if has_words(each)) if marked else ()
+    return tuple(each for each in sentences if has_words(each)) if place else ()
 
 
-def _find(sentence: str, text: str, place: int) -> tuple[int, int] | None:
-    """Where a sentence stands at or after `place`, whatever the blanks between its words."""
-    words = sentence.split()
-    if not words or not has_words(sentence):
-        return None
-    found = re.compile(r"\s+".join(re.escape(word) for word in words)).search(text, place)
-    return found.span() if found else None
+_MOST_MISSES = 500
+"""So many sentences that are none of the text's are looked for."""
+
+
+def _without_blanks(text: str) -> tuple[str, list[int]]:
+    """The words of a text with one blank between them, and where each character stands."""
+    found = [(match.start(), match[0]) for match in re.finditer(r"\S+", text)]
+    places = [place for start, word in found for place in (*range(start, start + len(word)), start + len(word))]
+    return " ".join(word for _, word in found), places
 
 
 # --- what each rests on ---------------------------------------------------------------------------
@@ -281,9 +287,10 @@ Labels:
 
 VALIDATE_REPLY = """\
 Reply with one JSON object and nothing else, with one entry for each sentence of the piece `sentences`. Give the
-rationale in a sentence or two, then the excerpts ("" where the label needs none), then the label.
+rationale in a sentence or two, then the excerpts ("" where the label needs none), then the label. After the last entry
+comes the code.
 {"verdicts": [{"id": "S1", "rationale": "...", "supporting_excerpt": "...", "contradicting_excerpt": "", "label":
-"supported"}, ...]}
+"supported"}, ...], "code": "..."}
 The label is one of these words: supported, unsupported, contradictory, disputed, not_applicable."""
 
 VALIDATE_TASK = "Which label does each of the sentences have, given the context?"
@@ -310,10 +317,14 @@ def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
-    """The votes of a reply by the sentence's name; one that is passed over has none, contradictions are no vote."""
-    entries = prompting.json_entries(text, key="label") or _entries_of_lines(text)
+    """The votes of a reply by the sentence's name; one that is passed over has none."""
+    said = prompting.state(text, frozenset({"label"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        (name, _vote(entry)) for entry in entries if (name := _named(entry, sentences)) is not None
+        said,
+        item_of=lambda entry: _named(entry, sentences),
+        vote_in=_vote,
+        labels=LABELS,
+        key="label",
     )
 
 
@@ -335,11 +346,11 @@ def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
     return next((each for each, sentence in pairs if wanted and prompting.plain_text(sentence) == wanted), None)
 
 
-def _entries_of_lines(text: str) -> list[dict[str, Any]]:
+def _entries_of_lines(rows: Rows) -> list[dict[str, Any]]:
     """Blocks of `key: value` lines, each opened by its sentence or its id."""
     found: list[dict[str, Any]] = []
     block: dict[str, Any] = {}
-    for key, value in [*prompting.verdict_lines(text, known=_KEYS, label="label"), ("sentence", "")]:
+    for key, value in [*prompting.verdict_lines(rows, known=_KEYS, label="label"), ("sentence", "")]:
         if key in ("id", "sentence") and (key in block or "label" in block):
             found.extend([block] if "label" in block else [])
             block = {}

@@ -30,7 +30,7 @@ from evalgate.judges.base import (
     Vote,
     VoteResult,
 )
-from evalgate.judges.prompting import Question
+from evalgate.judges.prompting import Question, Reply
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Opinion, Reason, Score, turns
 from evalgate.model.shapes import Wire
 from evalgate.text import words
@@ -151,10 +151,10 @@ def sampled(
     )
     return SampledRequest(
         request=request,
-        parse=lambda reply: parse(reply.text),
+        parse=lambda reply: parse(Reply(reply.text, question)),
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
-        again=None if names is None else functools.partial(_again, prompt=question.prompt, names=names),
+        again=functools.partial(_again, asked=question, names=names or {}),
         exhaustive=asking.options.exhaustive,
         adk_compat=asking.adk_compat,
     )
@@ -216,9 +216,9 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
     return Reason.CREDENTIALS_MISSING if refused else Reason.JUDGE_UNAVAILABLE
 
 
-def _again(_: JudgeReply, items: tuple[str, ...], *, prompt: str, names: Mapping[str, str]) -> str:
-    lacking = [names[item] for item in items]
-    return prompting.remind(prompt, lacking=lacking, all_names=list(names.values()))
+def _again(_: JudgeReply, items: tuple[str, ...], *, asked: Question, names: Mapping[str, str]) -> str:
+    lacking, all_names = [names.get(item, item) for item in items], list(names.values()) or [""]
+    return prompting.remind(asked.prompt, lacking=lacking, all_names=all_names, briefly=bool(asked.code))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

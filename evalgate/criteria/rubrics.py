@@ -14,10 +14,10 @@ from evalgate.criteria import judged
 from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
-from evalgate.judges.prompting import Piece, Question
+from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import AgentDetails, Case, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason, Rubric
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
 _NAMES = ("id", "name", "rubric_id", "property_id")
 _TEXTS = ("property", "text", "rubric")
@@ -76,8 +76,8 @@ apart: each speaks of its own property.""",
 _EVIDENCE_KEY = ' "evidence": "...",'
 _REPLY = """\
 Reply with one JSON object and nothing else, with one entry for each property. Give {first}the reasons in one to three
-sentences, then the verdict.
-{{"verdicts": [{{"id": "P1",{evidence} "rationale": "...", "verdict": "yes"}}, ...]}}
+sentences, then the verdict. After the last entry comes the code.
+{{"verdicts": [{{"id": "P1",{evidence} "rationale": "...", "verdict": "yes"}}, ...], "code": "..."}}
 The verdict is one of these words: yes, no."""
 
 _TASKS: Final[Mapping[Subject, str]] = {
@@ -114,12 +114,16 @@ def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
 
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
-    """The votes of a reply by rubric id; a rubric that is passed over has none, contradictory verdicts are no vote."""
-    entries = prompting.json_entries(text, key="verdict") or _entries_of_lines(text)
+    """The votes of a reply by rubric id; a rubric that is passed over has none."""
+    said = prompting.state(text, frozenset({"verdict"}), lines=_entries_of_lines, several=True)
     return prompting.votes_by_item(
-        (rubric.rubric_id, prompting.vote_of(entry["verdict"], LABELS, rationale=prompting.prose_of(entry, *_REASONS)))
-        for entry in entries
-        if (rubric := _rubric_of(entry, rubrics)) is not None
+        said,
+        item_of=lambda entry: rubric.rubric_id if (rubric := _rubric_of(entry, rubrics)) else None,
+        vote_in=lambda entry: prompting.vote_of(
+            entry["verdict"], LABELS, rationale=prompting.prose_of(entry, *_REASONS)
+        ),
+        labels=LABELS,
+        key="verdict",
     )
 
 
@@ -147,11 +151,11 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
     return next((rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None)
 
 
-def _entries_of_lines(text: str) -> list[dict[str, Any]]:
+def _entries_of_lines(rows: Rows) -> list[dict[str, Any]]:
     """Blocks of `key: value` lines, each closed by its verdict."""
     found: list[dict[str, Any]] = []
     block: dict[str, Any] = {}
-    for key, value in prompting.verdict_lines(text, known=_KEYS, label="verdict"):
+    for key, value in prompting.verdict_lines(rows, known=_KEYS, label="verdict"):
         if key in ("id", "name", "property") and key in block:
             block = {}
         block[key] = value

@@ -144,7 +144,7 @@ def grade_ended(evidence: Evidence) -> Grade:
             return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="how the conversation ended was not recorded")
 
 
-VERSION: Final = f"1.{personas.VERSION}"
+VERSION: Final = f"2.{personas.VERSION}"
 LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
 
 _RULES = """\
@@ -177,8 +177,8 @@ where one of them holds. Where a point contradicts the plan, the plan holds."""
 
 _REPLY = """\
 Reply with one JSON object and nothing else: first the reasons, in one to three sentences that name the fault if there
-is one, then the verdict.
-{"rationale": "...", "verdict": "valid"}
+is one, then the verdict, then the code.
+{"rationale": "...", "verdict": "valid", "code": "..."}
 The verdict is one of these words: valid, invalid."""
 
 

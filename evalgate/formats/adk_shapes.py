@@ -486,7 +486,11 @@ class ScenarioWire(Wire):
             raise PydanticCustomError(
                 "unknown_persona",
                 "`{found}` is not a built-in persona; ADK has {known}",
-                {"found": persona[:60], "known": words.listed(BUILT_IN_PERSONAS), "near": near or ""},
+                {
+                    "found": persona[:60].encode("utf-8", "backslashreplace").decode(),
+                    "known": words.listed(BUILT_IN_PERSONAS),
+                    "near": near or "",
+                },
             )
         return persona
 

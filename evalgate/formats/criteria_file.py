@@ -9,18 +9,19 @@ from typing import Any
 
 import yaml
 from pydantic import ConfigDict
-from pydantic.alias_generators import to_camel
 
 from evalgate.config.gate_file import GenerationConfig
+from evalgate.config.yaml import Loader
 from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import CriteriaReading
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
-from evalgate.model.shapes import Wire
+from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
 
 _LONGEST = 1_000_000  # characters
+_MOST_LEVELS = 100
 
 
 def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
@@ -49,7 +50,7 @@ def _load(text: str, problems: Problems) -> Any:
     try:
         if problems.file.lower().endswith(".json"):
             return json.loads(text.lstrip("\ufeff"))
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=Loader)  # noqa: S506 - a SafeLoader
     except json.JSONDecodeError as error:
         place = Place(file=problems.file, line=error.lineno, column=error.colno)
         problems.error("yaml-syntax", f"this is not JSON: {error.msg}", place=place)
@@ -181,6 +182,9 @@ def parse_criteria(text: str, *, file: str) -> CriteriaReading:
     start = len(text) - len(text.lstrip("\ufeff \t\r\n"))
     problems.enter((), *((start, len(text.rstrip())) if text[start : start + 1] == "{" else (0, 0)))
     members = document.members
+    for key in [key for key, value in members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)]:
+        problems.error("json-too-deep", "the values are nested too deeply", path=(key,))
+        members = {name: value for name, value in members.items() if name != key}
     fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
     _tell_unknown_keys(members, problems)
     codes = _codes(fields, problems)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from posixpath import basename
 from typing import Any
 
-from pydantic.alias_generators import to_snake
-
 from evalgate.errors import Place
 from evalgate.formats import agents_cli, json_source, repair
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import Dialect, EvalSetReading
 from evalgate.formats.repair import REJECTED
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
+from evalgate.model.shapes import to_snake
 from evalgate.text import words
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})

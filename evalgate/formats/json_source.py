@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic.alias_generators import to_camel
 
 from evalgate.config import gate_file
 from evalgate.errors import Place, Problem, Severity
-from evalgate.model.shapes import to_snake
+from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.text.decoding import BYTE_ORDER_MARK
 

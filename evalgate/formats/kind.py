@@ -7,10 +7,9 @@ import re
 from dataclasses import dataclass
 from posixpath import basename
 
-from pydantic.alias_generators import to_snake
-
 from evalgate.errors import Problem
 from evalgate.model import CriterionUse, EvalSet, SimulatorUse
+from evalgate.model.shapes import to_snake
 
 
 class FileKind(enum.StrEnum):

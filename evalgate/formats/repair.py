@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_camel
 
 from evalgate.errors import Place
 from evalgate.formats.adk_shapes import (
@@ -26,7 +25,7 @@ from evalgate.formats.adk_shapes import (
 )
 from evalgate.formats.json_source import Path, Problems
 from evalgate.model import Case, Content
-from evalgate.model.shapes import Wire, to_snake
+from evalgate.model.shapes import Wire, to_camel, to_snake
 from evalgate.text import words
 
 REJECTED = "ADK itself rejects this"

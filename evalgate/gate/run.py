@@ -6,16 +6,17 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-from evalgate import __version__, reports
+from evalgate import __version__, errors, reports
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
+from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, ExitCode, Problem, Severity
+from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events
@@ -84,6 +85,10 @@ def insist(rules: Rules, context: Context) -> None:
 
 def _journal(name: str, settings: Settings, context: Context) -> Journal:
     path = settings.root / settings.output / name
+    why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
+    if why or (path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve())):
+        why = why or "is a symbolic link to another folder"
+        raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
     if not settings.resume or not path.exists():
         return Journal.create(path, about={"evalgate": __version__})
     journal = Journal.reopen(path)
@@ -130,8 +135,12 @@ def conclude(
     )
     texts = [(row.name, row.file_name, iter([row.render(report)])) for row in reports.RENDERERS.values()]
     texts += _results(report, base, outcomes)
-    files, late = output.write_all(texts, settings.root / settings.output)
-    return dataclasses.replace(report, files=files, problems=(*report.problems, *late))
+    why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
+    if why:
+        late = errors.warning("not-written", f"no report is written: the path {why}", Place(file=settings.output))
+        return dataclasses.replace(report, problems=(*report.problems, late))
+    files, unwritten = output.write_all(texts, settings.root / settings.output)
+    return dataclasses.replace(report, files=files, problems=(*report.problems, *unwritten))
 
 
 def _results(

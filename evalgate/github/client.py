@@ -331,7 +331,10 @@ class Client:
         adapter = TypeAdapter(list[shape])  # type: ignore[valid-type]  # a list of whatever shape was asked for
 
         def parse(body: bytes) -> list[Reply]:
-            found = json.loads(body)
+            try:
+                found = json.loads(body)
+            except RecursionError:
+                raise ValueError("nested too deeply") from None
             return adapter.validate_python(found.get(under) if under and isinstance(found, dict) else found)
 
         url = self._url(endpoint, values, {**(query or {}), "per_page": str(PAGE_SIZE)})

@@ -202,11 +202,15 @@ class JudgeDriver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """What one sample says of one item. `passed` None: it said something, and that is none of the labels."""
+    """What one sample says of one item. `passed` None: it said something, and that is none of the labels.
+
+    Not `sure`: it may be what the judge quotes, and counts where asking once more brings the same.
+    """
 
     passed: bool | None
     label: str = ""
     rationale: str = ""
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +219,9 @@ class SampledRequest:
 
     `request`: its `sample` is set by the panel. `items`: what is voted on, rubric ids for one; a single label has the
     item "". `parse`: the votes found in a reply, by item; an item that the reply passes over has no key. It must not
-    raise. `again(reply, items)`: the prompt that asks once more for the items passed over; None: they count as
-    unreadable. `exhaustive`: every sample is asked, decided or not. `adk_compat`: ADK's arithmetic: every sample is
-    asked, one that fails voids the ballot, and nothing is asked again.
+    raise. `again(reply, items)`: the prompt that asks once more for the items passed over or not sure; None: the former
+    count as unreadable, the latter as they are. `exhaustive`: every sample is asked, decided or not. `adk_compat`:
+    ADK's arithmetic: every sample is asked, one that fails voids the ballot, and nothing is asked again.
     """
 
     request: JudgeRequest
@@ -301,6 +305,7 @@ class JudgePanel(Protocol):
 
 
 _LONGEST_DETAIL = 300
+_MOST_READ = 10_000
 
 _STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
     {
@@ -328,7 +333,7 @@ def failure(
     if setting.vertex:
         keys = "the Google Cloud credentials"
     # foreign words on one line, markup of an error page taken out, and no longer than bearable
-    said = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", detail, flags=re.DOTALL).split())
+    said = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", detail[:_MOST_READ], flags=re.DOTALL).split())
     said = said if len(said) <= _LONGEST_DETAIL else f"{said[: _LONGEST_DETAIL - 3]}..."
     message = f"judge `{setting.model}`: {kind.what}{f' ({said})' if said else ''}; {kind.step.format(keys=keys)}"
     message = setting.redact(message)

@@ -81,7 +81,10 @@ def render_entry(entry: Entry) -> str:
 
 def parse_entry(text: str) -> Entry:
     """Read an entry back; its reply is `cached`. Raises ValueError on anything else."""
-    raw = json.loads(text)
+    try:
+        raw = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(raw, dict):
         raise ValueError(f"{type(raw).__name__}, expected an object")  # noqa: TRY004 - it is about a file's text
     if raw.get("format") != FORMAT:

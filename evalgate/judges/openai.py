@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic.alias_generators import to_camel
-
-from evalgate.judges import base
+from evalgate.judges import base, prompting
 from evalgate.judges.base import (
     Judge,
     JudgeDriver,
@@ -26,6 +24,7 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.model import Text, Usage, shapes
+from evalgate.model.shapes import to_camel
 from evalgate.system import http
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ _SAME |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_
 _TRANSPORT = {"extraBody": "extra_body", "headers": "extra_headers"}
 _INERT = frozenset({"safetySettings", "automaticFunctionCalling", "labels", "candidateCount", "responseMimeType"})
 _NEW_LIMIT = re.compile(r"(o\d|gpt-[5-9])")  # these refuse `max_tokens`
-_THOUGHTS = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
 
 
 def missing(setting: JudgeSetting) -> str:
@@ -128,9 +126,8 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
         reasoning = message.get("reasoning_content") or ""
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         return base.failure(JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}")
-    inline = _THOUGHTS.match(text)
-    if inline:
-        reasoning, text = reasoning + inline[1], text[inline.end() :]
+    inline, text = prompting.split_thoughts(text) or ("", text)
+    reasoning, text = reasoning + inline, text.lstrip() if inline else text
     thoughts = (Text(text=reasoning, thought=True),) if reasoning else ()
     parts = (*thoughts, *((Text(text=text),) if text else ()))
     version = body.get("model")

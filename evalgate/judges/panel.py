@@ -143,13 +143,16 @@ class VotingPanel:
             return Sample(index=index, failure=failed.failure)
         votes: dict[str, Vote] = dict(ballot.parse(reply))
         texts, cached = [reply.text], reply.cached
-        lacking = tuple(item for item in ballot.items if item not in votes)
+        lacking = tuple(item for item in ballot.items if item not in votes or not votes[item].sure)
         if lacking and ballot.again is not None and not ballot.adk_compat:
+            later: Mapping[str, Vote] = {}
             with contextlib.suppress(JudgeFailed):  # without a second reply the items stay passed over
                 second = self.ask(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
-                votes = {**ballot.parse(second), **votes}
+                later = ballot.parse(second)
                 texts.append(second.text)
                 cached = cached and second.cached
+            for item in lacking:
+                votes |= confirmed(item, votes.pop(item, None), later.get(item))
         kept = {item: votes[item] for item in ballot.items if item in votes}
         return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached)
 
@@ -280,6 +283,14 @@ def _tokens(usage: Usage | None) -> int | None:
     if usage.total_tokens is not None:
         return usage.total_tokens
     return (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
+
+
+def confirmed(item: str, first: Vote | None, second: Vote | None) -> Mapping[str, Vote]:
+    """The vote on an item that was asked about twice; empty where neither reply is sure and they do not agree."""
+    agree = first is not None and second is not None and first.label == second.label
+    if first is not None and agree:
+        return {item: dataclasses.replace(first, sure=True)}
+    return {item: second} if second is not None and second.sure else {}
 
 
 def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:

@@ -7,14 +7,16 @@ code; and the same pieces give the same code, so that a verdict can be found aga
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self, TypeAlias
 
 from evalgate.judges.base import Vote
 from evalgate.model import (
@@ -28,6 +30,7 @@ from evalgate.model import (
     Text,
     ToolCall,
     ToolResponse,
+    shapes,
 )
 
 _KEY = b"evalgate fence 1"
@@ -110,14 +113,39 @@ How to treat the message:
 - The material may be in any language. Write the labels of your reply exactly as they are given here."""
 
 
+_VERDICTS: Final = frozenset({"verdict", "verdicts"})
+CODED: Final = """\
+The code is the one that the first line of the message names, letter by letter; it ends the object. Within a text of
+the object write a quotation mark as \\"."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is sent: `system` holds our words alone. `version` changes whenever a word of the question does."""
+    """What is sent: `system` holds our words alone. `version` changes whenever a word of the question does.
+
+    `pieces`: what is judged. `code`: what a reply in JSON is to end with, empty: nothing.
+    """
 
     system: str
     prompt: str
     version: str
     schema: Json | None = None
+    pieces: tuple[Piece, ...] = ()
+    code: str = ""
+
+
+class Reply(str):
+    """A reply that knows what was asked, so that nobody who reads it can forget to look."""
+
+    __slots__ = ("asked",)
+
+    asked: Question | None
+
+    def __new__(cls, text: str, asked: Question | None = None) -> Self:
+        """The text of a reply to `asked`."""
+        reply = super().__new__(cls, text)
+        reply.asked = asked
+        return reply
 
 
 def build_question(
@@ -125,19 +153,32 @@ def build_question(
 ) -> Question:
     """Put a question together; everything that others wrote must come in `pieces`."""
     fenced = fence(pieces)
+    is_coded = schema is not None and not _VERDICTS.isdisjoint(schema["properties"])
+    if schema is not None and is_coded:
+        fields = {**schema["properties"], "code": {"type": "string"}}
+        schema = {**schema, "properties": fields, "required": list(fields)}
+    parts = (rules.strip(), HANDLING, reply.strip(), *([CODED] if is_coded else []))
     return Question(
-        system=f"{rules.strip()}\n\n{HANDLING}\n\n{reply.strip()}\n",
+        system="\n\n".join(parts) + "\n",
         prompt=f"The code of this message is {fenced.code}\n\n{fenced.text}\n\n{task}\n",
         version=version,
         schema=schema,
+        pieces=tuple(pieces),
+        code=fenced.code if is_coded else "",
     )
 
 
-def remind(prompt: str, *, lacking: Sequence[str], all_names: Sequence[str]) -> str:
-    """The same prompt once more, with the names of what the last reply passed over."""
+_BRIEFLY: Final = "Give the object alone, with empty reasons and excerpts, and quote nothing."
+
+
+def remind(prompt: str, *, lacking: Sequence[str], all_names: Sequence[str], briefly: bool = False) -> str:
+    """The same prompt once more, with the names of what the last reply passed over; `briefly`: for the verdicts alone,
+    so that nothing is quoted."""
+    end = f" {_BRIEFLY}\n" if briefly else "\n"
     if len(lacking) == len(all_names):
-        return f"{prompt}\nAn earlier reply to this message could not be read. Keep to the form of the reply.\n"
-    return f"{prompt}\nAn earlier reply left out {', '.join(lacking)}. Reply on each of these now, and on no other.\n"
+        return f"{prompt}\nAn earlier reply to this message could not be read. Keep to the form of the reply.{end}"
+    names = ", ".join(lacking)
+    return f"{prompt}\nAn earlier reply left out {names}. Reply on each of these now, and on no other.{end}"
 
 
 def as_json(value: Any) -> str:
@@ -268,11 +309,23 @@ def _response_to(call: ToolCall, responses: Sequence[ToolResponse]) -> ToolRespo
     return next((each for each in responses if each.id is None and each.name == call.name), None)
 
 
-_MOST_STARTS = 500
-_DECODER = json.JSONDecoder(strict=False)
-_LINE = re.compile(r"^[\s>*_#`\-\u2022\"'{,\d.)]*(?P<key>[A-Za-z][A-Za-z _]{0,40}?)[\s*_`\"']*[:\uff1a](?P<value>.*)$")
-_NO_WORDS = re.compile(r"[\W_]*(?:json)?[\W_]*", re.IGNORECASE)
+# --- the reply ------------------------------------------------------------------------------------
+# Only the judge's own words are a verdict, and it may quote the agent's. Its own is a reply that is one object and
+# nothing else, and an object that ends with the code, which nobody else can know. What stands amid other text may be
+# quoted: it is a verdict only where it is alone and its words are not among what is judged; and a good one is asked
+# for once more (`Vote.sure`).
+
+LONGEST_REPLY: Final = 200_000
+"""Characters; a longer reply says nothing."""
+_MOST_STARTS = 200
+_MOST_LEVELS = 20
+_MOST_WRAPS = 5
+_THOUGHTS = ("think", "thinking", "thought", "thoughts", "reasoning")
+_FENCE = re.compile(r"(`{3,}+|~{3,}+)[ \t]*+[A-Za-z0-9]*+")
+_REASON_KEYS = ("rationale", "reasoning", "reason", "evidence")
 _WORD = re.compile(r"[^\W_]+")
+_MARKS = " \t\r\f\v>*_#`-\u2022\"'{,.)0123456789"
+_LINE_KEY = re.compile(r"[A-Za-z][A-Za-z _]{0,40}")
 _SEPARATORS = re.compile(r"[\s\-_]+")
 _LEADING = re.compile(r"^[\W_]+")
 _REASONED = re.compile(r"^([^,.;:(\u2013\u2014]*)[,.;:(\u2013\u2014]+(.*)$", re.DOTALL)
@@ -280,24 +333,176 @@ _REASON = frozenset({"", "as", "because", "since"})
 _MARKUP = re.compile(r"[*`]+")
 
 
-def find_json(text: str) -> list[dict[str, Any]]:
-    """Every outermost JSON object of a text, in order; Python's single-quoted form is read where JSON's is not."""
-    found, place, starts = [], text.find("{"), 0
-    while place >= 0 and starts < _MOST_STARTS:
-        starts += 1
-        value, end = _object_at(text, place)
-        if value is not None:
-            found.append(value)
-        place = text.find("{", end)
-    if not found and "{" in text:
-        value, _ = _object_at(_in_json(text[text.index("{") :]), 0)
-        found = [value] if value is not None else []
+Rows: TypeAlias = Sequence[tuple[str, str]]
+"""The lines of a reply that have words, as key and value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What a reply says of verdicts: `entries`, with lowered keys.
+
+    Where they are not `sure` to be the judge's own, `prose` is what stands around them in no form at all, and `rest`
+    everything else of the reply. `asked`: None where that is not known.
+    """
+
+    entries: Sequence[Mapping[str, Any]] = ()
+    sure: bool = True
+    in_lines: bool = False
+    prose: str = ""
+    rest: str = ""
+    asked: Question | None = None
+
+
+def split_thoughts(text: str) -> tuple[str, str] | None:
+    """The thoughts that a text opens with, and the rest; None where nobody can tell where they end."""
+    start = text.lstrip()
+    lowered = start[:12].lower()
+    name = next((each for each in _THOUGHTS if lowered.startswith(f"<{each}>")), None)
+    if name is None:
+        return "", text
+    thoughts, *rest = re.split(f"</{name}>", start[len(name) + 2 :], flags=re.IGNORECASE)
+    return (thoughts, rest[0]) if len(rest) == 1 else None
+
+
+def _ends_thoughts(text: str) -> bool:
+    """Whether what follows a text, when it is quoted among thoughts, would pass for the reply to them."""
+    lowered = text.lower()
+    return any(f"</{name}>" in lowered for name in _THOUGHTS)
+
+
+def state(
+    text: str,
+    keys: frozenset[str],
+    *,
+    lines: Callable[[Rows], list[dict[str, Any]]],
+    several: bool = False,
+) -> Statement:
+    """What a reply says under one of the keys: in JSON, else in what `lines` finds in its rows; `several` is a list."""
+    asked = text.asked if isinstance(text, Reply) else None
+    own = split_thoughts(text) if len(text) <= LONGEST_REPLY else None
+    if own is None:
+        return Statement(asked=asked)
+    body, code = _without_fence(own[1].strip()), asked.code if asked else ""
+    is_torn = asked is not None and any(_ends_thoughts(piece.text) for piece in asked.pieces)
+    whole = _whole(body)
+    if whole is not None:
+        written = whole.get("code") if code and isinstance(whole, dict) else None
+        sure = written == code if written else not is_torn
+        return Statement(entries=_entries(whole, keys, several=several), sure=sure, asked=asked)
+    objects = [(span, value, _entries(value, keys, several=several)) for span, value in _objects(body)]
+    coded = [entries for _, value, entries in objects if code and list(value.items())[-1:] == [("code", code)]]
+    if coded:
+        return Statement(entries=coded[0] if all(each == coded[0] for each in coded) else (), asked=asked)
+    spoken = [each for each in objects if each[2]]
+    if not spoken:
+        return _state_in_lines(body, keys, lines, asked)
+    if not _has_words(_outside(body, [span for span, _, _ in spoken])):
+        together = spoken[:1] if all(value == spoken[0][1] for _, value, _ in spoken) else spoken
+        entries = [entry for _, _, each in together for entry in each]
+        return Statement(entries=entries, sure=not is_torn, asked=asked)
+    (start, end), first, entries = spoken[0]
+    beside = _outside(body, [(start, end)])
+    is_alone = len(spoken) == 1 and "code" not in first and not (_has_words(body[:start]) and _has_words(body[end:]))
+    return Statement(entries=entries if is_alone else (), sure=False, prose=beside, rest=beside, asked=asked)
+
+
+def _state_in_lines(
+    body: str, keys: frozenset[str], lines: Callable[[Rows], list[dict[str, Any]]], asked: Question | None
+) -> Statement:
+    rows = text_rows(body)
+    entries = lines(rows)
+    said = {str(entry[key]) for entry in entries for key in keys if key in entry}
+    prose = "\n".join(value for key, value in rows if not key)
+    rest = "\n".join(f"{key}: {value}" for key, value in rows if key not in keys or value not in said)
+    return Statement(entries=entries, sure=False, in_lines=True, prose=prose, rest=rest, asked=asked)
+
+
+def _whole(body: str) -> Any:
+    """The object, or the list of objects, that a text is; None where it is anything else."""
+    if body[:1] not in ("{", "["):
+        return None
+    for form in (body, _in_json(body)):
+        try:
+            value = _DECODER.decode(form)
+        except (ValueError, RecursionError):
+            continue
+        return None if shapes.is_deep(value, levels=_MOST_LEVELS) else value
+    return None
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, its keys lowered; one that says the same thing twice had two authors. Raises ValueError."""
+    found = {name.strip().lower(): value for name, value in pairs}
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
     return found
 
 
-def json_entries(text: str, *, key: str) -> list[dict[str, Any]]:
-    """Every object, however deep it stands, that has `key` (in any case); keys are lowered."""
-    return [entry for value in find_json(text) for entry in _entries_with(value, key)]
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_no_key_twice)
+
+
+def _without_fence(body: str) -> str:
+    """What one code fence around a whole text holds."""
+    first, _, rest = body.partition("\n")
+    opened = _FENCE.fullmatch(first.rstrip())
+    return rest[: -len(opened[1])].strip() if opened and rest.endswith(opened[1]) else body
+
+
+def _objects(text: str) -> list[tuple[tuple[int, int], dict[str, Any]]]:
+    """Every outermost JSON object amid a text, with where it stands."""
+    found, place = [], text.find("{")
+    for _ in range(_MOST_STARTS):
+        if place < 0:
+            break
+        value, end = _object_at(text, place)
+        if value is not None:
+            found.append(((place, end), value))
+        place = text.find("{", end)
+    return found
+
+
+def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
+    """The JSON object at `place` and where it ends; None and the next place where there is none."""
+    try:
+        value, end = _DECODER.raw_decode(text, place)
+    except (ValueError, RecursionError):
+        return None, place + 1
+    is_ours = isinstance(value, dict) and not shapes.is_deep(value, levels=_MOST_LEVELS)
+    return (value, end) if is_ours else (None, place + 1)
+
+
+def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[dict[str, Any]]:
+    """The objects that have one of the keys, where a reply has them: on top, in its list of verdicts, or wrapped in
+    nothing but names. What stands deeper, or beside, is something that it tells of."""
+    for _ in range(_MOST_WRAPS):
+        if isinstance(value, list) and (several or len(value) != 1):
+            found = [each for each in value if isinstance(each, dict) and not keys.isdisjoint(each)]
+            return found if several or len(found) == len(value) else []
+        if isinstance(value, list):
+            (value,) = value
+        elif not isinstance(value, dict):
+            return []
+        elif several and isinstance(value.get("verdicts"), list):
+            value = value["verdicts"]
+        elif not keys.isdisjoint(value):
+            return [value]
+        elif len(inner := [each for name, each in value.items() if name != "code"]) == 1:
+            (value,) = inner
+        else:
+            return []
+    return []
+
+
+def _outside(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """What stands around the spans, each a line of its own."""
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), len(text)]
+    return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _has_words(text: str) -> bool:
+    """Whether there is a word beside the name of a code fence."""
+    return any(word[0].casefold() != "json" for word in _WORD.finditer(text))
 
 
 def text_rows(text: str) -> list[tuple[str, str]]:
@@ -307,32 +512,47 @@ def text_rows(text: str) -> list[tuple[str, str]]:
     """
     made = []
     for line in text.splitlines():
-        found = _LINE.match(line)
-        if found:
-            made.append((_SEPARATORS.sub("_", found["key"].strip().lower()), found["value"].strip()))
-        elif not _NO_WORDS.fullmatch(line):
+        head, colon, value = line.replace("\uff1a", ":", 1).partition(":")
+        key = head.lstrip(_MARKS).rstrip(" \t*_`\"'")
+        if colon and _LINE_KEY.fullmatch(key):
+            made.append((_SEPARATORS.sub("_", key.lower()), value.strip()))
+        elif _has_words(line):
             made.append(("", line))
     return made
 
 
-def lines_at_ends(text: str, *, keys: Collection[str]) -> list[str]:
-    """What stands under one of the keys in the first and in the last line of a reply, of those with words.
-
-    A line in the middle may be one that the judge quotes from what it judges.
-    """
-    found = text_rows(text)
-    return [value for key, value in [*found[:1], *found[1:][-1:]] if key in keys]
-
-
-def verdict_lines(text: str, *, known: Collection[str], label: str) -> list[tuple[str, str]]:
+def verdict_lines(rows: Rows, *, known: Collection[str], label: str) -> list[tuple[str, str]]:
     """The `key: value` lines of a reply that speaks of several things.
 
     None where the line of a label is followed by one that has no `known` key: it is quoted, as far as anybody can tell.
     """
-    found = text_rows(text)
-    if any(key == label and after not in known for (key, _), (after, _) in itertools.pairwise(found)):
+    if any(key == label and after not in known for (key, _), (after, _) in itertools.pairwise(rows)):
         return []
-    return [row for row in found if row[0]]
+    return [row for row in rows if row[0]]
+
+
+def find_json(text: str) -> list[dict[str, Any]]:
+    """Every outermost JSON object of a text, in order; Python's single-quoted form is read where JSON's is not."""
+    found = [value for _, value in _objects(text)]
+    if not found and "{" in text:
+        value, _ = _object_at(_in_json(text[text.index("{") :]), 0)
+        found = [value] if value is not None else []
+    return found
+
+
+def json_entries(text: str, *, key: str) -> list[dict[str, Any]]:
+    """Every object, however deep it stands, that has `key`; keys are lowered."""
+    return [entry for value in find_json(text) for entry in _entries_with(value, key)]
+
+
+def _entries_with(value: Any, key: str) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if key in value:
+            yield value
+        value = [each for name, each in value.items() if name != key]
+    if isinstance(value, list):
+        for each in value:
+            yield from _entries_with(each, key)
 
 
 def read_label(value: Any, labels: Collection[str]) -> str | None:
@@ -373,66 +593,137 @@ def plain_text(text: str) -> str:
     return re.sub(r"\s+", " ", plain).strip(" *_`#>-\u2022\"'").lower()
 
 
-def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
-    """The JSON object at `place` and where it ends; None and the next place where there is none."""
-    try:
-        value, end = _DECODER.raw_decode(text, place)
-    except (ValueError, RecursionError):
-        return None, place + 1
-    return (value, end) if isinstance(value, dict) else (None, place + 1)
-
-
 def _in_json(text: str) -> str:
-    """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket."""
-    return "".join(_json_form(token[0]) for token in _TOKEN.finditer(text))
+    """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket. Empty where a quote is
+    left open."""
+    made, place = [], 0
+    while place < len(text):
+        token = _TOKEN.match(text, place)
+        if token is None:
+            return ""
+        made.append(_json_form(token[0]))
+        place = token.end()
+    return "".join(made)
 
 
 def _json_form(token: str) -> str:
-    if token.startswith("'") and len(token) > 1:
+    if token.startswith("'"):
         inner = re.sub(r"\\.|\"", lambda found: _ESCAPES.get(found[0], found[0]), token[1:-1], flags=re.DOTALL)
         return f'"{inner}"'
-    if token.startswith(("'", '"')):
+    if token.startswith('"'):
         return token
     named = re.sub(r"\b(True|False|None)\b", lambda found: _PYTHON[found[0]], token)
-    return re.sub(r",(\s*[}\]])", r"\1", named)
+    return re.sub(r",(?=\s*+[}\]])", "", named)
 
 
-_TOKEN = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^\"']+|[\"']", re.DOTALL)
+_TOKEN = re.compile(r"\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[^\"']++", re.DOTALL)
 _ESCAPES = {"\\'": "'", '"': '\\"'}
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-def _entries_with(value: Any, key: str) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        lowered = {str(name).strip().lower(): each for name, each in value.items()}
-        if key in lowered:
-            yield lowered
-        value = [each for name, each in lowered.items() if name != key]
-    if isinstance(value, list):
-        for each in value:
-            yield from _entries_with(each, key)
-
-
-def label_schema(labels: Iterable[str]) -> Json:
-    """JSON schema of `{"rationale": ..., "verdict": ...}`."""
-    return {
-        "type": "object",
-        "properties": {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(labels)}},
-        "required": ["rationale", "verdict"],
-        "additionalProperties": False,
-    }
+# --- whose word it is -----------------------------------------------------------------------------
 
 
 def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)) -> Mapping[str, Vote]:
     """The vote of a reply under the item "". Two different labels in one reply, or none of them, are no vote."""
-    found = _label_entries(text, keys)
+    said = state(text, frozenset(keys), lines=functools.partial(_labels_at_ends, keys=keys))
+    found = [(entry[key], entry) for entry in said.entries for key in keys if key in entry]
     if not found:
         return {}
-    rationale = next((rationale for _, rationale in found if rationale), "")
-    if len({read_label(value, labels) for value, _ in found}) > 1:
-        said = " and ".join(as_written(value) for value, _ in found[:3])
-        return {"": Vote(passed=None, label=said, rationale=rationale)}
-    return {"": vote_of(found[0][0], labels, rationale=rationale)}
+    rationale = next((reason for _, entry in found if (reason := prose_of(entry, *_REASON_KEYS))), "").strip(" \"',")
+    words = {read_label(value, labels) for value, _ in found}
+    if len(words) > 1 or any(_says_another(entry, words, labels, keys) for _, entry in found):
+        both = " and ".join(as_written(value) for value, _ in found[:3])
+        return {"": Vote(passed=None, label=both, rationale=rationale, sure=False)}
+    heard = own_word(said, labels=labels, keys=keys)(vote_of(found[0][0], labels, rationale=rationale))
+    return {} if heard is None else {"": heard}
+
+
+def _says_another(
+    entry: Mapping[str, Any], words: Collection[str | None], labels: Mapping[str, bool], keys: Sequence[str]
+) -> bool:
+    """Whether a field that is neither the verdict nor a reason is another label."""
+    fields = (value for key, value in entry.items() if key not in (*keys, *_REASON_KEYS) and isinstance(value, str))
+    return any(read_label(value, labels) not in {None, *words} for value in fields)
+
+
+def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The verdicts in the first and in the last line; one in the middle may be quoted."""
+    reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
+    return [{**reasons, key: value} for key, value in [*rows[:1], *rows[1:][-1:]] if key in keys]
+
+
+def votes_by_item(
+    said: Statement,
+    *,
+    item_of: Callable[[Mapping[str, Any]], str | None],
+    vote_in: Callable[[Mapping[str, Any]], Vote],
+    labels: Mapping[str, bool],
+    key: str,
+) -> Mapping[str, Vote]:
+    """The votes of a reply on several items; contradictory ones on one item are no vote.
+
+    A text that is quoted without care can end the entry that quotes it and begin another. Where an entry that is not
+    good is about nothing that was asked, or about an item for the second time, no good vote beside it counts.
+    """
+    votes: dict[str, Vote] = {}
+    is_torn, own = False, own_word(said, labels=labels, keys=(key,))
+    for entry in said.entries:
+        item, vote = item_of(entry), vote_in(entry)
+        known = None if item is None else votes.get(item)
+        is_torn = is_torn or (not said.in_lines and not vote.passed and (item is None or known is not None))
+        if known is not None and known.passed is not vote.passed:
+            both = f"{known.label} and {vote.label}"
+            vote = Vote(passed=None, label=both, rationale=vote.rationale, sure=False)
+        heard = own(vote)
+        if item is not None and heard is not None:
+            votes[item] = heard
+    return {item: vote for item, vote in votes.items() if not (vote.passed and is_torn)}
+
+
+def own_word(said: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]) -> Callable[[Vote], Vote | None]:
+    """What becomes of a vote in a reply, as far as it is the judge's own word: None where it may well be quoted, not
+    `sure` where it may."""
+    if said.sure:
+        return lambda vote: vote
+    prose, rest = _worded(said.prose), _worded(said.rest)
+    is_beside_others = any(f"_{key}_{label}_" in rest for key in keys for label in labels)
+    named = {label for label in labels if f"_{label}_" in prose}
+    letters = [_letters(piece.text) for piece in said.asked.pieces] if said.asked is not None else []
+    judged = {label for label in labels if _is_spoken_of(letters, keys, label)}
+
+    def heard(vote: Vote) -> Vote | None:
+        if vote.passed is False and (said.in_lines or not is_beside_others):
+            return vote  # nobody would plant it
+        if is_beside_others or (vote.passed and (named - {vote.label} or vote.label in judged)):
+            return None
+        return dataclasses.replace(vote, sure=False)
+
+    return heard
+
+
+def _worded(text: str) -> str:
+    """The words of a text in lower case, `_` around each."""
+    return f"_{'_'.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))}_"
+
+
+def _is_spoken_of(letters: Sequence[str], keys: Sequence[str], label: str) -> bool:
+    """Whether what is judged has both the key and the label, whatever stands between and within them."""
+    return all(any(_letters(word) in each for word in words for each in letters) for words in (keys, [label]))
+
+
+_LOOK_ALIKES = str.maketrans(
+    "\u0430\u0435\u0456\u043e\u0440\u0441\u0455\u0445\u0443\u0475\u0501\u04cf\u0432\u043a\u043c\u043d\u0442\u03b1\u03b9"
+    "\u03bd\u03bf\u03c1\u03c4\u03c5\u0131\u0261\u0269",
+    "aeiopcsxyvdlbkmhtaivoptuigi",
+)
+
+
+def _letters(text: str) -> str:
+    """The Latin letters and digits of a text without case, accents, look-alikes and JSON's numbers of characters."""
+    plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
+    plain = unicodedata.normalize("NFKD", plain).casefold().translate(_LOOK_ALIKES)
+    return re.sub("[^a-z0-9]+", "", plain)
 
 
 def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
@@ -443,27 +734,17 @@ def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
     return Vote(passed=labels[word], label=word, rationale=rationale)
 
 
-def votes_by_item(found: Iterable[tuple[str, Vote]]) -> Mapping[str, Vote]:
-    """The votes of a reply on several items; contradictory ones on one item are no vote."""
-    votes: dict[str, Vote] = {}
-    for item, vote in found:
-        known = votes.get(item)
-        if known is not None and known.passed is not vote.passed:
-            votes[item] = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
-        else:
-            votes[item] = vote
-    return votes
+# --- schemas --------------------------------------------------------------------------------------
 
 
-def _label_entries(text: str, keys: Sequence[str]) -> list[tuple[Any, str]]:
-    """Every value that stands under one of the keys, with its rationale: in JSON, else in the first or last line."""
-    for key in keys:
-        entries = json_entries(text, key=key)
-        if entries:
-            return [(entry[key], prose_of(entry, "rationale", "reasoning", "reason")) for entry in entries]
-    reasons = (prose_of({key: value}, "rationale", "reasoning", "reason") for key, value in text_rows(text))
-    rationale = next((reason.strip(" \"',") for reason in reasons if reason), "")
-    return [(value, rationale) for value in lines_at_ends(text, keys=keys)]
+def label_schema(labels: Iterable[str]) -> Json:
+    """JSON schema of `{"rationale": ..., "verdict": ...}`."""
+    return {
+        "type": "object",
+        "properties": {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(labels)}},
+        "required": ["rationale", "verdict"],
+        "additionalProperties": False,
+    }
 
 
 FORCED: Final = 8

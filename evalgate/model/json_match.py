@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import fnmatch
+import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from evalgate.model.shapes import Wire
 
@@ -27,7 +29,7 @@ MISSING: Final = Missing.MISSING
 class Matcher(Wire):
     """How one value is judged; exactly one of the keys is given.
 
-    `exact`: equals this. `regex`: Python's `re.search` finds it in the text. `contains`: a text within the text, or
+    `exact`: equals this. `regex`: found in the text, as by Python's `re.search`. `contains`: a text within the text, or
     an item of the list. `number_tolerance`: no farther than this from the expected number. `ignore`: not looked at,
     may be absent. `any`: present, whatever it is.
     """
@@ -57,6 +59,29 @@ class Matcher(Wire):
         return self
 
 
+MOST_SEARCHED: Final = 1_000
+"""Characters of a text that Python's own engine looks at, which may try every way to match it."""
+
+
+@functools.lru_cache(maxsize=256)
+def _linear(pattern: str) -> SchemaValidator | None:
+    """The pattern in an engine that takes linear time; None where it has what only Python's knows (`(?=a)`, `\\1`)."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None
+
+
+def _is_found(pattern: str, text: str) -> bool:
+    """Whether a pattern is found in a text, both of which others wrote."""
+    text = text.encode("utf-8", "replace").decode()  # half characters
+    linear = _linear(pattern)
+    if linear is None:
+        return re.search(pattern, text[:MOST_SEARCHED]) is not None
+    shorter = text.removesuffix("\n")  # for Python's `$`
+    return linear.isinstance_python(text) or ("$" in pattern and linear.isinstance_python(shorter))
+
+
 def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
     """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side."""
     (key,) = matcher.model_fields_set
@@ -67,7 +92,7 @@ def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
         case "exact":
             agrees = actual == matcher.exact
         case "regex":
-            agrees = isinstance(actual, str) and re.search(matcher.regex or "", actual) is not None
+            agrees = isinstance(actual, str) and _is_found(matcher.regex or "", actual)
         case "contains":
             holds_items = isinstance(actual, list | tuple)
             agrees = holds_items or (isinstance(actual, str) and isinstance(matcher.contains, str))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
-from pydantic.alias_generators import to_camel
-from pydantic.alias_generators import to_snake as _to_snake
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, alias_generators
 
 from evalgate.model.run import MOST_COUNT, MOST_SECONDS
 
@@ -32,6 +30,35 @@ Count: TypeAlias = Annotated[int | None, BeforeValidator(count), AfterValidator(
 Seconds: TypeAlias = Annotated[float | None, BeforeValidator(seconds), AfterValidator(seconds)]
 
 
+_LONGEST_KEY = 100
+"""Characters; no key of ours is so long, and pydantic takes the square of the time."""
+
+
+@functools.lru_cache(maxsize=4096)  # files repeat the same few thousands of times
+def to_snake(key: str) -> str:
+    """A key in snake_case; one that is too long to be known stays as it is."""
+    return alias_generators.to_snake(key) if len(key) <= _LONGEST_KEY else key
+
+
+@functools.lru_cache(maxsize=4096)
+def to_camel(key: str) -> str:
+    """A key in camelCase; one that is too long to be known stays as it is."""
+    return alias_generators.to_camel(key) if len(key) <= _LONGEST_KEY else key
+
+
+def is_deep(value: Any, *, levels: int) -> bool:
+    """Whether lists and objects are nested in more than so many levels."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
+
+
 class Wire(BaseModel):
     """A shape that is read in snake_case or camelCase (ADK takes both, even mixed) and written in snake_case."""
 
@@ -46,11 +73,6 @@ class Wire(BaseModel):
     def compact(self) -> dict[str, Any]:
         """As JSON-ready values, without nulls and defaults."""
         return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-
-
-__all__ = ["MOST_SECONDS", "field", "to_camel", "to_snake"]
-
-to_snake = functools.lru_cache(maxsize=4096)(_to_snake)  # files repeat the same few thousands of times
 
 
 def field(key: str) -> str:

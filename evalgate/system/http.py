@@ -49,7 +49,10 @@ class Answer:
 
     def json(self) -> Any:
         """The body as JSON. Raises ValueError."""
-        return json.loads(self.body)
+        try:
+            return json.loads(self.body)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
     def excerpt(self, limit: int = 300) -> str:
         """The beginning of the body as text on one line."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -14,6 +15,8 @@ Mark: TypeAlias = Literal["=", "-", "+"]
 
 MAX_WORDS = 600
 CLIP = 6_000
+MOST_PAIRS = 20_000
+"""Of equal words; texts with more say the same few words again and again, and are shown side by side."""
 # Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the character.
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w(?:(?!"
@@ -40,6 +43,8 @@ class Wording:
 def compare(expected: str, actual: str) -> Wording:
     """The word difference of two texts, which are clipped first: a text of megabytes is no reading matter."""
     left, right = _words(expected), _words(actual)
+    if _pairs(left, right) > MOST_PAIRS:
+        return Wording(pieces=tuple(_changed("".join(left), "".join(right))), likeness=0.0)
     matcher = SequenceMatcher(str.isspace, left, right, autojunk=False)
     pieces: list[Piece] = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
@@ -48,6 +53,12 @@ def compare(expected: str, actual: str) -> Wording:
         else:
             pieces += _changed("".join(left[start:end]), "".join(right[other_start:other_end]))
     return Wording(pieces=tuple(_merged(_without_islands(pieces))), likeness=matcher.ratio())
+
+
+def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
+    """How often a word of one text is the same as one of the other, which is what a comparison costs."""
+    others = Counter(right)
+    return sum(others[word] for word in left if not word.isspace())
 
 
 def _words(text: str) -> list[str]:

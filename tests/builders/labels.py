@@ -9,7 +9,7 @@ from evalgate.errors import Place
 from evalgate.model import AskedJudge, CriterionCalibration, JudgeIdentity
 
 MATCH = "final_response_match_v2"
-JUDGE = JudgeIdentity(model="gemini-2.5-flash", prompt_version="1", num_samples=5)
+JUDGE = JudgeIdentity(model="gemini-2.5-flash", prompt_version="2", num_samples=5)
 _WORDS = {"y": True, "n": False, "?": None}
 
 

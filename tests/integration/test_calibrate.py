@@ -131,7 +131,7 @@ def test_labels_become_a_calibration_and_asking_again_costs_nothing(tmp_path: Pa
     written = calibration(root)
     jsonschema.validate(written, json.loads(SCHEMA.read_text()))
     (found,) = written["criteria"]
-    assert found["judge"] == {"model": "gemini-2.5-flash", "prompt_version": "1", "num_samples": 5}
+    assert found["judge"] == {"model": "gemini-2.5-flash", "prompt_version": "2", "num_samples": 5}
     assert found["matrix"] == {"true_positive": 18, "false_negative": 2, "false_positive": 0, "true_negative": 20}
     assert found["kappa"]["value"] == 0.9
     assert {example["line"] for example in found["examples"]} == {4, 8}

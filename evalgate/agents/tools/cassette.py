@@ -13,10 +13,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from evalgate.agents.tools.base import ErrorWire, ToolFile, ToolReply
-from evalgate.model import Json, ToolCall, call_diff
+from evalgate.model import Json, ToolCall, call_diff, shapes
 from evalgate.text import words
 
 EXACT_FLOATS = 2.0**53
+MOST_LEVELS = 150
 REDACTED = "***"
 
 
@@ -42,8 +43,7 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 def matches(recorded: Any, actual: Any) -> bool:
     """Whether two values are equal where `***` in a recorded text stands for anything that was taken out there."""
     if isinstance(recorded, str) and REDACTED in recorded:
-        pattern = ".*".join(re.escape(piece) for piece in recorded.split(REDACTED))
-        return isinstance(actual, str) and re.fullmatch(pattern, actual, re.DOTALL) is not None
+        return isinstance(actual, str) and _has_pieces(recorded.split(REDACTED), actual)
     if isinstance(recorded, Mapping):
         return (
             isinstance(actual, Mapping)
@@ -57,6 +57,20 @@ def matches(recorded: Any, actual: Any) -> bool:
             and all(matches(one, other) for one, other in zip(recorded, actual, strict=True))
         )
     return args_text({"": recorded}) == args_text({"": actual})
+
+
+def _has_pieces(pieces: Sequence[str], text: str) -> bool:
+    """Whether a text is the pieces in their order, with anything between them."""
+    first, *inner, last = pieces
+    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for piece in inner:
+        found = text.find(piece, place, end)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return True
 
 
 def _whole(value: Any) -> Any:
@@ -182,13 +196,16 @@ class CassetteWire(ToolFile):
 def parse_cassette(text: str) -> tuple[Entry, ...]:
     """The entries of a cassette's text. Raises CassetteError."""
     try:
-        wire = CassetteWire.model_validate(json.loads(text))
+        raw = json.loads(text)
+        wire = CassetteWire.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(step) for step in first["loc"])
         raise CassetteError(f"{path}: {first['msg']}" if path else first["msg"]) from None
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"not JSON: {error}") from None
+    if shapes.is_deep(raw, levels=MOST_LEVELS):
+        raise CassetteError("the values are nested too deeply")
     entries = tuple(Entry(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls)
     seen: set[tuple[str, str, int]] = set()
     for number, entry in enumerate(entries):

@@ -7,7 +7,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents.tools import cassette
@@ -15,6 +15,7 @@ from evalgate.agents.tools import mocks as tools_mocks
 from evalgate.agents.tools.base import DriverTools, ToolMode
 from evalgate.agents.tools.cassette import CassetteError, Entry
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
+from evalgate.config import places
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, Severity, UnavailableError
@@ -60,20 +61,24 @@ class Toolbox:
         """The tools of one trial."""
         name, entries = file_of(self._folder, key.suite, key.case_id), None
         if self.mode is ToolMode.REPLAY:
-            entries = read_entries(self._root / name)
-            own = None if self._own == self._root else read_entries(self._own / name)
+            entries = read_entries(within(self._root, name))
+            own = None if self._own == self._root else read_entries(within(self._own, name))
             entries = entries if own is None else cassette.merge(own, entries or ())
         return ConversationTools(
             mode=self.mode,
             rules=MockRules(self._mocks, key=key, seed=self._seed),
             entries=entries,
             cassette=name,
-            keep=lambda entries: self._keep(key, self._root / name, entries),
+            keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
         )
 
-    def _keep(self, key: TrialKey, path: Path, entries: tuple[Entry, ...]) -> None:
+    def _keep(self, key: TrialKey, name: str, entries: tuple[Entry, ...]) -> None:
         case = (key.suite, key.case_id)
+        try:
+            path = within(self._root, name)
+        except CassetteError as error:
+            raise UnavailableError(f"the cassette {name} cannot be written: {error}") from error
         with self._lock:
             if case not in self._recorded:
                 with contextlib.suppress(CassetteError):
@@ -88,6 +93,14 @@ class Toolbox:
 def file_of(folder: str, suite: str, case_id: str) -> str:
     """A case's cassette, relative to the checkout."""
     return f"{folder.rstrip('/')}/{cassette.file_name(suite, case_id)}"
+
+
+def within(root: Path, name: str) -> Path:
+    """Where a file of a checkout is. Raises CassetteError where a link leads out of it."""
+    why = places.why_not(root, name, trusted=True)
+    if why:
+        raise CassetteError(f"its path {why}")
+    return root / name
 
 
 def read_entries(path: Path) -> tuple[Entry, ...] | None:
@@ -107,7 +120,7 @@ def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> li
     for suite, case_id in cases:
         name = file_of(folder, suite, case_id)
         try:
-            read_entries(root / name)
+            read_entries(within(root, name))
         except CassetteError as error:
             message = f"the cassette of case `{case_id}`: {error}"
             hint = "Record it again with `--tools record`, or undo the changes to it."
@@ -149,10 +162,9 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     mode, rule, root, listed = mode_of(settings), settings.gate_file.tools, settings.root, tuple(suites)
     if mode is ToolMode.LIVE:
         return []
-    paths = {named: PurePosixPath(named) for named in (rule.cassettes, rule.mocks)}
-    outside = [named for named, path in paths.items() if path.is_absolute() or ".." in path.parts]
+    outside = {named[:200]: why for named in (rule.cassettes, rule.mocks) if (why := places.why_not(root, named))}
     if outside:
-        return [_problem("tools-place", f"`tools`: `{named}` is not inside the repository") for named in outside]
+        return [_problem("tools-place", f"`tools`: `{named}` {why}") for named, why in outside.items()]
     problems = _driver_problems(mode, listed)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."

@@ -131,7 +131,7 @@ def test_what_the_judge_is_asked() -> None:
         MATCH, judge, [actual], [REFERENCE], judge_model_options=options, include_intermediate_responses_in_final=True
     )
     (asked,) = judge.requests
-    assert (asked.model, asked.config, asked.criterion, asked.version) == ("gemini-9", {"temperature": 0}, MATCH, "1")
+    assert (asked.model, asked.config, asked.criterion, asked.version) == ("gemini-9", {"temperature": 0}, MATCH, "2")
     assert asked.schema is not None
     assert "let me look\nseven" in asked.prompt
     assert "hm" not in asked.prompt

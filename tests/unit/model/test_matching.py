@@ -22,6 +22,10 @@ from evalgate.model.json_match import MISSING, Matcher
         ({"regex": "ris$"}, "Paris", "x", True),
         ({"regex": "par"}, "Paris", "x", False),
         ({"regex": "1"}, 1, "x", False),  # a number is no text
+        ({"regex": "ris$"}, "Paris\n", "x", True),  # as in Python
+        ({"regex": "(a+)+$"}, "a" * 5000 + "b", "x", False),  # in linear time
+        ({"regex": "(?=P)Par"}, "Paris", "x", True),  # what Python's engine alone knows
+        ({"regex": "ab"}, "\ud800ab", "x", True),  # half a character
         ({"contains": "ari"}, "Paris", "x", True),
         ({"contains": 1}, [0, 1], "x", True),
         ({"contains": "a"}, {"a": 1}, "x", False),

@@ -79,6 +79,7 @@ def test_a_rule_that_cannot_be_read(tmp_path: Path, gate_file: str, words: str, 
         # outside the repository
         ("tools: {mode: replay, cassettes: ../x}", "command", [], "tools-place", "`../x`"),
         ("tools: {mode: mock, mocks: /etc/passwd}", "command", [], "tools-place", "`/etc/passwd`"),
+        ("tools: {mode: mock, mocks: .git/config}", "command", [], "tools-place", "`.git/config` leads into `.git`"),
     ],
 )
 def test_what_stops_a_run(tmp_path: Path, gate_file: str, driver: str, files: list[str], code: str, words: str) -> None:
