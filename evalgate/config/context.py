@@ -17,8 +17,11 @@ class Context:
     """Where a run takes place, made once by a door (`gate.prepare.make_context`).
 
     `cache`: the absolute folder of what outlives a run. `event_base`: the SHA that the event compares with, "" locally.
-    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `show`: is
-    given problems as they are found. `present`: is given the report while its conversations can be read.
+    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with.
+    `is_pull_request`: what runs is a change that nobody has accepted yet, whose evalgate.yml does not decide everything
+    (`baseline.guarded`). `workflow_run`: where this runs, as results tell it (`github.events.run_of`), "" outside a
+    workflow. `show`: is given problems as they are found. `present`: is given the report while its conversations can be
+    read.
     """
 
     environ: Mapping[str, str]
@@ -31,6 +34,8 @@ class Context:
     event_base: str = ""
     token: str | None = None
     on_base_branch: bool = False
+    is_pull_request: bool = False
+    workflow_run: str = ""
     show: Callable[[Sequence[Problem]], None] = lambda _: None
     present: Callable[[Report], None] = lambda _: None
 

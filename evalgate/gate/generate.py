@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -186,7 +186,8 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
         )
     defaults = judges.defaults_of(settings)
     _insist(model, defaults, context.environ)
-    introduction = _ask_agent(use, settings, context)
+    keys = clients.key_names([model], drivers=judges_module.JUDGES, defaults=defaults, environment=context.environ)
+    introduction = _ask_agent(use, settings, context, judge_keys=keys)
     panel = judges_panel.open_panel(
         [model],
         drivers=judges_module.JUDGES,
@@ -256,7 +257,7 @@ def _insist(model: str, defaults: JudgeRule, environ: Mapping[str, str]) -> None
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
 
 
-def _ask_agent(use: AgentUse, settings: Settings, context: Context) -> Invocation:
+def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_keys: Collection[str]) -> Invocation:
     """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
     case = Case(case_id="introduction", conversation=())
     suite = Suite(
@@ -267,7 +268,7 @@ def _ask_agent(use: AgentUse, settings: Settings, context: Context) -> Invocatio
         agent=use,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.opened((suite,), settings, context, root=settings.root) as opened:
+    with agents_opening.opened((suite,), settings, context, root=settings.root, judge_keys=judge_keys) as opened:
         try:
             with opened[fingerprints.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))

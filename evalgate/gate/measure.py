@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evalgate import criteria
@@ -47,10 +48,12 @@ HEAD, BASE = 0, 1
 
 
 @contextlib.contextmanager
-def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence[Journal]) -> Iterator[Session]:
+def opened(
+    rules: Rules, base: Base | None, context: Context, journals: Sequence[Journal], *, judge_keys: Collection[str]
+) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
-    `journals`: head's, and the base's where anything of it is measured.
+    `journals`: head's, and the base's where anything of it is measured. `judge_keys`: see `load.agent_environment`.
     """
     settings, watcher = rules.settings, context.watcher
     limiters = judges.limiters_of(settings)
@@ -66,10 +69,10 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             )
         )
         session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
-        starting = CommonStart()
-        agents = stack.enter_context(
-            opening.opened(rules.suites, settings, context, root=settings.root, starting=starting)
+        open_agents = functools.partial(
+            opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
         )
+        agents = stack.enter_context(open_agents(rules.suites, root=settings.root))
         built = _criteria(rules, agents, panel)
         session.add(
             rules.suites,
@@ -82,7 +85,7 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
             session.add(
                 suites,
-                agents=stack.enter_context(opening.opened(suites, settings, context, root=root, starting=starting)),
+                agents=stack.enter_context(open_agents(suites, root=root)),
                 criteria=built,
                 journal=journals[BASE],
                 code_of=_code_of(settings, root),

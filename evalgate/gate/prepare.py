@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
 from evalgate.calibration import apply
+from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, Severity
+from evalgate.github import events
 from evalgate.model import Suite
 from evalgate.model.watcher import Watcher
 from evalgate.results import stores
@@ -41,9 +43,27 @@ def insist(found: Project, *, strict: bool) -> None:
         raise ConfigError.collected(found.problems)
 
 
+def tell_keys(settings: Settings, keys: Iterable[str], environ: Mapping[str, str]) -> Iterator[Problem]:
+    """A notice for each of the judges' `keys` that the agent sees as well, and for each that `env` has in a glob, which
+    it does not see."""
+    listed = tuple(sorted(keys))
+    all_named = load.agent_environment(environ, settings.env)
+    passed = load.agent_environment(environ, settings.env, judge_keys=listed)
+    for name in listed:
+        if name in passed:
+            message = f"{name} is a judge's key, and `env` passes it to the agent as well"
+            hint = "An agent that should not use it needs a key of its own, and the judge one under another name."
+            yield Problem(severity=Severity.NOTE, code="key-of-both", message=message, hint=hint)
+        elif name in all_named:
+            message = f"{name} is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
+            hint = f"If the agent needs it, name it in full: `env: {name}`."
+            yield Problem(severity=Severity.NOTE, code="key-of-judge", message=message, hint=hint)
+
+
 def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:
     """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
+    more = {"is_pull_request": events.is_of_change(environ), "workflow_run": events.run_of(environ), **more}
     return Context(environ=environ, watcher=watcher, cache=cache, **more)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from evalgate import __version__, reports
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import guarded
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
@@ -17,6 +18,7 @@ from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import ConfigError, ExitCode, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
@@ -44,8 +46,10 @@ def run(settings: Settings, context: Context) -> Report:
     context.show(project.problems)
     with ExitStack() as stack:
         base = stack.enter_context(baseline_base.opened(settings, project.suites, context))
-        rules = baseline_rules.of(settings, project.suites, base)
-        insist(rules, context)
+        rules = guarded.applied(baseline_rules.of(settings, project.suites, base), base, context)
+        insist(rules, settings, context)
+        keys = criteria_judges.key_names(rules.settings, rules.suites, context.environ)
+        told = (*rules.problems, *prepare.tell_keys(rules.settings, keys, context.environ))
         rules = _own_part(rules)
         # what is on the base branch already has its own stores
         stores = settings if context.on_base_branch else rules.settings
@@ -58,9 +62,9 @@ def run(settings: Settings, context: Context) -> Report:
             rules, quarantined=history.quarantined(fingerprints.of_cases(rules.suites), rules.policy)
         )
         journals = [stack.enter_context(_journal(path, rules.settings, context)) for path in _journals(rules, base)]
-        with measure.opened(rules, base, context, journals) as session:
+        with measure.opened(rules, base, context, journals, judge_keys=keys) as session:
             head, then, comparison, problems = measure.measure(session, rules, base)
-        known = (*project.problems, *rules.problems, *history.problems, *problems)
+        known = (*project.problems, *told, *history.problems, *problems)
         trends = history.trends(head)
         report = conclude(head, then, comparison, rules, context, problems=known, trends=trends, outcomes=journals)
         context.present(report)
@@ -73,18 +77,21 @@ def _own_part(rules: Rules) -> Rules:
     return rules if shard is None else dataclasses.replace(rules, suites=shards.own(rules.suites, shard), shard=shard)
 
 
-def insist(rules: Rules, context: Context) -> None:
-    """Raises ConfigError where the base's rules decide and ask for what is not there: a judge's key, a calibration."""
-    if not rules.by_base:
-        return
+def insist(rules: Rules, own: Settings, context: Context) -> None:
+    """Raises ConfigError where other settings than head's `own` decide, and ask for what is not there: a judge's key, a
+    calibration."""
     settings = rules.settings
+    if settings is own:
+        return
     problems = (
         *prepare.unready(settings, rules.suites, environ=context.environ),
         *toolbox.check(settings, settings.gate_file.tools, root=settings.root, suites=rules.suites),
     )
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
-        context.say("`policy: base`: a key or file required by the base's rules is missing")
+        by_base = "`policy: base`: a key or file required by the base's rules is missing"
+        context.say(by_base if rules.by_base else "a key that the base's evalgate.yml names is missing")
+        context.show(rules.problems)
         raise ConfigError.collected(errors)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -70,6 +71,41 @@ class EventContext:
     head: Head = Head()
     on_default_branch: bool = False
     run: FinishedRun | None = None
+
+
+OF_CHANGES = frozenset({EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET, EventKind.MERGE_GROUP})
+"""Events about a change that is not on the base branch yet."""
+
+
+def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
+    try:
+        event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+    except (KeyError, OSError, ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def is_of_change(environ: Mapping[str, str]) -> bool:
+    """Whether the workflow runs for a change that is not on the base branch yet: also one that it was started for by
+    hand, by a comment on a pull request, or after a run for one."""
+    name = environ.get("GITHUB_EVENT_NAME", "")
+    if name in OF_CHANGES or not name:
+        return bool(name)
+    payload = read_event(environ)
+    return bool(
+        _part(payload, "inputs").get("pull-request")
+        or _part(payload, "issue").get("pull_request")
+        or _part(payload, "workflow_run").get("event") in OF_CHANGES
+    )
+
+
+def run_of(environ: Mapping[str, str]) -> str:
+    """The workflow run and its attempt, as the address below the server says it: `o/r/actions/runs/99/attempts/1`; ""
+    outside a workflow."""
+    repository, run = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_RUN_ID", "")
+    attempt = environ.get("GITHUB_RUN_ATTEMPT", "") or "1"
+    return f"{repository}/actions/runs/{run}/attempts/{attempt}" if repository and run else ""
 
 
 def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:

@@ -9,12 +9,15 @@ SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 SHORTEST_SECRET = 8
 
 
+def is_named(name: str) -> bool:
+    """Whether a variable is named like a secret."""
+    return any(word in name.upper() for word in SECRET_WORDS)
+
+
 def secrets_in(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The values of variables that are named like secrets, longest first; short ones would hide innocent words."""
     found = {
-        value.strip()
-        for name, value in environment.items()
-        if any(word in name.upper() for word in SECRET_WORDS) and len(value.strip()) >= SHORTEST_SECRET
+        value.strip() for name, value in environment.items() if is_named(name) and len(value.strip()) >= SHORTEST_SECRET
     }
     return tuple(sorted(found, key=lambda value: (-len(value), value)))
 
