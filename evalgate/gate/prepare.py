@@ -11,6 +11,7 @@ from typing import Any
 import platformdirs
 
 from evalgate.calibration import apply
+from evalgate.config import context as config_context
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -63,7 +64,7 @@ def tell_keys(settings: Settings, keys: Iterable[str], environ: Mapping[str, str
 def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:
     """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
-    more = {"is_pull_request": events.is_of_change(environ), "workflow_run": events.run_of(environ), **more}
+    more = {"is_pull_request": events.is_of_change(environ), "workflow_run": config_context.run_of(environ), **more}
     return Context(environ=environ, watcher=watcher, cache=cache, **more)
 
 
@@ -72,7 +73,7 @@ def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[s
     of the commit: a change could bring the verdicts on itself along."""
     own = platformdirs.user_cache_path("evalgate").absolute()
     named = Path(settings.cache).expanduser().absolute() if settings.cache else own
-    if not stores.found_in(named, settings.root, environ):
+    if not stores.first_found([named], settings.root, environ):
         return named
     say(f"the cache {settings.cache or named} contains committed files and was ignored")
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))

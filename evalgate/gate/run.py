@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,14 +20,14 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
-from evalgate.errors import ConfigError, ExitCode, Problem, Severity
+from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events
 from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
-from evalgate.results import output, shards
+from evalgate.results import output, shards, stores
 from evalgate.results.file import RawOutcomes
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -104,12 +105,28 @@ def _journals(rules: Rules, base: Base | None) -> Iterator[Path]:
 
 
 def _journal(path: Path, settings: Settings, context: Context) -> Journal:
+    """Raises ConfigError where `resume` would continue what a commit brought along."""
     if not settings.resume or not path.exists():
-        return Journal.create(path, about={"evalgate": __version__})
+        run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
+        return Journal.create(path, about={"evalgate": __version__, **run})
+    if not context.is_attended and stores.first_found([path], settings.root, context.environ):
+        raise _not_continued(path, "is part of the commit", settings)
     journal = Journal.reopen(path)
+    repository = context.workflow_run.partition("/actions/")[0]
+    if repository and str(journal.about.get("workflow_run", "")).partition("/actions/")[0] != repository:
+        journal.close()
+        raise _not_continued(path, f"was not written by a workflow run of {repository}", settings)
     if journal.damaged:
         context.say(f"{path}: {words.counted(journal.damaged, 'line')} cannot be read; those runs are repeated")
     return journal
+
+
+def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
+    return ConfigError(
+        f"{why}, so --resume does not continue from it",
+        where=Place(file=os.path.relpath(path, settings.root)),
+        hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
+    )
 
 
 def conclude(
@@ -130,7 +147,8 @@ def conclude(
     """
     settings = rules.settings
     commit = head.commit or context.commit
-    head = dataclasses.replace(head, commit=commit, root=events.root_of(settings.root, context.links))
+    root = events.root_of(settings.root, context.links)
+    head = dataclasses.replace(head, commit=commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined)
     report = Report(
@@ -163,7 +181,7 @@ def _results(
         verdict = comparison_verdict.decide(base, report.policy, comparison=None)
         own = dataclasses.replace(
             report,
-            run=dataclasses.replace(base, root=report.run.root),
+            run=dataclasses.replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,
             exit_code=exit_code_of(base, verdict),
             comparison=None,

@@ -49,9 +49,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """The workflow run that a `workflow_run` tells of: its id, the event that started it, how it ended."""
+    """The workflow run that a `workflow_run` tells of: its id and attempt, the event that started it, how it ended."""
 
     id: int
+    attempt: int = 1
     event: str = ""
     conclusion: str = ""
 
@@ -98,14 +99,6 @@ def is_of_change(environ: Mapping[str, str]) -> bool:
         or _part(payload, "issue").get("pull_request")
         or _part(payload, "workflow_run").get("event") in OF_CHANGES
     )
-
-
-def run_of(environ: Mapping[str, str]) -> str:
-    """The workflow run and its attempt, as the address below the server says it: `o/r/actions/runs/99/attempts/1`; ""
-    outside a workflow."""
-    repository, run = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_RUN_ID", "")
-    attempt = environ.get("GITHUB_RUN_ATTEMPT", "") or "1"
-    return f"{repository}/actions/runs/{run}/attempts/{attempt}" if repository and run else ""
 
 
 def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:
@@ -183,7 +176,12 @@ def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Eve
     return EventContext(
         kind=EventKind.WORKFLOW_RUN,
         head=_head(head_sha, run.get("head_branch"), _part(run, "head_repository"), base=here),
-        run=FinishedRun(id=run_id, event=_text(run.get("event")), conclusion=_text(run.get("conclusion"))),
+        run=FinishedRun(
+            id=run_id,
+            attempt=_number(run.get("run_attempt")) or 1,
+            event=_text(run.get("event")),
+            conclusion=_text(run.get("conclusion")),
+        ),
         **_about("workflow_run", payload, environ),
     )
 

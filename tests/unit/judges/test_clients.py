@@ -143,7 +143,7 @@ def test_keys_are_taken_out_whatever_their_variable_is_called() -> None:
         (["Qwen/Qwen3"], {"base_url": "http://here"}, {"OPENAI_API_KEY": "a-long-key"}, {"OPENAI_API_KEY"}),
         (["gpt-4.1"], {"api_key_env": "PW"}, {"PW": "abc", "CI": "abc"}, {"PW"}),
         # the same secret under another name; a short word may be anything
-        (["gpt-4.1"], {}, {"OPENAI_API_KEY": "a-long-key", "MODEL_AUTH": "a-long-key"}, {"OPENAI_API_KEY", "MODEL_AUTH"}),
+        (["gpt-4.1"], {}, {"OPENAI_API_KEY": "a-long-key", "AUTH": "a-long-key"}, {"OPENAI_API_KEY", "AUTH"}),
         (["gpt-4.1"], {}, {"OPENAI_API_KEY": "none", "PAGER": "none", "MY_KEY": "none"}, {"OPENAI_API_KEY", "MY_KEY"}),
         (["vertex_ai/gemini-2.5-pro"], {}, {"GOOGLE_APPLICATION_CREDENTIALS": "/run/credentials.json"},
          {"GOOGLE_APPLICATION_CREDENTIALS"}),
