@@ -23,6 +23,7 @@ from evalgate.criteria import judges
 from evalgate.discovery import discover
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints
+from evalgate.github import forks
 from evalgate.judges import clients, prompting
 from evalgate.judges import panel as judges_panel
 from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
@@ -175,6 +176,7 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
     Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
     the agent or the model gives nothing.
     """
+    forks.refuse_change(context.environ, "evalgate generate")
     model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     use = agents_module.with_defaults(_agent(settings), settings)
     name = _name(use, order, model=model, seed=settings.seed)

@@ -18,7 +18,7 @@ from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, Severity
-from evalgate.github import events
+from evalgate.github import events, forks
 from evalgate.model import Suite
 from evalgate.model.watcher import Watcher
 from evalgate.results import stores
@@ -59,6 +59,14 @@ def tell_keys(settings: Settings, keys: Iterable[str], environ: Mapping[str, str
             message = f"{name} is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
             hint = f"If the agent needs it, name it in full: `env: {name}`."
             yield Problem(severity=Severity.NOTE, code="key-of-judge", message=message, hint=hint)
+
+
+def tell_token(root: Path, context: Context) -> Iterator[Problem]:
+    """A warning where the checkout of a workflow keeps its token, which an agent can read."""
+    if not context.is_attended and forks.keeps_token(root):
+        message = "the checkout keeps the job's token in git's configuration, where the agent can read it"
+        hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
+        yield Problem(severity=Severity.WARNING, code="token-in-checkout", message=message, hint=hint)
 
 
 def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:

@@ -23,7 +23,7 @@ from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
-from evalgate.github import events
+from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
@@ -42,6 +42,7 @@ def run(settings: Settings, context: Context) -> Report:
     Raises ConfigError where the repository or the base's rules forbid a run, NothingToDo where there is nothing to
     evaluate, UnavailableError where a journal cannot be written: everything that was measured until then is in it.
     """
+    forks.refuse_target(context.environ)
     project = prepare.prepare(settings, environ=context.environ)
     prepare.insist(project, strict=settings.strict)
     context.show(project.problems)
@@ -51,12 +52,13 @@ def run(settings: Settings, context: Context) -> Report:
         insist(rules, settings, context)
         keys = criteria_judges.key_names(rules.settings, rules.suites, context.environ)
         told = (*rules.problems, *prepare.tell_keys(rules.settings, keys, context.environ))
+        told = (*told, *prepare.tell_token(settings.root, context))
         rules = _own_part(rules)
         # what is on the base branch already has its own stores
-        stores = settings if context.on_base_branch else rules.settings
+        keeping = settings if context.on_base_branch else rules.settings
         renamed = None if base is None else base.renamed
         history = stack.enter_context(
-            results_history.opened(stores, context, admission=rules.policy.admission, renamed=renamed)
+            results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
         )
         # by the history as it was, before agents ran: regressions of these cases do not decide either
         rules = dataclasses.replace(

@@ -5,6 +5,7 @@ import shutil
 from typing import Any
 
 import pytest
+from builders import repositories
 from builders.github_double import Double
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
@@ -247,6 +248,24 @@ def test_pull_request_target_is_refused_and_says_what_to_do(failing, double: Dou
     assert "pull_request_target is refused" in step.outputs["reason"]
     assert all(words in step.stdout for words in ("on: pull_request", "mode: post", "workflow_dispatch"))
     assert (failing.asked(), double.seen) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        # actions/checkout before 6, and since
+        ("http.https://github.invalid/.extraheader", "AUTHORIZATION: basic eA=="),
+        ("includeIf.gitdir:/github/workspace/.git.path", "/github/runner_temp/git-credentials-1.config"),
+    ],
+)
+def test_a_checkout_that_keeps_its_token_is_warned_of(failing, double: Double, key: str, value: str) -> None:
+    assert "persist-credentials" not in failing.run(agent=AGENT, baseline="none").stdout
+    repositories.git(failing.workspace, "config", key, value)
+    step = failing.run(agent=AGENT, baseline="none")
+    (warning,) = (line for line in step.commands() if "[token-in-checkout]" in line)
+    assert warning.startswith("::warning::the checkout keeps the job's token in git's configuration")
+    assert "persist-credentials: false" in warning
+    assert "persist-credentials: false" in only(double.state.comments)["body"]
 
 
 def on_dispatch(runner, *, sha: str = "") -> None:

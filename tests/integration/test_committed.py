@@ -113,14 +113,12 @@ IN_A_WORKFLOW = {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "99", "GITHUB_ACTI
 )
 def test_a_journal_of_somebody_else_is_not_resumed_in_a_workflow(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     made_in: dict[str, str],
     committed: bool,
     resumed_in: dict[str, str],
     refused: str,
 ) -> None:
     """A trial and its grade that a journal holds are not measured again: whoever writes it writes the results."""
-    monkeypatch.delenv("CI", raising=False)
     repo = gated_repository.of_one_case(tmp_path)
     repo.commit("head")
     assert repo.call("run", environment=made_in)[0] == 0

@@ -26,6 +26,7 @@ def answer(text):
     return text
 """
 VALID = json.dumps({"reasoning": "Alike.", "is_the_agent_response_valid": "valid", "verdict": "valid"})
+LABEL = '{"label": "valid", "criterion": "final_response_match_v2", "user": "a", "answer": "b", "reference": "c"}'
 PULL_REQUEST = {"GITHUB_EVENT_NAME": "pull_request"}
 
 
@@ -212,3 +213,22 @@ def test_a_key_of_both_is_named_in_the_report(commit: Callable[..., Path], ours:
     words = "JUDGE_KEY is a judge's key, and `env` passes it to the agent as well"
     assert words in said
     assert "is a judge's key, and" in (root / "evalgate-report/comment.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("event", "arguments", "said"),
+    [
+        ("pull_request_target", ("run",), "pull_request_target is refused"),
+        ("pull_request", ("generate",), "`evalgate generate` asks models by this change's own files"),
+        ("merge_group", ("calibrate", "labels.jsonl"), "`evalgate calibrate` asks models by this change's own files"),
+    ],
+)
+def test_a_command_that_would_give_a_change_its_keys_is_refused(
+    commit: Callable[..., Path], event: str, arguments: tuple[str, ...], said: str
+) -> None:
+    root = commit({"evalgate.yml": gate_file(env=["AGENT_KEY"])}, {"labels.jsonl": LABEL})
+    done = forked_command.run(
+        arguments, cwd=root, env={**os.environ, **SECRETS, "GITHUB_EVENT_NAME": event}, timeout=60
+    )
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert not (root / "seen.json").exists()
