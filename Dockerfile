@@ -9,7 +9,9 @@ RUN python -m venv /build && python -m venv --without-pip /opt/evalgate \
  && /build/bin/pip --python /opt/evalgate install --quiet --no-index --no-deps --compile /wheels/*.whl
 COPY evalgate /opt/evalgate/lib/python3.13/site-packages/evalgate
 COPY entrypoint.py /opt/evalgate/
-RUN python -m compileall -q /opt/evalgate/lib/python3.13/site-packages/evalgate
+RUN python -m compileall -q /opt/evalgate/lib/python3.13/site-packages/evalgate \
+ && /opt/evalgate/bin/python -I -c "from evalgate.text.templates import load; \
+    [load(each, package='evalgate.reports', known={}) for each in ('comment.md.j2', 'summary.md.j2', 'report.html.j2')]"
 
 FROM python:3.13-slim
 # git: the base's checkout, the files' history; the distribution's own version

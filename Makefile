@@ -46,8 +46,8 @@ check: .venv/.ready ## lint, format, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-unit: .venv/.ready ## fast tests only
-	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q
+unit: .venv/.ready ## fast tests only; outside CI, with few of Hypothesis's examples
+	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q --hypothesis-profile=$(if $(CI),untimed,few-examples)
 
 test: check .venv-adk/.ready .venv-adk-old/.ready ## everything but the container
 	$(BIN)/pytest -n auto --dist worksteal -m "not action"

@@ -172,7 +172,7 @@ def _decided(head: Run, base: Run, stage: Stage) -> VerdictKind:
 
 
 def _compare(head: Run, base: Run, stage: Stage) -> model_comparison.Comparison:
-    return compare.compare_runs(
+    return compare.compare(
         head,
         base,
         policy=POLICY,

@@ -188,7 +188,7 @@ else:
             graded([[random.random() < rate for _ in range(repeats)] for rate in rates], random) for _ in "hb"
         )
         started = time.perf_counter()
-        comparison = compare.compare_runs(
+        comparison = compare.compare(
             head,
             base,
             policy=Policy(),

@@ -87,6 +87,21 @@ class Problem:
         return f"{where}{self.severity.value}: {self.message} [{self.code}]{hint}"
 
 
+def error(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
+    """A problem that stops the run."""
+    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
+
+
+def warning(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
+    """A problem that is shown, and stops the run where the user asked for strictness."""
+    return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
+
+
+def note(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
+    """A problem that only explains."""
+    return Problem(severity=Severity.NOTE, code=code, message=message, place=place, hint=hint)
+
+
 class EvalgateError(Exception):
     """Something went wrong that the user has to know; shown once, at the door."""
 

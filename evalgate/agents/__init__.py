@@ -29,19 +29,15 @@ DEFAULT = adk.AdkDriver.name
 """The driver where none is named: of the agents that are found in the repository, and of `agent: some/path`."""
 
 
-def parse_short_form(text: str) -> AgentUse:
-    """`driver:text` as the setting `agent` takes it; a bare path is an agent of the default driver."""
-    name, colon, rest = text.partition(":")
-    if not colon or name not in DRIVERS:
-        name, rest = DEFAULT, text
-    return AgentUse(driver=name, options={DRIVERS[name].argument: rest})
-
-
 def rule_use(rule: AgentRule) -> AgentUse:
-    """The agent that a rule of evalgate.yml, or the setting `agent`, names."""
-    if rule.short_form:
-        return parse_short_form(rule.short_form)
-    return AgentUse(driver=rule.driver or DEFAULT, options=rule.options)
+    """The agent that a rule of evalgate.yml, or the setting `agent`, names: `driver:text`, or a bare path, which is an
+    agent of the default driver."""
+    if not rule.short_form:
+        return AgentUse(driver=rule.driver or DEFAULT, options=rule.options)
+    name, colon, rest = rule.short_form.partition(":")
+    if not colon or name not in DRIVERS:
+        name, rest = DEFAULT, rule.short_form
+    return AgentUse(driver=name, options={DRIVERS[name].argument: rest})
 
 
 def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:

@@ -50,7 +50,11 @@ class AdkDriver(AgentDriver):
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """Neither folder, file nor module, or a folder without anything that Python loads."""
         text = options.get("path", ".")
-        place = _place(text, checkout.root)
+        root, parts = checkout.root, text.split(".")
+        found = [Path(os.path.normpath(root / text))]  # as its worker finds it
+        if all(part.isidentifier() for part in parts):
+            found += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
+        place = next((each for each in found if exists(each)), None)
         if place is None:
             said = f"no agent at `{text}`: not a folder, file or module of the checkout"
         elif place.is_dir() and not _holds_code(place):
@@ -62,15 +66,6 @@ class AdkDriver(AgentDriver):
     def label(self, options: Mapping[str, Any]) -> str:
         """Its path."""
         return super().label({"path": ".", **options})
-
-
-def _place(text: str, root: Path) -> Path | None:
-    """The folder or file that an agent is loaded from, found as its worker finds it."""
-    found = [Path(os.path.normpath(root / text))]
-    parts = text.split(".")
-    if all(part.isidentifier() for part in parts):
-        found += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
-    return next((each for each in found if exists(each)), None)
 
 
 def _holds_code(folder: Path) -> bool:

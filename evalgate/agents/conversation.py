@@ -41,30 +41,28 @@ from evalgate.model import (
 from evalgate.text import words
 
 
-class TimeLeft:
-    """Seconds that run only within `with`: while the agent is waited for.
+class Stopwatch:
+    """Adds up the seconds of what is done `with` it: while the agent is waited for.
 
     `clock`: seconds since some moment.
     """
 
-    def __init__(self, allowed_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.allowed_s = allowed_s
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._left_s = allowed_s
+        self._before = 0.0
         self._began: float | None = None
 
     def __enter__(self) -> None:
         self._began = self._clock()
 
     def __exit__(self, *_: object) -> None:
-        self._left_s = self.left_s
+        self._before = self.seconds
         self._began = None
 
     @property
-    def left_s(self) -> float:
-        """What is left now; 0 where it is spent."""
-        spent = 0.0 if self._began is None else self._clock() - self._began
-        return max(self._left_s - spent, 0.0)
+    def seconds(self) -> float:
+        """All of them until now."""
+        return self._before + (0.0 if self._began is None else self._clock() - self._began)
 
 
 class ToolCalls:
@@ -84,11 +82,6 @@ class ToolCalls:
     def names(self) -> frozenset[str]:
         """The tools that were asked for."""
         return frozenset(call.tool for call in self._asked.values())
-
-    @property
-    def asks(self) -> bool:
-        """Whether every tool has to be asked for."""
-        return self._tools is not None
 
     def ask(self, said: ToolCallSaid) -> AgentFailure | None:
         """Decide on a call; its answer is among those that are `due`. A failure where it ends the conversation."""
@@ -171,44 +164,49 @@ class WorkerConversation:
         self._worker = worker
         self._limits = limits
         self._on_timeout = on_timeout
-        self._time_left = TimeLeft(limits.case_timeout_s)
+        self._watch = Stopwatch()
         self._done: list[Invocation] = []
         self._turn: int | None = None
         self._open = True
         self._box = worker.boxes.open(Phase.STARTING)
         self._tools = ToolCalls(self._box.name, tools)
-        self._vouches_for_tools = vouches_for_tools
+        self._checks_tools = tools is not None and not vouches_for_tools
         try:
-            with self._time_left:
-                self._start(case.session or SessionInput(), seed)
+            with self._watch:
+                deadline = self._ends_at()
+                self._say(protocol.start(self._box.name, case.session or SessionInput(), seed=seed), deadline)
+                if not isinstance(said := self._next_message(deadline), Started):
+                    raise self._failed(worker_process.out_of_turn(said.type, "instead of 'started'"))
         except BaseException:
             self.leave()
             raise
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        with self._time_left:
-            return self._send(user_content)
-
-    def _send(self, user_content: Content) -> Invocation:
         self._turn = len(self._done) + 1
         self._box.enter(Phase.TURN)
         began = time.monotonic()
-        deadline = self._ends_at()
-        self._say(protocol.turn(self._box.name, user_content), deadline)
         steps: list[StepEvent] = []
-        while not isinstance(message := self._next_message(deadline), TurnEnd):
-            if isinstance(message, EventSaid):
-                steps.append(self._checked(message.step()))
-            elif isinstance(message, ToolCallSaid):
-                self._fail_with(self._tools.ask(message))
-            elif isinstance(message, ToolResultSaid):
-                self._fail_with(self._tools.tell(message))
+        with self._watch:
+            deadline = self._ends_at()
+            self._say(protocol.turn(self._box.name, user_content), deadline)
+            while not isinstance(message := self._next_message(deadline), TurnEnd):
+                if isinstance(message, EventSaid):
+                    steps.append(self._checked(message.step()))
+                elif isinstance(message, ToolCallSaid):
+                    self._fail_with(self._tools.ask(message))
+                elif isinstance(message, ToolResultSaid):
+                    self._fail_with(self._tools.tell(message))
         invocation = adk_shapes.turn_of_steps(
             user_content,
             steps,
             invocation_id=message.invocation_id,
-            agents=_agents(message),
+            agents=tuple(
+                AgentDetails(
+                    name=each.name, instructions=each.instructions, tool_declarations=tuple(each.tool_declarations)
+                )
+                for each in message.agents
+            ),
             timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
         )
         self._done.append(invocation)
@@ -218,7 +216,7 @@ class WorkerConversation:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
         self._box.enter(Phase.ENDING)
-        with self._time_left:
+        with self._watch:
             deadline = self._ends_at()
             self._say(protocol.end(self._box.name), deadline)
             message = self._next_message(deadline)
@@ -233,14 +231,9 @@ class WorkerConversation:
             self._open = False
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
-    def _start(self, session: SessionInput, seed: int) -> None:
-        deadline = self._ends_at()
-        self._say(protocol.start(self._box.name, session, seed=seed), deadline)
-        if not isinstance(said := self._next_message(deadline), Started):
-            raise self._failed(worker_process.out_of_turn(said.type, "instead of 'started'"))
-
     def _ends_at(self) -> float:
-        return time.monotonic() + min(self._limits.turn_timeout_s, self._time_left.left_s)
+        limits = self._limits
+        return time.monotonic() + min(limits.turn_timeout_s, max(limits.case_timeout_s - self._watch.seconds, 0.0))
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
@@ -249,7 +242,8 @@ class WorkerConversation:
         """The next message; tool calls whose answers are due meanwhile are answered."""
         mail: Mail | None = None
         while mail is None:
-            self._answer_tools(deadline)
+            for answer in self._tools.due():
+                self._say(answer, deadline)
             left_s = max(deadline - time.monotonic(), 0.0)
             next_s = self._tools.due_in()
             try:
@@ -261,25 +255,30 @@ class WorkerConversation:
             case AgentFailure():
                 raise self._failed(mail)
             case TurnFailed():
-                raise self._failed(_failure_said(mail))
+                text, code = mail.message, mail.code
+                raise self._failed(
+                    AgentFailure(
+                        kind=protocol.failure_kind(mail.kind),
+                        message=text if code is None or str(code) in text else f"{text} (HTTP status {code})",
+                        detail=mail.detail,
+                        retry_after_s=mail.retry_after_s,
+                    )
+                )
             case protocol.MetricResult():
                 raise self._failed(worker_process.out_of_turn(mail.type, "in a conversation"))
             case _:
                 return mail
 
-    def _answer_tools(self, deadline: float) -> None:
-        for message in self._tools.due():
-            self._say(message, deadline)
-
     def _fail_with(self, failure: AgentFailure | None) -> None:
         """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
         if failure is not None:
-            self._answer_tools(self._ends_at())
+            for answer in self._tools.due():
+                self._say(answer, self._ends_at())
             raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
         """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran, then."""
-        if self._tools.asks and not self._vouches_for_tools and step.content is not None:
+        if self._checks_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
@@ -289,7 +288,8 @@ class WorkerConversation:
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
         waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
-        message = timed_out(self._limits, case=not self._time_left.left_s, waited_for=waited_for)
+        case = self._watch.seconds >= self._limits.case_timeout_s
+        message = timed_out(self._limits, case=case, waited_for=waited_for)
         return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:
@@ -306,20 +306,3 @@ class WorkerConversation:
                 retry_after_s=failure.retry_after_s,
             )
         )
-
-
-def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
-    return tuple(
-        AgentDetails(name=agent.name, instructions=agent.instructions, tool_declarations=tuple(agent.tool_declarations))
-        for agent in message.agents
-    )
-
-
-def _failure_said(said: TurnFailed) -> AgentFailure:
-    code = f" (HTTP status {said.code})" if said.code is not None and str(said.code) not in said.message else ""
-    return AgentFailure(
-        kind=protocol.failure_kind(said.kind),
-        message=said.message + code,
-        detail=said.detail,
-        retry_after_s=said.retry_after_s,
-    )

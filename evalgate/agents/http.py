@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from evalgate.agents import conversation
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
-from evalgate.agents.conversation import TimeLeft
+from evalgate.agents.conversation import Stopwatch
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
@@ -61,7 +61,7 @@ class EndpointClient:
         self._exchange = exchange
         self._limits = limits
         self._redact = redact
-        self._time_left = TimeLeft(limits.case_timeout_s)
+        self._watch = Stopwatch()
         self.done: list[Invocation] = []
         self.turn: int | None = None
 
@@ -70,9 +70,12 @@ class EndpointClient:
         answer = self.answer(method, url, body)
         if answer.status >= 300:
             wait_s = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
-            raise self.failed(
-                kind_of(answer.status), _refusal(answer), detail=answer.excerpt(2000), retry_after_s=wait_s
-            )
+            text = f"the endpoint answered with HTTP status {answer.status}"
+            if again := answer.headers.get("retry-after"):
+                text += f" (Retry-After: {again[:40]})"
+            if answer.body.strip():
+                text += f": {answer.excerpt()}"
+            raise self.failed(kind_of(answer.status), text, detail=answer.excerpt(2000), retry_after_s=wait_s)
         try:
             return answer.json()
         except ValueError:
@@ -81,9 +84,9 @@ class EndpointClient:
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
         """Any answer, whatever its status. Raises AgentFailed where there is none."""
         turn_s = self._limits.turn_timeout_s
-        case_s = self._time_left.left_s
+        case_s = max(self._limits.case_timeout_s - self._watch.seconds, 0.0)
         try:
-            with self._time_left:
+            with self._watch:
                 return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
         except ExchangeFailed as error:
             message = str(error)
@@ -114,14 +117,6 @@ def kind_of(status: int) -> FailureKind:
     if status == 408 or status >= 500:
         return FailureKind.UNREACHABLE
     return FailureKind.RAISED
-
-
-def _refusal(answer: Answer) -> str:
-    text = f"the endpoint answered with HTTP status {answer.status}"
-    again = answer.headers.get("retry-after")
-    if again:
-        text += f" (Retry-After: {again[:40]})"
-    return f"{text}: {answer.excerpt()}" if answer.body.strip() else text
 
 
 _MODEL_KINDS = {
@@ -169,7 +164,12 @@ class AdkServerConversation:
         }
         answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
-        self._refuse_errors(events, answer)
+        for event, raw in zip(events, answer, strict=True):
+            if event.error_code and event.content is None:
+                why = raw.get("errorMessage") or raw.get("error_message")
+                message = f"the model answered with error {event.error_code}" + (f": {why}" if why else "")
+                kind = _MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR)
+                raise self._client.failed(kind, message)
         invocation = adk_shapes.turn_of_steps(
             user_content,
             [event.step() for event in events],
@@ -187,10 +187,8 @@ class AdkServerConversation:
 
     def leave(self) -> None:
         """Delete the session; a server that cannot keeps it."""
-        try:
+        with contextlib.suppress(AgentFailed):
             self._client.answer("DELETE", self._session_url)
-        except AgentFailed:
-            return
 
     def _only_app(self) -> str:
         apps = self._client.ask("GET", f"{self._url}/list-apps")
@@ -210,13 +208,6 @@ class AdkServerConversation:
             where = ".".join(str(step) for step in first["loc"])
             message = f"the server sent an invalid event: {where}: {first['msg']}"
             raise self._client.failed(FailureKind.PROTOCOL, message) from None
-
-    def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
-        for event, said in zip(events, raw, strict=True):
-            if event.error_code and event.content is None:
-                why = said.get("errorMessage") or said.get("error_message")
-                message = f"the model answered with error {event.error_code}" + (f": {why}" if why else "")
-                raise self._client.failed(_MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
 
 
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
@@ -366,20 +357,16 @@ def fill(shape: Any, values: Mapping[str, Any]) -> Any:
     """
     match shape:
         case str():
-            return _fill_text(shape, values)
+            whole = _PLACE.fullmatch(shape)
+            if whole and whole[1] in values:
+                return values[whole[1]]
+            return _PLACE.sub(lambda found: _as_text(values[found[1]]) if found[1] in values else found[0], shape)
         case dict():
             return {_as_text(fill(key, values)): fill(value, values) for key, value in shape.items()}
         case list() | tuple():
             return [fill(item, values) for item in shape]
         case _:
             return shape
-
-
-def _fill_text(text: str, values: Mapping[str, Any]) -> Any:
-    whole = _PLACE.fullmatch(text)
-    if whole and whole[1] in values:
-        return values[whole[1]]
-    return _PLACE.sub(lambda found: _as_text(values[found[1]]) if found[1] in values else found[0], text)
 
 
 def _as_text(value: Any) -> str:
@@ -471,9 +458,17 @@ class HttpAgent:
     """An endpoint (base.Agent)."""
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
+        """Raises AgentFailed where a header names an absent variable."""
         self._options = options
         self._setting = setting
-        self._headers = _filled_headers(options.headers, setting)
+        self._headers: dict[str, str] = {}
+        for name, value in options.headers.items():
+            try:
+                self._headers[name] = with_environment(value, setting.world.environment)
+            except KeyError as error:
+                variable = str(error.args[0])
+                message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
+                raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
         secrets = {f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())}
         self._redact = redact.redactor({**setting.world.environment, **secrets})
 
@@ -486,7 +481,12 @@ class HttpAgent:
         )
         client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
-            opened = self._conversation(client, case)
+            options = self._options
+            opened = (
+                AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
+                if options.response is None
+                else EndpointConversation(client, options=options, response=options.response, case=case)
+            )
             try:
                 yield opened
             finally:
@@ -506,12 +506,6 @@ class HttpAgent:
     def close(self) -> None:
         """Nothing stays open between conversations."""
 
-    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | EndpointConversation:
-        options = self._options
-        if options.response is None:
-            return AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
-        return EndpointConversation(client, options=options, response=options.response, case=case)
-
 
 class HttpDriver(AgentDriver):
     """An endpoint."""
@@ -530,15 +524,3 @@ class HttpDriver(AgentDriver):
     def label(self, options: Mapping[str, Any]) -> str:
         """Its address."""
         return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})
-
-
-def _filled_headers(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:
-    expanded = {}
-    for name, value in headers.items():
-        try:
-            expanded[name] = with_environment(value, setting.world.environment)
-        except KeyError as error:
-            variable = str(error.args[0])
-            message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
-            raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
-    return expanded

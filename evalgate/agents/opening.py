@@ -88,18 +88,15 @@ def opened(
             setting = _setting(
                 settings, context, root=root, judge_keys=judge_keys, starting=starting, trials=trials[key]
             )
-            pools[key] = _open(_with_python(use, root=root, lender=settings.root) or use, setting)
+            try:
+                if use.is_absent:
+                    raise AgentFailed(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+                used = _with_python(use, root=root, lender=settings.root) or use
+                pools[key] = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
+            except AgentFailed as failed:
+                pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
         yield pools
-
-
-def _open(use: AgentUse, setting: AgentSetting) -> Agent:
-    if use.is_absent:
-        return AbsentAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
-    try:
-        return agents.DRIVERS[use.driver].open(agents.options_of(use), setting)
-    except AgentFailed as failed:
-        return AbsentAgent(failed.failure)
 
 
 def _setting(
@@ -134,7 +131,7 @@ def _setting(
         seed=settings.seed,
         meeting=starting.wait,
         why_absent=lambda name: load.why_absent(name, context.environ, settings.env, judge_keys=judge_keys),
-        tools=toolbox.source(settings, settings.gate_file.tools, root=settings.root, own=root, environment=environment),
+        tools=toolbox.source(settings, own=root, environment=environment),
     )
 
 
@@ -177,17 +174,9 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path) -> AgentUse | None:
     else:
         folder = Path(os.path.normpath(root / str(use.options.get("path", "."))))
         needs = python_env.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
-        lent = None if needs is not None else _nearest_environment(folder, root=root, lender=lender)
+        places = [place for place in (folder, *folder.parents) if needs is None and place.is_relative_to(root)]
+        pythons = (lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places)
+        lent = next((python for python in pythons if python.is_file()), None)
     if lent is None or not lent.is_file():
         return None
     return dataclasses.replace(use, options={**use.options, "python": str(lent)})
-
-
-def _nearest_environment(folder: Path, *, root: Path, lender: Path) -> Path | None:
-    for place in (folder, *folder.parents):
-        if not place.is_relative_to(root):
-            return None
-        python = lender / place.relative_to(root) / ".venv" / "bin" / "python"
-        if python.is_file():
-            return python
-    return None

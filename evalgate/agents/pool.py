@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from evalgate.agents import python_process
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.conversation import WorkerConversation, seed_of
-from evalgate.agents.protocol import Ready
 from evalgate.agents.worker_process import Launch, Worker
 from evalgate.model import (
     AgentFailure,
@@ -65,10 +64,6 @@ class _Slot:
     capacity: int
     taken: int = 1
     retired: bool = False
-
-    @property
-    def free(self) -> bool:
-        return not self.retired and self.taken < self.capacity and self.worker.failure is None
 
 
 class WorkerPool:
@@ -174,20 +169,41 @@ class WorkerPool:
         try:
             yield slot
         finally:
-            self._give_back(slot)
+            with self._changed:
+                last = slot.taken == 1
+                over = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
+                if last and over:
+                    slot.retired = True  # its place is given up when it is gone: never more processes than allowed
+                else:
+                    slot.taken -= 1
+                self._changed.notify_all()
+            if last and over:
+                timely = self._limits.isolate_cases and slot.worker.failure is None
+                slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
+                slot.worker.wait(2 * LEAVE_PATIENCE_S)
+                with self._changed:
+                    slot.taken = 0
+                    self._slots = [other for other in self._slots if other is not slot]
+                    self._changed.notify_all()
 
     def _take(self) -> _Slot:
         with self._changed:
             self._waiting += 1
             try:
                 while True:
-                    self._refuse()
+                    if self._closed:
+                        raise AgentFailed(_CLOSED)
+                    if self._hopeless is not None:
+                        raise AgentFailed(self._hopeless)
                     self._slots = [slot for slot in self._slots if slot.worker.failure is None or slot.taken]
-                    slot = next((slot for slot in self._slots if slot.free), None)
-                    if slot is not None:
-                        slot.taken += 1
-                        return slot
-                    if self._needs_worker():
+                    healthy = [slot for slot in self._slots if slot.worker.failure is None]
+                    for slot in healthy:
+                        if slot.taken < slot.capacity and not slot.retired:
+                            slot.taken += 1
+                            return slot
+                    room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
+                    may_start = len(healthy) + self._starting < max(self._limits.workers, 1)
+                    if may_start and self._waiting > room_to_come:
                         self._starting += 1
                         break
                     self._changed.wait()
@@ -195,20 +211,25 @@ class WorkerPool:
                 self._waiting -= 1
         return self._start()
 
-    def _needs_worker(self) -> bool:
-        running = sum(1 for slot in self._slots if slot.worker.failure is None)
-        room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
-        return running + self._starting < max(self._limits.workers, 1) and self._waiting > room_to_come
-
     def _start(self) -> _Slot:
         with self._changed:
             meeting, self._meeting = self._meeting, contextlib.nullcontext
+        worker: Worker | None = None
         try:
             with meeting():
-                worker, ready = self._started()
+                launch = self._found_launch()
+                worker = Worker(launch, limits=self._limits, tools=self._tools.mode if self._tools else "")
+                with self._changed:
+                    self._opening.append(worker)
+                    closed = self._closed
+                if closed:
+                    worker.end(_CLOSED)
+                ready = worker.greet()
         except BaseException as error:
             with self._changed:
                 self._starting -= 1
+                if worker is not None:
+                    self._opening.remove(worker)
                 if isinstance(error, AgentFailed):
                     self._remember(error.failure)
                 self._changed.notify_all()
@@ -218,25 +239,10 @@ class WorkerPool:
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
-            self._about = self._about or {**ready.about, **self._found_launch().about}
+            self._about = self._about or {**ready.about, **launch.about}
             self._slots.append(slot)
             self._changed.notify_all()
         return slot
-
-    def _started(self) -> tuple[Worker, Ready]:
-        mode = self._tools.mode if self._tools else ""
-        worker = Worker(self._found_launch(), limits=self._limits, tools=mode)
-        with self._changed:
-            self._opening.append(worker)
-            closed = self._closed
-        try:
-            if closed:
-                worker.end(_CLOSED)
-            return worker, worker.greet()
-        except BaseException:
-            with self._changed:
-                self._opening.remove(worker)
-            raise
 
     def _found_launch(self) -> Launch:
         with self._launching:
@@ -258,30 +264,6 @@ class WorkerPool:
             again = f"{failure.message} (tried {TRIES_TO_START} times with the same result, so not tried again)"
             self._hopeless = AgentFailure(kind=failure.kind, message=again, detail=failure.detail)
 
-    def _refuse(self) -> None:
-        if self._closed:
-            raise AgentFailed(_CLOSED)
-        if self._hopeless is not None:
-            raise AgentFailed(self._hopeless)
-
     def _retire(self, slot: _Slot) -> None:
         with self._changed:
             slot.retired = True
-
-    def _give_back(self, slot: _Slot) -> None:
-        with self._changed:
-            last = slot.taken == 1
-            over = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
-            if last and over:
-                slot.retired = True  # its place is given up when it is gone: never more processes than allowed
-            else:
-                slot.taken -= 1
-            self._changed.notify_all()
-        if last and over:
-            timely = self._limits.isolate_cases and slot.worker.failure is None
-            slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
-            slot.worker.wait(2 * LEAVE_PATIENCE_S)
-            with self._changed:
-                slot.taken = 0
-                self._slots = [other for other in self._slots if other is not slot]
-                self._changed.notify_all()

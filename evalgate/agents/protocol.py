@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
-from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Invocation, SessionInput, Timings
+from evalgate.model import Content, CriterionUse, Evidence, FailureKind, SessionInput, Timings
 from evalgate.model.shapes import MOST_SECONDS, Seconds
 
 PROTOCOL = 1
@@ -128,11 +127,6 @@ class MetricResult(Said):
     turns: list[float | None] = Field(default_factory=list)
     error: str | None = None
 
-    @property
-    def finite_score(self) -> float | None:
-        """The score where it is a number."""
-        return self.score if self.score is not None and math.isfinite(self.score) else None
-
 
 class ToolCallSaid(Said):
     """A tool is about to run, and waits for an answer. `call` names the call, once in its session."""
@@ -184,7 +178,10 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
             if not unknown or len(unknown) < error.error_count():
                 raise ProtocolError(_what_is_wrong(error, value)) from None
             for path in unknown:
-                _drop(value, path)
+                holder = value
+                for step in path[:-1]:
+                    holder = holder[step]
+                del holder[path[-1]]
     raise ProtocolError("has a content that cannot be read")
 
 
@@ -218,12 +215,6 @@ def _what_is_wrong(error: ValidationError, value: Any) -> str:
         return "has no type"
     path = ".".join(str(step) for step in first["loc"][1:])
     return f"is not a valid {str(value.get('type'))!r}: {path}: {first['msg']}"
-
-
-def _drop(value: Any, path: tuple[int | str, ...]) -> None:
-    for step in path[:-1]:
-        value = value[step]
-    del value[path[-1]]
 
 
 # --- what we say ----------------------------------------------------------------------------------
@@ -286,20 +277,17 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> 
     """Grade the evidence with the repository's own metric."""
     expected, scenario = evidence.expected, evidence.case.scenario
     criterion = {} if use.threshold is None else {"threshold": use.threshold}
+    actual = []
+    for index, turn in enumerate(evidence.actual):  # ADK gives metrics the rubrics of the case and of the expected turn
+        asked = expected[index].rubrics if expected and index < len(expected) else ()
+        rubrics = {each.rubric_id: each for each in (*turn.rubrics, *evidence.case.rubrics, *asked)}
+        actual.append(adk_shapes.invocation_json(dataclasses.replace(turn, rubrics=tuple(rubrics.values()))))
     return {
         "type": "metric",
         "id": number,
         "code": code,
         "metric": {"metric_name": use.name, "threshold": use.threshold, "criterion": {**criterion, **use.options}},
-        "actual": [adk_shapes.invocation_json(turn) for turn in _with_rubrics(evidence)],
+        "actual": actual,
         "expected": None if expected is None else [adk_shapes.invocation_json(turn) for turn in expected],
         "scenario": None if scenario is None else adk_shapes.scenario_json(scenario),
     }
-
-
-def _with_rubrics(evidence: Evidence) -> Iterator[Invocation]:
-    """What the agent did, with the rubrics of the case and of the expected turn: ADK gives them to metrics there."""
-    for index, turn in enumerate(evidence.actual):
-        asked = evidence.expected[index].rubrics if evidence.expected and index < len(evidence.expected) else ()
-        rubrics = {each.rubric_id: each for each in (*turn.rubrics, *evidence.case.rubrics, *asked)}
-        yield dataclasses.replace(turn, rubrics=tuple(rubrics.values()))

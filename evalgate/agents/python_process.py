@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import time
@@ -17,7 +18,7 @@ from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
 from evalgate.system import python_env
-from evalgate.system.python_env import InstallFailed, Interpreter, Wanted
+from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
 
 WORKER = Path(__file__).parent / "worker" / "server.py"
@@ -55,24 +56,16 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     """The grade that a metric's answer stands for; a status without a score is no score."""
     if result.error is not None:
         return failed(code, result.error)
-    score = result.finite_score
-    if result.status == "not_evaluated" or score is None:
-        return NotEvaluated(
-            reason=Reason.CRITERION_FAILED,
-            message=f"the metric {code} {_why(result)}",
-            turns=tuple(result.turns),
-        )
-    passed = None if result.status is None else result.status == "passed"
-    return Score(value=score, turns=tuple(result.turns), passed=passed)
-
-
-def _why(result: MetricResult) -> str:
-    """Why an answer is no score."""
-    if result.score is None:
-        return "says that it could not evaluate"
-    if result.finite_score is None:
-        return f"gave {result.score} as its score"
-    return f"says that it could not evaluate, but gave a score of {result.score:g}"
+    score, turns, why = result.score, tuple(result.turns), ""
+    if score is None:
+        why = "says that it could not evaluate"
+    elif not math.isfinite(score):
+        why = f"gave {score} as its score"
+    elif result.status == "not_evaluated":
+        why = f"says that it could not evaluate, but gave a score of {score:g}"
+    else:
+        return Score(value=score, turns=turns, passed=None if result.status is None else result.status == "passed")
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} {why}", turns=turns)
 
 
 def failed(code: str, message: str) -> NotEvaluated:
@@ -102,8 +95,11 @@ def find_launch(
     of the worker. `framework`: the module that a Python found on PATH must have.
     """
     root = Path(setting.root)
+    place = Path(os.path.normpath(root / folder))
+    while not place.is_dir() and root in place.parents:  # the worker tells of a path that leads nowhere
+        place = place.parent
     wanted = Wanted(
-        folder=str(_nearest_folder(root / folder, root)),
+        folder=str(place if place.is_relative_to(root) else root),
         root=str(root),
         python=options.python,
         requirements=options.requirements,
@@ -114,27 +110,14 @@ def find_launch(
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
+    environment, home = dict(setting.world.environment), Path(interpreter.python).parent.parent
+    if (home / "pyvenv.cfg").is_file():  # what was installed for the agent is on its PATH, as where it is activated
+        path = os.pathsep.join(part for part in (str(home / "bin"), environment.get("PATH", "")) if part)
+        environment |= {"PATH": path, "VIRTUAL_ENV": str(home)}
     return Launch(
         command=(interpreter.python, str(WORKER), kind),
         cwd=setting.root,
-        environment=_with_commands(setting.world.environment, interpreter),
+        environment=environment,
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
     )
-
-
-def _nearest_folder(folder: Path, root: Path) -> Path:
-    """The nearest folder that exists: the worker, not the installer, tells of a path that leads nowhere."""
-    folder = Path(os.path.normpath(folder))
-    while not folder.is_dir() and folder != root and root in folder.parents:
-        folder = folder.parent
-    return folder if folder == root or root in folder.parents else root
-
-
-def _with_commands(variables: Mapping[str, str], interpreter: Interpreter) -> dict[str, str]:
-    """Commands that were installed for the agent are on its PATH, as in an activated environment."""
-    home = Path(interpreter.python).parent.parent
-    if not (home / "pyvenv.cfg").is_file():
-        return dict(variables)
-    path = os.pathsep.join(part for part in (str(home / "bin"), variables.get("PATH", "")) if part)
-    return {**variables, "PATH": path, "VIRTUAL_ENV": str(home)}

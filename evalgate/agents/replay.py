@@ -8,7 +8,7 @@ import glob
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -83,29 +83,21 @@ class RecordedCases:
                 text = path.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
                 self.problems.append(f"{path.name}: {error.strerror or error}")
-            else:
-                if not self._add_list(path, text):
-                    self._add_whole(path, text)
+                continue
+            split = recordings.split_cases(text)  # an ADK result or evaluation set like most
+            if split is None:
+                self._add_whole(path, text)
+                continue
+            for case_id, raw in split.cases:
+                self._held.setdefault(case_id, []).append(functools.partial(_read_case, path, split, raw))
 
-    def __len__(self) -> int:
-        return sum(len(held) for held in self._held.values())
-
-    def names(self) -> Iterable[str]:
+    def names(self) -> Collection[str]:
         """The case ids that something is recorded for."""
         return self._held.keys()
 
     def find(self, case_id: str) -> list[Record]:
         """Every recording of a case, in the order of the files and within them."""
         return [read() for read in self._held.get(case_id, ())]
-
-    def _add_list(self, path: Path, text: str) -> bool:
-        """Whether it is an ADK result or evaluation set like most; every other file has to be read in whole."""
-        split = recordings.split_cases(text)
-        if split is None:
-            return False  # who reads it in whole can say what is wrong
-        for case_id, raw in split.cases:
-            self._held.setdefault(case_id, []).append(functools.partial(_read_case, path, split, raw))
-        return True
 
     def _add_whole(self, path: Path, text: str) -> None:
         reading = recordings.parse_recordings(text, file=path.name)
@@ -146,7 +138,11 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
     one stands for all repeats.
     """
     everything = cases.find(case.case_id)
-    found = [record for record in everything if not _same_file(record.path, suite_file)]
+    found = [
+        record
+        for record in everything
+        if record.path.name != suite_file.name or record.path.resolve() != suite_file.resolve()
+    ]
     if not found:
         expected = f"case {case.case_id} has only expectations, in the evaluation file itself, and no recording"
         raise no_recording(expected if everything else _nothing_for(cases, case))
@@ -160,15 +156,11 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
     return record.transcript
 
 
-def _same_file(one: Path, other: Path) -> bool:
-    return one.name == other.name and one.resolve() == other.resolve()
-
-
 def _nothing_for(cases: RecordedCases, case: Case) -> str:
-    if not len(cases):
+    if not cases.names():
         why = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
         return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{why}"
-    near = words.nearest(case.case_id, cases.names()) if len(cases) < 10_000 else None
+    near = words.nearest(case.case_id, cases.names()) if len(cases.names()) < 10_000 else None
     hint = f"; there is one of {near}" if near else ""
     trouble = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
     return f"nothing is recorded for case {case.case_id}{hint}{trouble}"
@@ -287,7 +279,12 @@ class ReplayAgent:
         key = folder if self._path is None else None
         with self._lock:
             if key not in self._recorded:
-                paths = _beside(folder) if self._path is None else _named(self._root, self._path)
+                if self._path is None:
+                    places = (folder, folder / ".adk" / "eval_history")
+                    found = (path for place in places for pattern in RECORDED for path in place.glob(pattern))
+                    paths = [path for path in found if path.is_file()]
+                else:
+                    paths = _named(self._root, self._path)
                 sought = "beside the evaluation file and in its .adk/eval_history" if key else f"at {self._path}"
                 self._recorded[key] = RecordedCases(paths, sought=sought)
             return self._recorded[key]
@@ -330,11 +327,6 @@ class ReplayDriver(AgentDriver):
     def label(self, options: Mapping[str, Any]) -> str:
         """Their path."""
         return super().label({"path": ".", **options})
-
-
-def _beside(folder: Path) -> list[Path]:
-    places = (folder, folder / ".adk" / "eval_history")
-    return [path for place in places for pattern in RECORDED for path in place.glob(pattern) if path.is_file()]
 
 
 def _named(root: Path, text: str) -> list[Path]:

@@ -57,24 +57,9 @@ def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None)
     return AgentFailure(kind=kind, message=text)
 
 
-def told_to_all(failure: AgentFailure, others: int) -> AgentFailure:
-    """The same, told to one of several conversations: any of them may be the cause."""
-    if others < 1:
-        return failure
-    also = words.counted(others, "other conversation")
-    text = f"{failure.message}; {also} ran in the same process (with `isolation: case` only the cause would fail)"
-    return AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
-
-
 def too_large(limit: str) -> AgentFailure:
     """It said more than the limit, named in words."""
     return AgentFailure(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
-
-
-def unreadable(why: str, line: bytes) -> AgentFailure:
-    """It wrote something that is no message."""
-    text = f"the agent wrote a line to standard output that {why} (logs belong on standard error): {excerpt(line)}"
-    return AgentFailure(kind=FailureKind.PROTOCOL, message=text)
 
 
 def out_of_turn(message_type: str, about: str) -> AgentFailure:
@@ -177,11 +162,16 @@ class Mailboxes:
             return None
 
     def end(self, failure: AgentFailure) -> None:
-        """Tell every conversation that the worker is gone."""
+        """Tell every conversation that the worker is gone; where there are several, any of them may be the cause."""
         with self._lock:
-            self._ended = failure
+            self._ended = told = failure
+            if len(self._boxes) > 1:
+                also = words.counted(len(self._boxes) - 1, "other conversation")
+                hint = "with `isolation: case` only the cause would fail"
+                text = f"{failure.message}; {also} ran in the same process ({hint})"
+                told = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
             for box in self._boxes.values():
-                box.mail.put(told_to_all(failure, len(self._boxes) - 1))
+                box.mail.put(told)
 
     def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
         number = name[1:]
@@ -239,8 +229,21 @@ class Worker:
 
     def greet(self) -> Ready:
         """Say hello and wait until it is ready; one that is not is ended. Raises AgentFailed (START, INSTALL)."""
+        deadline = time.monotonic() + self._limits.start_timeout_s
         try:
-            return self._greet()
+            self.say(self._hello, timeout_s=self._limits.start_timeout_s)
+            try:
+                answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
+            except queue.Empty:
+                text = f"the agent was not ready within {words.seconds(self._limits.start_timeout_s)}"
+                answer = self.failure or AgentFailure(kind=FailureKind.START, message=text)
+            if isinstance(answer, Ready):
+                return answer
+            # Whatever went wrong, it did so before the agent was ready; only an environment that failed stays apart.
+            kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
+            when = "" if answer.kind is kind else ", before it was ready"
+            detail = self.redact(answer.detail) or self.detail()
+            raise AgentFailed(AgentFailure(kind=kind, message=self.redact(answer.message + when), detail=detail))
         except BaseException:
             self._child.close(grace_s=GRACE_S)
             raise
@@ -275,24 +278,6 @@ class Worker:
         """Wait until it is gone and reaped."""
         self._child.wait(timeout_s)
 
-    def _greet(self) -> Ready:
-        deadline = time.monotonic() + self._limits.start_timeout_s
-        self.say(self._hello, timeout_s=self._limits.start_timeout_s)
-        try:
-            answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
-        except queue.Empty:
-            within = words.seconds(self._limits.start_timeout_s)
-            answer = self.failure or AgentFailure(
-                kind=FailureKind.START, message=f"the agent was not ready within {within}"
-            )
-        if isinstance(answer, Ready):
-            return answer
-        # Whatever went wrong, it did so before the agent was ready; only an environment that failed stays apart.
-        kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
-        when = "" if answer.kind is kind else ", before it was ready"
-        detail = self.redact(answer.detail) or self.detail()
-        raise AgentFailed(AgentFailure(kind=kind, message=self.redact(answer.message + when), detail=detail))
-
     # --- in the child's thread ---
 
     def _hear(self, chunk: bytes) -> None:
@@ -309,12 +294,19 @@ class Worker:
         except LineTooLong:
             self.end(too_large(f"{words.size(self._limits.output_bytes)} in one line"))
         except ProtocolError as error:
-            self.end(unreadable(str(error), line))
+            text = f"the agent wrote a line to standard output that {error} (logs belong on standard error)"
+            self.end(AgentFailure(kind=FailureKind.PROTOCOL, message=f"{text}: {excerpt(line)}"))
 
     def _take(self, message: WorkerMessage, size: int) -> None:
+        failure: AgentFailure | None = None
         if isinstance(message, Ready):
-            failure = _wrong_version(message) or self._runs_tools_unasked(message)
-            self._greeting.put(message if failure is None else failure)
+            if message.protocol != protocol.PROTOCOL:
+                text = f"the agent speaks protocol {message.protocol}; this is protocol {protocol.PROTOCOL}"
+                failure = AgentFailure(kind=FailureKind.PROTOCOL, message=text)
+            elif self._tools and not message.tools:
+                text = f"the agent does not ask before it runs a tool, so `tools: {self._tools}` is not possible"
+                failure = AgentFailure(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
+            self._greeting.put(failure or message)
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
             failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
@@ -322,12 +314,6 @@ class Worker:
             failure = self.boxes.add(message, size=size)
         if failure is not None:
             self.end(failure)
-
-    def _runs_tools_unasked(self, ready: Ready) -> AgentFailure | None:
-        if not self._tools or ready.tools:
-            return None
-        text = f"the agent does not ask before it runs a tool, so `tools: {self._tools}` is not possible"
-        return AgentFailure(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
 
     def _ended_process(self, ended: Ended) -> None:
         with self._lock:
@@ -339,10 +325,3 @@ class Worker:
             failure = self.failure
         self.boxes.end(failure)
         self._greeting.put(failure)
-
-
-def _wrong_version(ready: Ready) -> AgentFailure | None:
-    if ready.protocol == protocol.PROTOCOL:
-        return None
-    text = f"the agent speaks protocol {ready.protocol}; this is protocol {protocol.PROTOCOL}"
-    return AgentFailure(kind=FailureKind.PROTOCOL, message=text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,11 +71,6 @@ class BaseRules:
         """Whether it is known that there is no case among them."""
         return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
 
-    def may_have(self, suite: str, *, among: Collection[str]) -> bool:
-        """Whether what cannot be read may be this suite of head's, under its own name or under one that is not
-        `among` head's any more."""
-        return suite in self.unread or any(key not in among for key in self.unread)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseProject:
@@ -115,11 +111,6 @@ class Base:
     rerun: BaseOrigin | None = None
     problem: str = ""
     no_agent: bool = False
-
-    @property
-    def renamed(self) -> Mapping[str, str]:
-        """The base's name of an evaluation file by head's, where they differ."""
-        return self.project.renamed
 
 
 @contextlib.contextmanager
@@ -175,6 +166,7 @@ def _from_git(
     settings: Settings, suites: tuple[Suite, ...], context: Context, stack: ExitStack, *, wanted: str
 ) -> Base:
     """`wanted`: store, rerun, or auto: what is stored as far as it can stand in, else a rerun."""
+    source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
     said: list[str] = []
 
     def say(line: str) -> None:
@@ -187,15 +179,16 @@ def _from_git(
                 settings.root, environ=context.environ, token=context.token, under=context.cache / "bases"
             )
         )
-        base = _checked_out(settings, suites, context, repo, stack)
-        if wanted == "auto" and (timed := _timed(settings, suites, base.project.rules)):
+        base = _checked_out(settings, suites, context, repo, stack, source=source)
+        rules = base.project.rules
+        policies = [load.policy_of(settings, suites), *([rules.policy] if rules else ())]
+        if wanted == "auto" and (timed := compare.clock_based(policies, suites)):
             context.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
             wanted = "rerun"
         named_by = _settings_of_stores(settings, base.project, of_change=context.is_pull_request)
         kept = stores.opened(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
         named = f"`{settings.base}`: " if settings.base else ""
-        source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
         return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
     if wanted == "rerun":
         return base
@@ -207,12 +200,6 @@ def _from_git(
         nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
         return _only_stored(settings, suites, context, base, found, nothing=nothing)
     return base if found is None else _with_stored(settings, suites, context, base, found)
-
-
-def _timed(settings: Settings, suites: tuple[Suite, ...], rules: BaseRules | None) -> tuple[str, ...]:
-    """What decides and cannot be compared with what was measured at another time, by the rules of either side."""
-    policies = [load.policy_of(settings, suites), *([rules.policy] if rules else ())]
-    return tuple(dict.fromkeys(name for policy in policies for name in compare.clock_based(policy, suites)))
 
 
 def is_by_base(head: Settings, base: Settings | None) -> bool:
@@ -236,7 +223,13 @@ def project_of(settings: Settings, suites: tuple[Suite, ...], context: Context) 
 
 
 def _checked_out(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, repo: Repository, stack: ExitStack
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    context: Context,
+    repo: Repository,
+    stack: ExitStack,
+    *,
+    source: BaseSource,
 ) -> Base:
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed, UnavailableError where its
     commit is not known."""
@@ -244,28 +237,33 @@ def _checked_out(
         repo, wanted=settings.base, event_base=context.event_base, head="", environ=context.environ
     )
 
-    def origin(*notes: str) -> BaseOrigin:
-        known = (picked.note, *notes) if picked.note else notes
-        return BaseOrigin(source=BaseSource.RERUN, commit=picked.sha, found_by=picked.how, notes=known)
-
+    origin = functools.partial(BaseOrigin, source=source, commit=picked.sha, found_by=picked.how)
+    notes = [picked.note] if picked.note else []
     try:
         there = stack.enter_context(checkout.checked_out(repo, picked.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
-        return Base(origin=origin(), problem=error.message if is_new else _told(error), no_agent=is_new)
+        problem = error.message if is_new else _told(error)
+        return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
     context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
+    theirs, root, no_agent = BaseProject(), None, False
+    notes += there.notes
     try:
         theirs = read(settings, there.root, suites, context.environ)
+        problem, no_agent = _problem(theirs, suites, there)
     except EvalgateError as error:
         problem = f"the base's own configuration cannot be read: {_told(error)}"
-        return Base(origin=origin(*there.notes), problem=problem)
-    problem, no_agent = _problem(theirs, suites, there)
-    if problem:
-        return Base(origin=origin(*there.notes), project=theirs, problem=problem, no_agent=no_agent)
-    own = [theirs.agents[suite.key] for suite in suites]
-    borrowed = opening.borrowed_pythons(own, root=there.root, lender=settings.root)
-    lent = (f"the base's agent ran in head's environment ({name}); it has none of its own" for name in borrowed)
-    return Base(origin=origin(*there.notes, *lent), root=there.root, project=theirs)
+    if not problem:
+        root, own = there.root, [theirs.agents[suite.key] for suite in suites]
+        borrowed = opening.borrowed_pythons(own, root=root, lender=settings.root)
+        notes += [f"the base's agent ran in head's environment ({name}); it has none of its own" for name in borrowed]
+    return Base(
+        origin=origin(notes=tuple(notes)),
+        root=root,
+        project=theirs,
+        problem=problem,
+        no_agent=no_agent,
+    )
 
 
 def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) -> tuple[str, bool]:
@@ -295,7 +293,12 @@ def _told(error: EvalgateError) -> str:
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseProject:
     """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or gives values that
     cannot be."""
-    settings = _settings(head, root)
+    # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none
+    given = {**head.given, "root": str(root), "paths": [_within(head.root, path) for path in head.paths]}
+    config = given.get("config")
+    if config and not (root / str(config)).is_file():
+        del given["config"]
+    settings = load.load_settings(given)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(first_of(errors))
@@ -341,16 +344,6 @@ def renames(before: Sequence[Suite], now: Sequence[Suite]) -> dict[str, str]:
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
     return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
-
-
-def _settings(head: Settings, root: Path) -> Settings:
-    """Head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none."""
-    given = {**head.given, "root": str(root)}
-    given["paths"] = [_within(head.root, path) for path in head.paths]
-    config = given.get("config")
-    if config and not (root / str(config)).is_file():
-        given = {name: value for name, value in given.items() if name != "config"}
-    return load.load_settings(given)
 
 
 def _within(root: Path, path: str) -> str:
@@ -462,9 +455,15 @@ def _only_stored(
     """Nothing is run on the base side; its own rules are known where it could be checked out. Stored results mend no
     rules that cannot be read, and have nothing of what the base has not."""
     theirs = base.project
-    if found is None or _is_beyond_stores(base, suites, found):
+    # whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
+    # among the base's files can be compared with
+    is_beyond = found is None or bool(base.problem and theirs.settings is None)
+    if found is not None and base.problem and not is_beyond:
+        no_case = theirs.rules is not None and theirs.rules.is_empty()
+        is_beyond = no_case or all(_then(found.stored, theirs, suite.key) is None for suite in suites)
+    if found is None or is_beyond:
         return Base(
-            origin=dataclasses.replace(base.origin, source=BaseSource.STORE),
+            origin=base.origin,
             project=theirs,
             problem=base.problem if found is not None or theirs.settings is None else nothing,
             no_agent=base.no_agent,
@@ -480,23 +479,13 @@ def _only_stored(
             and not _is_same_agent(suite, theirs, found, code_of)
         ]
     note = f"the agent has changed between the stored results and the base ({words.listed(changed, limit=3)})"
-    absent = opening.absent(WHY_NOT_STORED)
+    agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
     return Base(
         origin=_stored_origin(settings, context, base.origin, found, *([note] if changed else ())),
-        project=dataclasses.replace(theirs, agents={suite.key: absent for suite in suites}),
+        project=BaseProject(settings=theirs.settings, agents=agents, renamed=theirs.renamed, rules=theirs.rules),
         reusable=frozenset(suite.key for suite in suites),
         stored=found.stored,
     )
-
-
-def _is_beyond_stores(base: Base, suites: tuple[Suite, ...], found: Found) -> bool:
-    """Whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
-    among the base's files can be compared with."""
-    theirs = base.project
-    if not base.problem or theirs.settings is None:  # or its evalgate.yml could not be read
-        return bool(base.problem)
-    no_case = theirs.rules is not None and theirs.rules.is_empty()
-    return no_case or all(_then(found.stored, theirs, suite.key) is None for suite in suites)
 
 
 def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context, base: Base, found: Found) -> Base:
@@ -519,8 +508,14 @@ def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context
 
 
 def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, found: Found, *notes: str) -> BaseOrigin:
-    measured = found.stored.run.started_at or found.saved_at
-    known = dataclasses.replace(origin, source=BaseSource.STORE, measured_at=measured, distance=found.distance)
+    known = BaseOrigin(
+        source=BaseSource.STORE,
+        commit=origin.commit,
+        found_by=origin.found_by,
+        measured_at=found.stored.run.started_at or found.saved_at,
+        distance=found.distance,
+        notes=origin.notes,
+    )
     return stores.aged(known, settings=settings, now=context.now, notes=notes)
 
 
@@ -528,7 +523,7 @@ def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
     """The fingerprint of an agent's files at `root` and of what answers its tool calls; "" where nothing can be
     told."""
     code = AgentCode(root, apart=discovery_agents.apart_of(settings))
-    tools = toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=root)
+    tools = toolbox.fingerprint(settings, root)
     return lambda use: f"{known}{tools}" if (known := code.fingerprint(use)) else ""
 
 
@@ -560,15 +555,15 @@ def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     return tuple(dataclasses.replace(suite, agent=own.get(suite.key, none)) for suite in suites)
 
 
-def under_new_names(policy: Policy, renamed: Mapping[str, str]) -> Policy:
-    """The base's policy, under head's names of evaluation files as well."""
-    known = policy.suite_pass_rate
-    rates = {ours: known[theirs] for ours, theirs in renamed.items() if theirs in known}
+def under_new_names(policy: Policy, renamed: Mapping[str, str], *, own: Policy | None = None) -> Policy:
+    """The base's policy, under head's names of evaluation files as well. `own`: says what it does of other files."""
+    rates, known = dict(own.suite_pass_rate if own else {}), policy.suite_pass_rate
+    rates |= {ours: known[theirs] for ours, theirs in renamed.items() if theirs in known}
     advisory = {ours for ours, theirs in renamed.items() if theirs in policy.advisory}
     return dataclasses.replace(
         policy,
         suite_pass_rate={**known, **rates},
-        advisory=(policy.advisory - renamed.keys()) | advisory,
+        advisory=(policy.advisory - renamed.keys()) | advisory | (own.advisory if own else set()),
     )
 
 
@@ -578,13 +573,17 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     Where the base has no evaluation file at all, or its file of them cannot be read, its agent can be asked all the
     same: these are none."""
     rules, before = base.project.rules, _own_cases(base)
-    keys = {suite.key for suite in suites} | set(base.renamed.values())
+    keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     had = {key for key, _ in before}
     found = []
     for suite in suites:
         use = base.project.agents.get(suite.key)
         lacks_agent = base.root is not None and (use is None or opening.is_missing(use))
-        may_be_old = not before if rules is None else suite.key not in had and rules.may_have(suite.key, among=keys)
+        # what cannot be read may be this suite, under its own name or under one that is not among head's any more
+        may_be_old = not before
+        if rules is not None:
+            unread = suite.key in rules.unread or any(key not in keys for key in rules.unread)
+            may_be_old = suite.key not in had and unread
         cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         found += [case for case in cases if lacks_agent or (case not in before and not may_be_old)]
     return found
@@ -597,7 +596,7 @@ def _own_cases(base: Base) -> set[CaseKey]:
         suites = base.project.rules.suites
     elif base.root is None and base.stored is not None:
         suites = base.stored.run.suites
-    ours = {theirs: ours for ours, theirs in base.renamed.items()}
+    ours = {theirs: ours for ours, theirs in base.project.renamed.items()}
     return {(ours.get(suite.key, suite.key), case.case_id) for suite in suites for case in suite.eval_set.cases}
 
 
@@ -642,7 +641,7 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
     """By head's name of a suite, what its agent is called in the stored results, and told when they were measured."""
     if base.stored is None:
         return {}
-    stored, ours = base.stored.run, {theirs: ours for ours, theirs in base.renamed.items()}
+    stored, ours = base.stored.run, {theirs: ours for ours, theirs in base.project.renamed.items()}
     keys = {ours.get(suite.key, suite.key): fingerprints.agent_key(suite.agent) for suite in stored.suites}
     return {suite: (key, stored.agents.get(key, {})) for suite, key in keys.items() if suite in base.reusable}
 

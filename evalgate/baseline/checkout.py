@@ -47,17 +47,31 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
     """
     tree = Path(tempfile.mkdtemp(prefix="tree-", dir=repo.folder))
     try:
-        _place(repo, sha, tree)
+        # a partial clone fetches contents when they are asked for
+        run = repo.run_with_remote if repo.remote.partial else repo.run
+        run("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
         root = tree / repo.prefix
         if not root.is_dir():
             raise NoSuchFolder(
                 f"the base commit {sha[:12]} has no folder {repo.prefix}",
                 hint="The base cannot run; only thresholds apply.",
             )
-        submodules, files = _submodules(repo, tree), _pointers(repo, tree)
+        # the folders of submodules that git left empty; those outside a sparse checkout have none
+        links = [entry.partition("\t")[2] for entry in _listed(repo, tree, "--stage") if entry.startswith(_GITLINK)]
+        submodules = [name for name in links if (tree / name).is_dir()]
+        # the files of which Git LFS has the content and the checkout a pointer; no filter of theirs runs
+        files = [name for name in _listed(repo, tree, "--", ":(attr:filter=lfs)") if _holds_pointer(tree / name)]
         lacking = [name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)]
-        notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files), *_links_out(tree)]
-        yield Checkout(tree=tree, root=root, notes=tuple(notes), problem=_problem(lacking))
+        notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
+        if out := sorted(_links_out(tree)):
+            many, lead = words.counted(len(out), "symbolic link"), "leads" if len(out) == 1 else "lead"
+            notes.append(f"{many} (such as {out[0]}) {lead} out of the repository: what is there is not the base's.")
+        problem = (
+            f"the base's checkout has no submodules and no Git LFS files, and this one has them "
+            f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
+            "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
+        )
+        yield Checkout(tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else "")
     finally:
         git.remove_folder(tree)
         with contextlib.suppress(GitFailed):
@@ -69,29 +83,9 @@ def is_pointer(data: bytes) -> bool:
     return len(data) <= LONGEST_POINTER and _POINTER.match(data) is not None
 
 
-def _place(repo: Repository, sha: str, tree: Path) -> None:
-    arguments = ("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
-    if repo.remote.partial:
-        repo.run_with_remote(*arguments)  # a partial clone fetches contents when they are asked for
-    else:
-        repo.run(*arguments)
-
-
 def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
     listed = repo.git.run("ls-files", "-z", *arguments, cwd=str(tree))
     return [entry for entry in listed.decode("utf-8", "surrogateescape").split("\0") if entry]
-
-
-def _submodules(repo: Repository, tree: Path) -> list[str]:
-    """The submodules whose folders git left empty; those outside a sparse checkout have none."""
-    names = [entry.partition("\t")[2] for entry in _listed(repo, tree, "--stage") if entry.startswith(_GITLINK)]
-    return [name for name in names if (tree / name).is_dir()]
-
-
-def _pointers(repo: Repository, tree: Path) -> list[str]:
-    """The Git LFS files of which the pointer was checked out; no filter of theirs runs."""
-    names = _listed(repo, tree, "--", ":(attr:filter=lfs)")
-    return [name for name in names if _holds_pointer(tree / name)]
 
 
 def _holds_pointer(path: Path) -> bool:
@@ -115,25 +109,8 @@ def _missing(what: str, names: list[str]) -> Iterator[str]:
         yield f"{words.counted(len(names), what)} of the base ({words.listed(names, limit=3)}) {are} missing there."
 
 
-def _problem(lacking: list[str]) -> str:
-    if not lacking:
-        return ""
-    return (
-        f"the base's checkout has no submodules and no Git LFS files, and this one has them "
-        f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
-        "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
-    )
-
-
 def _links_out(tree: Path) -> Iterator[str]:
-    """A note where symbolic links point out of `tree`, since they do not lead to the base's files."""
-    found = sorted(_find_links_out(tree))
-    if found:
-        links, lead = words.counted(len(found), "symbolic link"), "leads" if len(found) == 1 else "lead"
-        yield f"{links} (such as {found[0]}) {lead} out of the repository: what is there is not the base's."
-
-
-def _find_links_out(tree: Path) -> Iterator[str]:
+    """The symbolic links that point out of `tree`, since they do not lead to the base's files."""
     top = os.path.realpath(tree)
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):

@@ -55,7 +55,10 @@ def pick_base(
         return _wanted(repo, wanted, head=head_sha)
     event_base = event_base if git.is_full_sha(event_base) else ""  # zeros: the push made the branch
     made = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
-    if _is_tested_merge(made, environ or {}) or (is_test_merge(made) and made.parents[0] == event_base):
+    told = environ or {}  # whether the runner says that it is the merge that GitHub tests
+    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", told.get("GITHUB_REF", "")) is not None
+    is_tested = is_merge_ref and told.get("GITHUB_SHA") == made.sha and len(made.parents) == 2
+    if is_tested or (is_test_merge(made) and made.parents[0] == event_base):
         _ensure(repo, made.parents[0])
         return BaseCommit(sha=made.parents[0], how="merge-base")
     if event_base:
@@ -80,12 +83,6 @@ def is_test_merge(commit: Commit) -> bool:
     Anybody can write that."""
     found = _TEST_MERGE.fullmatch(commit.subject)
     return found is not None and commit.parents == (found[2], found[1])
-
-
-def _is_tested_merge(commit: Commit, environ: Mapping[str, str]) -> bool:
-    """Whether the runner says so."""
-    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
-    return is_merge_ref and environ.get("GITHUB_SHA") == commit.sha and len(commit.parents) == 2
 
 
 def _head(repo: Repository, head: str) -> str:
@@ -197,7 +194,7 @@ def _fetch_history(repo: Repository, tip: str, head: str, depth: int) -> None:
 
 def _ensure(repo: Repository, sha: str) -> None:
     """Have the commit here. Raises GitFailed."""
-    if not repo.has_commit(sha):
+    if not git.is_full_sha(sha) or repo.resolve(sha) != sha:
         repo.fetch(sha, depth=1 if repo.is_shallow else None)
 
 

@@ -142,7 +142,7 @@ def _judge(settings: Settings, whose: _Whose) -> Iterator[Problem]:
 
 def _with_client_options(suite: Suite, base: Base, whose: _Whose) -> tuple[Suite, list[Problem]]:
     """The suite with the base's client options for its judges and its simulated users."""
-    rules, key = base.project.rules, base.renamed.get(suite.key, suite.key)
+    rules, key = base.project.rules, base.project.renamed.get(suite.key, suite.key)
     before = None if rules is None else next((each for each in rules.suites if each.key == key), None)
     uses = {} if before is None else {use.name: use for use in before.criteria}
     criteria, problems = [], []

@@ -68,12 +68,9 @@ def _suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> I
         count = words.counted(len(base.eval_set.cases), "case")
         yield RelaxedRule(kind=RelaxedKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
         return
+    was, now = agents.identity_of(base.agent), agents.identity_of(head.agent)
     # where the base has no agent yet, any is as good
-    was, now = (
-        "" if baseline_base.is_unknown(base.agent) else agents.identity_of(base.agent),
-        agents.identity_of(head.agent),
-    )
-    if was != now and was:
+    if was and was != now and not baseline_base.is_unknown(base.agent):
         yield _rule(f"agent of {head.key}", *_in_words(was, now))
     # a shorter or a longer conversation may each be the easier one; results of an older evalgate do not tell who played
     if user.has_scenarios(base) and base.simulator.model and head.simulator.model:
@@ -307,7 +304,7 @@ def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) ->
         if is_weaker(was := getattr(base.gate_file.judge, name), now := getattr(head.gate_file.judge, name)):
             yield _setting(head, "judge", name, was=was, now=now)
     theirs, ours = base.gate_file.tools, head.gate_file.tools
-    mode_then, mode = toolbox.mode_of(base, theirs), toolbox.mode_of(head, ours)
+    mode_then, mode = toolbox.mode_of(base), toolbox.mode_of(head)
     if mode not in (mode_then, ToolMode.LIVE, ToolMode.RECORD):  # they run no longer
         yield _setting(head, "tools", "mode", was=mode_then.value, now=mode.value)
     for name in _tool_files(head):
@@ -319,10 +316,9 @@ def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) ->
 
 def _tool_files(settings: Settings) -> tuple[str, ...]:
     """The settings of the files that answer in the tools' stead."""
-    rule = settings.gate_file.tools
-    mode = toolbox.mode_of(settings, rule)
+    mode = toolbox.mode_of(settings)
     if mode is ToolMode.REPLAY:
-        return ("cassettes", "mocks") if rule.mocks else ("cassettes",)
+        return ("cassettes", "mocks") if settings.gate_file.tools.mocks else ("cassettes",)
     return ("mocks",) if mode is ToolMode.MOCK else ()
 
 
@@ -350,18 +346,15 @@ _LONGEST_NAME = 100
 def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Iterator[RelaxedRule]:
     """Files that judge or answer otherwise now. One that is new counts as code of a metric: it may stand before another
     of its name."""
-    named = set.intersection(*(set(_named_files(each)) for each in (base, head)))
-    for name in sorted({*metrics, *named}):
+    named = []
+    for settings in (base, head):
+        rules = settings.gate_file
+        mocks = rules.tools.mocks if "mocks" in _tool_files(settings) else ""
+        named.append({rules.judge.calibration, rules.judge.replay, mocks} - {""})
+    for name in sorted({*metrics, *(named[0] & named[1])}):
         was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
             yield _rule(f"contents of {name}", was or "no file", now or "no file", place=Place(file=name))
-
-
-def _named_files(settings: Settings) -> Iterator[str]:
-    rules = settings.gate_file
-    for name in (rules.judge.calibration, rules.judge.replay, "mocks" in _tool_files(settings) and rules.tools.mocks):
-        if name:
-            yield name
 
 
 def _digest(path: Path) -> str:

@@ -47,36 +47,42 @@ class Rules:
     quarantined: frozenset[CaseKey] = frozenset()
 
 
-def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, policy: Policy | None = None) -> Rules:
+def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint: str = REVIEW) -> Rules:
     """Head's rules; with `policy: base` the base's where they are known: its policy, its criteria and thresholds for
     every suite that it has, its judges, and the cases that head deleted. The content of cases is head's, where head has
     them. What of the base's rules cannot be read is a problem, and head's stand in for just that.
 
     evalgate.yml is part of the change: where the base's own says `policy: base`, head's cannot take that back.
-    `policy`: head's, where it is not that of the settings.
+    `hint`: what to do where the base's rules are not known.
     """
-    own = load.policy_of(settings, suites) if policy is None else policy
+    own = load.policy_of(settings, suites)
     project = BaseProject() if base is None else base.project
     theirs, rules = project.settings, project.rules
-    if rules is None:
-        return Rules(
-            settings=settings,
-            suites=suites,
-            policy=_own_policy(own, settings, base),
-            relaxed=tuple(_relaxed(settings, suites, own, project, renamed={})),
-            problems=tuple(_unknown(settings, base)),
-        )
-    renamed = project.renamed or baseline_base.renames(rules.suites, suites)
+    renamed = {} if rules is None else project.renamed or baseline_base.renames(rules.suites, suites)
     relaxed = tuple(_relaxed(settings, suites, own, project, renamed=renamed))
+    if rules is None:
+        if base is not None and base.problem and not base.no_agent and settings.policy == "base":
+            # the base's policy was to decide, and head's cannot tolerate that something is wrong with the base
+            own = dataclasses.replace(own, fail_on=own.fail_on | {FailOn.NOT_MEASURED})
+        problems = tuple(_unknown(settings, base, hint))
+        return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems)
     by_base = baseline_base.is_by_base(settings, theirs)
     problems = tuple(_unreadable(rules, by_base=by_base))
     if not by_base:
         return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems)
-    ruling = settings if theirs is None else _with_rules_of(theirs, settings)
+    ruling = settings
+    if theirs is not None:
+        # head's settings with the base's rules and stores; where other things lie and how fast they go stays head's
+        sections = {name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
+        update = {name: getattr(theirs, name) for name in (*RULES, *baseline_base.STORES)}
+        update["gate_file"] = settings.gate_file.model_copy(update=sections)
+        ruling = settings.model_copy(update=update)
+    known = {suite.key for suite in rules.suites} | renamed.keys()
+    new = load.policy_of(ruling, [suite for suite in suites if suite.key not in known])
     return Rules(
         settings=ruling,
         suites=tuple(_suites(rules, suites, renamed, ruling)),
-        policy=_policy(rules, suites, renamed, ruling),
+        policy=baseline_base.under_new_names(rules.policy, renamed, own=new),
         relaxed=relaxed,
         by_base=True,
         problems=problems,
@@ -102,27 +108,19 @@ def _relaxed(
     yield from relaxed.of_rules(rules, suites, policy, renamed=renamed)
 
 
-def _unknown(settings: Settings, base: Base | None) -> Iterator[Problem]:
+def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
     """That the base's rules are not known, where there are to be some."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return
     if base.problem and settings.policy != "base":
         message = f"could not check whether this change relaxes the base's rules: {base.problem}"
-        yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=REVIEW)
+        yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=hint)
     elif base.problem:
         message = f"`policy: base`: head's rules apply because the base's rules are unknown: {base.problem}"
-        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message, hint=REVIEW)
+        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message, hint=hint)
     elif settings.policy == "base":
         message = "`policy: base`: the base has no evaluation files, so head's rules apply"
         yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message)
-
-
-def _own_policy(policy: Policy, settings: Settings, base: Base | None) -> Policy:
-    """Head's policy; where the base's was to decide and something is wrong with the base, head's cannot tolerate
-    that."""
-    if base is None or not base.problem or base.no_agent or settings.policy != "base":
-        return policy
-    return dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
 
 
 def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
@@ -140,29 +138,6 @@ def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
     if files:
         message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {why}"
         yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=REVIEW)
-
-
-def _with_rules_of(theirs: Settings, settings: Settings) -> Settings:
-    """Head's settings with the base's rules in it, and its stores; where other things lie and how fast they go stays
-    head's."""
-    gate_file = settings.gate_file.model_copy(
-        update={name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
-    )
-    rules = {name: getattr(theirs, name) for name in (*RULES, *baseline_base.STORES)}
-    return settings.model_copy(update={**rules, "gate_file": gate_file})
-
-
-def _policy(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings) -> Policy:
-    """The base's policy under head's names of evaluation files, with what the ruling evalgate.yml says of files that
-    the base has under no name."""
-    known = {suite.key for suite in rules.suites} | renamed.keys()
-    new = [suite for suite in ours if suite.key not in known]
-    own, policy = load.policy_of(ruling, new), baseline_base.under_new_names(rules.policy, renamed)
-    return dataclasses.replace(
-        policy,
-        suite_pass_rate={**policy.suite_pass_rate, **own.suite_pass_rate},
-        advisory=(policy.advisory - {suite.key for suite in new}) | own.advisory,
-    )
 
 
 def _suites(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings) -> Iterator[Suite]:
@@ -197,11 +172,12 @@ def _by_rules_of(then: Suite, suite: Suite, ruling: Settings, rules: BaseRules) 
     deleted = tuple(case for case in then.eval_set.cases if case.case_id not in ids)
     readable = then.key not in rules.unruled
     simulated = user.has_scenarios(then) or then.key in rules.simulated
-    made = dataclasses.replace(
-        suite,
+    made = Suite(
+        key=suite.key,
         eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted)),
         criteria=then.criteria if readable else suite.criteria,
         criteria_source=then.criteria_source if readable else suite.criteria_source,
+        agent=suite.agent,
         simulator=then.simulator if readable and simulated else suite.simulator,
     )
     # a file that got its first simulated user has no rules on it from the base's side yet

@@ -74,7 +74,13 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     if value is None:
         return None
     effect = power.design_effect(_clusters(verdicts, hit=lambda each: each.passed is each.label.human))
-    return Rate(value=value, interval=_posterior(matrix, value, effect=effect, seed=seed, draws=draws))
+    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
+    shapes = [each / effect + 0.5 for each in cells]
+    random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
+    drawn = (_kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
+    ordered = sorted(each for each in drawn if each is not None)
+    low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
+    return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
 
 def kappa_of(matrix: Confusion) -> float | None:
@@ -89,16 +95,6 @@ def _kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float 
     by_chance = (yes_yes + yes_no) * (yes_yes + no_yes) + (no_yes + no_no) * (yes_no + no_no)
     left = total * total - by_chance
     return None if left <= 0 else (total * (yes_yes + no_no) - by_chance) / left
-
-
-def _posterior(matrix: Confusion, value: float, *, effect: float, seed: int, draws: int) -> Interval:
-    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
-    shapes = [each / effect + 0.5 for each in cells]
-    random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
-    drawn = (_kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
-    ordered = sorted(each for each in drawn if each is not None)
-    low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
-    return Interval(low=min(low, value), high=max(high, value))
 
 
 def _rate(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict], bool]) -> Rate | None:
@@ -148,6 +144,7 @@ CLIP = 400
 
 def calibrate(asked: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int) -> CriterionCalibration:
     """Everything that the labels of one criterion say of one judge."""
+    of_kind = {kind: [each for each in verdicts if confusion_of(each) is kind] for kind in ConfusionKind}
     return CriterionCalibration(
         criterion=asked.criterion,
         judge=asked.judge,
@@ -156,7 +153,7 @@ def calibrate(asked: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: i
         kappa=kappa_rate(verdicts, seed=seed),
         tpr=true_positive_rate(verdicts),
         tnr=true_negative_rate(verdicts),
-        examples=tuple(example for kind in ConfusionKind for example in _examples(verdicts, kind)),
+        examples=tuple(_example(each, kind) for kind in ConfusionKind for each in of_kind[kind][:EXAMPLES]),
     )
 
 
@@ -167,11 +164,6 @@ def confusion_of(verdict: LabelledVerdict) -> ConfusionKind | None:
     if verdict.passed is verdict.label.human:
         return None
     return ConfusionKind.FALSE_POSITIVE if verdict.passed else ConfusionKind.FALSE_NEGATIVE
-
-
-def _examples(verdicts: Iterable[LabelledVerdict], kind: ConfusionKind) -> list[Example]:
-    found = [each for each in verdicts if confusion_of(each) is kind]
-    return [_example(each, kind) for each in found[:EXAMPLES]]
 
 
 def _example(verdict: LabelledVerdict, kind: ConfusionKind) -> Example:
@@ -244,16 +236,14 @@ def fault_of(
         return "calibration-of-another-judge", f"it was calibrated with a different judge: {changes}"
     if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
         return None
-    return "calibration-below-minimum", _too_low(judge, found, min_kappa)
-
-
-def _too_low(judge: JudgeIdentity, found: CriterionCalibration, min_kappa: float) -> str:
     if found.kappa is None:
-        return f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
+        lacking = f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
+        return "calibration-below-minimum", lacking
     low, high = found.kappa.interval.low, found.kappa.interval.high
     about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
     value = words.score(found.kappa.value, beside=min_kappa)
-    return f"{_named(judge)} has a judge-human kappa of {value} ({about}), {min_kappa:g} is required"
+    told = f"{_named(judge)} has a judge-human kappa of {value} ({about}), {min_kappa:g} is required"
+    return "calibration-below-minimum", told
 
 
 def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: float | None) -> list[str]:

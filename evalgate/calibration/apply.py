@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from evalgate.comparison import pairing
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import ConfigError, Place, Problem, Severity
-from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Report, Suite
+from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Suite
 from evalgate.results.file import Stored
 
 LABELS = "labels.jsonl"
@@ -43,25 +42,22 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def with_calibration(report: Report, settings: Settings) -> Report:
-    """The report with each judged criterion's calibration, where evalgate.yml names one."""
+def judged(suites: Iterable[Suite], settings: Settings) -> tuple[JudgedCriterion, ...]:
+    """Each judged criterion's calibration, where evalgate.yml names one."""
     if not settings.gate_file.judge.calibration or settings.skip_judged:
-        return report
+        return ()
     calibration, _ = _calibration_of(settings)
-    decided = {suite.suite for suite in report.verdict.suites}
-    judged = tuple(
+    return tuple(
         JudgedCriterion(
             suite=suite.key,
             criterion=use.name,
             judge=judge,
             calibration=agreement.of_judge(use.name, judge, calibration),
         )
-        for suite in report.run.suites
-        if suite.key in decided
+        for suite in suites
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
     )
-    return dataclasses.replace(report, judged=judged)
 
 
 def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]:
@@ -89,22 +85,17 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
     }
     for suite in run.suites:
         for use in suite.criteria:
-            judge = _judge_then(use, stored, suite=suite.key) if (suite.key, use.name) in scored else None
+            try:
+                asked_with = stored.prompt_of(suite.key, use.name)
+                judge = judges.judge_of(use, prompt_version=asked_with) if (suite.key, use.name) in scored else None
+            except ValidationError:
+                judge = None
             asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
             if asked is not None and asked not in found:
                 found.append(asked)
             if len(found) == MOST_JUDGES:
                 return tuple(found)
     return tuple(found)
-
-
-def _judge_then(use: CriterionUse, stored: Stored, *, suite: str) -> JudgeIdentity | None:
-    try:
-        judge = judges.judge_of(use)
-    except ValidationError:
-        return None
-    asked = stored.prompt_of(suite, use.name)
-    return None if judge is None else dataclasses.replace(judge, prompt_version=asked)
 
 
 def _problems_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +12,7 @@ from pathlib import Path
 from evalgate import __version__, criteria
 from evalgate.calibration import agreement, evidence, labels
 from evalgate.calibration.evidence import LabelledItem, LabelledVerdict
-from evalgate.calibration.labels import Label, LabelsReading
+from evalgate.calibration.labels import LabelsReading
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionServices
@@ -74,7 +73,11 @@ def calibrate(
     where the judge decided nothing.
     """
     shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
-    read = _read_labels(labels_file, shown.as_posix())
+    data = walk.read_named(labels_file, shown=shown.as_posix())
+    text = data if isinstance(data, Problem) else decoding.decode(data, file=shown.as_posix())
+    if isinstance(text, Problem):
+        raise ConfigError.collected([text])
+    read = labels.parse_labels(text, file=shown.as_posix())
     if not read.labels and not has_errors(read.problems):
         waiting = (
             f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
@@ -102,7 +105,8 @@ def calibrate(
     )
     waiting = f"{words.counted(read.unlabelled, 'line has', 'lines have')} no label yet"
     notes = (*judged.notes, *([waiting] if read.unlabelled else []))
-    return calibration, dataclasses.replace(judged, notes=notes, problems=(*read.problems, *judged.problems))
+    problems = (*read.problems, *judged.problems)
+    return calibration, Judged(verdicts=judged.verdicts, notes=notes, problems=problems, took=judged.took)
 
 
 # --- asking the judge -----------------------------------------------------------------------------
@@ -134,8 +138,13 @@ def _ask(
     with judges.opened_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
         if panel is None:
             raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
-        verdicts = ask(items, panel, adk_compat=settings.adk_compat)
-        return Judged(verdicts=verdicts, notes=_without_label(suites, read.labels), took=panel.uses())
+        named = {label.line.criterion for label in read.labels}
+        used = dict.fromkeys(use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name))
+        return Judged(
+            verdicts=ask(items, panel, adk_compat=settings.adk_compat),
+            notes=tuple(f"`{name}` is used here and has no label" for name in used if name not in named),
+            took=panel.uses(),
+        )
 
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
@@ -190,24 +199,15 @@ def _address(item: LabelledItem) -> str:
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
     found, use = item.evidence, item.use
-    case = dataclasses.replace(found.case, conversation=found.expected)
     suite = _suite([use])
-    key = TrialKey(suite=suite.key, case_id=case.case_id)
+    key = TrialKey(suite=suite.key, case_id=found.case.case_id)
     outcome = Transcript(invocations=found.actual, final_state=found.final_state, ended_by=found.ended_by)
     graded = session.grade(
         Trial(key=key, outcome=outcome),
-        Task(suite=suite, case=case, key=key),
+        Task(suite=suite, case=found.case, key=key),
         {use.name: criteria.build(use, services)},
     )
     return graded.grades[use.name]
-
-
-def _without_label(suites: Iterable[Suite], given: Iterable[Label]) -> tuple[str, ...]:
-    """A note on each criterion that the repository's judges grade and nobody labelled."""
-    named = {label.line.criterion for label in given}
-    used = dict.fromkeys(use.name for suite in suites for use in suite.criteria)
-    able = [name for name in used if labels.labelled_spec(name)]
-    return tuple(f"`{name}` is used here and has no label" for name in able if name not in named)
 
 
 def has_errors(problems: Iterable[Problem]) -> bool:
@@ -231,39 +231,6 @@ def read_calibration(path: Path, *, shown: str) -> Calibration:
     except ValueError as error:
         hint = "Regenerate it with `evalgate calibrate`."
         raise ConfigError(f"{shown} is not a calibration: {error}", hint=hint) from error
-
-
-# --- reading --------------------------------------------------------------------------------------
-
-
-def _read_labels(path: Path, shown: str) -> LabelsReading:
-    data = walk.read_named(path, shown=shown)
-    text = data if isinstance(data, Problem) else decoding.decode(data, file=shown)
-    if isinstance(text, Problem):
-        raise ConfigError.collected([text])
-    read = labels.parse_labels(text, file=shown)
-    return dataclasses.replace(read, problems=(*read.problems, *_same_labels(read.labels)))
-
-
-def _same_labels(given: Iterable[Label]) -> list[Problem]:
-    """Lines that label one and the same thing: an error where they contradict each other, else a warning."""
-    first: dict[str, Label] = {}
-    problems = []
-    for label in given:
-        line, shown = label.line, label.evidence
-        texts = None if shown is None or line.where else (shown.actual, shown.expected)
-        # repr of frozen values: evidence holds JSON, which cannot be hashed
-        key = repr((line.criterion, line.where, line.turn, line.subject, line.answer, texts))
-        other = first.setdefault(key, label)
-        if other is label:
-            continue
-        differ = other.human is not label.human
-        severity = Severity.ERROR if differ else Severity.WARNING
-        what = f"contradicts line {other.place.line}" if differ else f"says the same as line {other.place.line}"
-        message = f"the label {what} on the same item"
-        hint = "Keep the correct one, or neither." if differ else "Delete one: it counts twice."
-        problems.append(Problem(severity=severity, code="label-twice", message=message, place=label.place, hint=hint))
-    return problems
 
 
 def _from_results(read: LabelsReading, path: Path) -> Judged:

@@ -93,28 +93,38 @@ def find_items(
         try:
             evidence = label.evidence or recorded(label, stored)
             use = _use_of(label, uses[label.line.criterion], evidence)
-            item = _item(label, use, evidence)
+            subject, turn, judge = _judged(label, use, evidence)
         except LabelProblem as found:
             problems.append(found.told(label))
             continue
         spec, verdicts = _row_of(use)
-        if verdicts.unit == "rubric" and text_of_rubric(item.subject, rubrics_of(use, evidence)) is None:
-            item = dataclasses.replace(item, use=alone(use, item.subject))
-        if item.turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
-            item = dataclasses.replace(item, evidence=only_turn(evidence, item.turn), turn=1)
-        items.append(item)
+        if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
+            use = alone(use, subject)
+        if turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
+            evidence, turn = only_turn(evidence, turn), 1
+        items.append(LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject))
     return items, problems
 
 
-def _item(label: Label, use: CriterionUse, evidence: Evidence) -> LabelledItem:
-    """Raises LabelProblem."""
-    _, verdicts = _row_of(use)
-    subject, turn, judge = _subject(label, use, evidence), _turn(label, evidence, verdicts), judges.judge_of(use)
+def _judged(
+    label: Label, use: CriterionUse, evidence: Evidence, *, prompt_version: str | None = None
+) -> tuple[str, int | None, JudgeIdentity]:
+    """The subject and the turn of a label, None for a verdict on the conversation, and who judges. Raises
+    LabelProblem."""
+    subject, count, turn = _subject(label, use, evidence), len(evidence.actual), label.line.turn
+    if _row_of(use)[1].whole:
+        turn = None
+    elif count == 1:
+        turn = 1
+    elif turn is None or turn > count:
+        message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
+        raise LabelProblem(NOWHERE, message, "Turns count from 1.")
+    judge = judges.judge_of(use, prompt_version=prompt_version)
     if judge is None:
         hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
         message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
         raise LabelProblem("label-without-verdict", message, hint)
-    return LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject)
+    return subject, turn, judge
 
 
 def recorded(label: Label, stored: Stored | None) -> Evidence:
@@ -176,19 +186,6 @@ def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: Evidence)
 
 def _distinct(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
     return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
-
-
-def _turn(label: Label, evidence: Evidence, verdicts: Verdicts) -> int | None:
-    """The turn of the evidence; None for a verdict on the conversation. Raises LabelProblem."""
-    count, turn = len(evidence.actual), label.line.turn
-    if verdicts.whole:
-        return None
-    if count == 1:
-        return 1
-    if turn is None or turn > count:
-        message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
-        raise LabelProblem(NOWHERE, message, "Turns count from 1.")
-    return turn
 
 
 def _subject(label: Label, use: CriterionUse, evidence: Evidence) -> str:
@@ -337,13 +334,14 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
             use, grade = uses.get((where.suite, name)), graded[where].grades.get(name)
             if use is None or grade is None:
                 raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
-            item = _item(label, use, evidence)
+            asked = stored.prompt_of(where.suite, name)
+            subject, turn, judge = _judged(label, use, evidence, prompt_version=asked)
         except LabelProblem as found:
             severity = Severity.WARNING if found.code == ANOTHER_ANSWER else Severity.ERROR
             problems.append(found.told(label, severity=severity))
             continue
-        judge = dataclasses.replace(item.judge, prompt_version=stored.prompt_of(where.suite, name))
-        verdicts.append(verdict_of(dataclasses.replace(item, judge=judge), grade))
+        item = LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject)
+        verdicts.append(verdict_of(item, grade))
     return verdicts, problems
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -140,7 +139,27 @@ def parse_labels(text: str, *, file: str) -> LabelsReading:
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
             reader.read(line.strip(), number)
-    return LabelsReading(labels=tuple(reader.labels), unlabelled=reader.unlabelled, problems=tuple(reader.problems))
+    problems = (*reader.problems, *_same_labels(reader.labels))
+    return LabelsReading(labels=tuple(reader.labels), unlabelled=reader.unlabelled, problems=problems)
+
+
+def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
+    """Lines that label one and the same thing: an error where they contradict each other, else a warning."""
+    first: dict[str, Label] = {}
+    for label in given:
+        line, shown = label.line, label.evidence
+        texts = None if shown is None or line.where else (shown.actual, shown.expected)
+        # repr of frozen values: evidence holds JSON, which cannot be hashed
+        key = repr((line.criterion, line.where, line.turn, line.subject, line.answer, texts))
+        other = first.setdefault(key, label)
+        if other is label:
+            continue
+        differ = other.human is not label.human
+        severity = Severity.ERROR if differ else Severity.WARNING
+        what = f"contradicts line {other.place.line}" if differ else f"says the same as line {other.place.line}"
+        message = f"the label {what} on the same item"
+        hint = "Keep the correct one, or neither." if differ else "Delete one: it counts twice."
+        yield Problem(severity=severity, code="label-twice", message=message, place=label.place, hint=hint)
 
 
 @dataclass(slots=True)
@@ -197,8 +216,8 @@ class _Reader:
         except ValidationError as error:
             found = Problems(text, file=self.file)
             found.validation(error, raw, path=())
-            place = Place(file=self.file, line=number)
-            self.problems += [dataclasses.replace(problem, place=place) for problem in found.all()]
+            for problem in found.all():
+                self._error(number, problem.code, problem.message, problem.hint)
             return None
         return None if unknown else line
 

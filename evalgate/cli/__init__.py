@@ -102,7 +102,11 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         with _interrupt_on_signal():
             return action()
     except EvalgateError as error:
-        show_error(error)
+        show_problems(error.problems)
+        where = f"{error.where}: " if error.where else ""
+        click.secho(plain.visible(f"error: {where}{error.message}"), fg="red", err=True)
+        if error.hint:
+            click.echo(plain.visible(f"  {error.hint}"), err=True)
         if debug:
             click.echo(plain.visible(traceback.format_exc()), err=True)
         return error.exit_code
@@ -115,15 +119,6 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         click.echo("Please report it with the following lines:\n", err=True)
         click.echo(plain.visible(traceback.format_exc()), err=True)
         return ExitCode.BUG
-
-
-def show_error(error: EvalgateError) -> None:
-    """Every problem, then the error itself."""
-    show_problems(error.problems)
-    where = f"{error.where}: " if error.where else ""
-    click.secho(plain.visible(f"error: {where}{error.message}"), fg="red", err=True)
-    if error.hint:
-        click.echo(plain.visible(f"  {error.hint}"), err=True)
 
 
 def show_problems(problems: tuple[Problem, ...]) -> None:

@@ -65,7 +65,7 @@ def run(labels: str, values: dict[str, Any]) -> int:
     settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
     if values["draft"]:
         return _draft(Path(labels), values, settings)
-    written = _written(values["written"], settings)
+    written = _path(values["written"]) or settings.root / (settings.gate_file.judge.calibration or WRITTEN)
     calibration, judged = calibrate.calibrate(
         settings,
         Path(labels).absolute(),
@@ -90,12 +90,11 @@ def _say(line: str) -> None:
 def _show(calibration: Calibration, judged: Judged) -> None:
     cli.show_problems(judged.problems)
     caveats = [(each.criterion, line) for each in calibration.criteria for line in agreement.caveats(each)]
-    text = report.render(calibration, caveats=caveats, notes=judged.notes)
-    click.echo(text, nl=False)
-    calls, cached = sum(use.calls for use in judged.took), sum(use.cached for use in judged.took)
-    costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
-    cost = f", ${sum(costs):.4f}" if costs else ""
+    click.echo(report.render(calibration, caveats=caveats, notes=judged.notes), nl=False)
     if judged.took:
+        calls, cached = sum(use.calls for use in judged.took), sum(use.cached for use in judged.took)
+        costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
+        cost = f", ${sum(costs):.4f}" if costs else ""
         click.echo(f"\n{words.counted(calls, 'call')} of the judge, {cached:,} read from the cache{cost}")
 
 
@@ -123,12 +122,6 @@ def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
         raise UnavailableError(f"{path} {problem.message}")
     click.echo(f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`")
     return ExitCode.PASS
-
-
-def _written(named: str | None, settings: Settings) -> Path:
-    if named:
-        return Path(named).absolute()
-    return settings.root / (settings.gate_file.judge.calibration or WRITTEN)
 
 
 def _last_results(settings: Settings) -> Path:

@@ -72,37 +72,22 @@ def _option(name: str) -> Callable[[Command], Command]:
     description = field.description or ""
     if field.annotation is bool:
         return click.option(f"{flag}/--no-{config_settings.input_name(name)}", name, default=None, help=description)
-    if _is_listed(field.annotation):
+    origin = typing.get_origin(field.annotation)
+    if origin in (tuple, types.GenericAlias):
         return click.option(flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated.")
-    description += _default(field.default)
-    return click.option(flag, name, default=None, metavar=_metavar(field.annotation), help=description)
-
-
-def _default(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return "" if value == () or not text else f" [default: {text}]"
-
-
-def _is_listed(annotation: Any) -> bool:
-    return typing.get_origin(annotation) in (tuple, types.GenericAlias)
-
-
-def _metavar(annotation: Any) -> str:
-    if typing.get_origin(annotation) is typing.Literal:
-        return "|".join(typing.get_args(annotation))
-    return {int: "N", float: "NUMBER"}.get(annotation, "TEXT")
+    default = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+    if default and field.default != ():
+        description += f" [default: {default}]"
+    kinds: dict[Any, str] = {int: "N", float: "NUMBER"}
+    shown = "|".join(typing.get_args(field.annotation)) if origin is typing.Literal else kinds.get(field.annotation)
+    return click.option(flag, name, default=None, metavar=shown or "TEXT", help=description)
 
 
 @click.command("run")
 @options()
 def run(**values: Any) -> None:
     """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
-    sys.exit(cli.run_command(lambda: _run(given(values)), debug=bool(values.get("debug"))))
-
-
-def _run(given: dict[str, Any]) -> int:
-    settings = load.load_settings(given)
-    return _shown(lambda context: gate_run.run(settings, context), settings)
+    _decide(values, gate_run.run)
 
 
 @click.command("merge")
@@ -113,12 +98,8 @@ def merge(places: tuple[str, ...], **values: Any) -> None:
 
     Missing shards count as not measured. The policy comes from evalgate.yml and the options of this command.
     """
-    sys.exit(cli.run_command(lambda: _merge(places, given(values)), debug=bool(values.get("debug"))))
-
-
-def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
-    settings, paths = load.load_settings(given), [Path(place) for place in places]
-    return _shown(lambda context: gate_merge.merge_gate(settings, paths, context), settings)
+    paths = [Path(place) for place in places]
+    _decide(values, lambda settings, context: gate_merge.merge_gate(settings, paths, context))
 
 
 @click.command("compare")
@@ -127,12 +108,8 @@ def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
 @settings_options(*DECIDING, "debug")
 def compare(base: str, head: str, **values: Any) -> None:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
-    sys.exit(cli.run_command(lambda: _compare(base, head, given(values)), debug=bool(values.get("debug"))))
-
-
-def _compare(base: str, head: str, given: dict[str, Any]) -> int:
-    settings = load.load_settings(given)
-    return _shown(lambda context: compare_files.compare(settings, context, base=Path(base), head=Path(head)), settings)
+    files = {"base": Path(base), "head": Path(head)}
+    _decide(values, lambda settings, context: compare_files.compare(settings, context, **files))
 
 
 @click.command("validate")
@@ -156,9 +133,14 @@ def _validate(given: dict[str, Any]) -> int:
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def _shown(gate: Callable[[Context], Report], settings: Settings) -> int:
+def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> None:
+    """Run a gate with the options and exit as it says."""
+    sys.exit(cli.run_command(lambda: _shown(given(values), gate), debug=bool(values.get("debug"))))
+
+
+def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
-    shown: list[Problem] = []
+    settings, shown = load.load_settings(given), list[Problem]()
 
     def show(problems: Sequence[Problem]) -> None:
         cli.show_problems(tuple(problem for problem in problems if problem not in shown))
@@ -166,7 +148,7 @@ def _shown(gate: Callable[[Context], Report], settings: Settings) -> int:
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, reproduce=command, show=show)
-    report = gate(context)
+    report = gate(settings, context)
     show(report.problems)
     click.echo(reports.render_terminal(report), nl=False)
     for name, path in report.files.items():

@@ -24,6 +24,13 @@ from evalgate.model import (
     VerdictKind,
 )
 
+WHY: Mapping[CaseStatus, str] = {
+    CaseStatus.PAIRED: "",
+    CaseStatus.NEW: "not in the base's evaluation files",
+    CaseStatus.CHANGED: "the case changed since the base's results",
+    CaseStatus.REMOVED: "only on the base",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideResults:
@@ -59,20 +66,16 @@ class SideResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Head's cases on both sides, judged by head's criteria: of those that are compared, `deciding` count and `shown`
-    do not."""
+    """Head's cases on both sides, judged by head's criteria: of those that are compared (`pairs`), `deciding` count
+    and `shown` do not."""
 
     uses: Mapping[CaseKey, Sequence[CriterionUse]]
     head: SideResults
     base: SideResults
     unpaired: Mapping[CaseKey, CaseStatus]
-    deciding: tuple[Pair, ...]
-    shown: tuple[Pair, ...]
-
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """All cases that are compared."""
-        return (*self.deciding, *self.shown)
+    pairs: Sequence[Pair]
+    deciding: Sequence[Pair]
+    shown: Sequence[Pair]
 
     def cases(self, policy: Policy) -> tuple[CaseComparison, ...]:
         """Every case of head, then those that only base has."""
@@ -84,7 +87,7 @@ class Table:
         }
         own = [self._case(key, alpha=policy.alpha, simulated=simulated.get(key)) for key in self.uses]
         gone = (
-            CaseComparison(suite=suite, case_id=case_id, status=status, why=_why(status, base_ran=True))
+            CaseComparison(suite=suite, case_id=case_id, status=status, why=WHY[status])
             for (suite, case_id), status in self.unpaired.items()
             if (suite, case_id) not in self.uses
         )
@@ -96,6 +99,7 @@ class Table:
         base = self.base.outcome(key, uses) if status is CaseStatus.PAIRED else None
         head = self.head.outcome(key, uses)
         origin, newly = self._origin(key, head, base, alpha=alpha)
+        is_lacking = status is CaseStatus.PAIRED and not self.base.trials.get(key)
         return CaseComparison(
             suite=key[0],
             case_id=key[1],
@@ -104,7 +108,7 @@ class Table:
             base=base,
             origin=origin,
             newly=newly,
-            why=_why(status, base_ran=bool(self.base.trials.get(key))),
+            why="the base did not run it" if is_lacking else WHY[status],
             divergence=None if simulated is None else self._divergence(key, simulated),
         )
 
@@ -175,8 +179,9 @@ def of(
         head=ours,
         base=theirs,
         unpaired=unpaired,
-        deciding=tuple(pair for pair in pairs if pair.key not in shown),
-        shown=tuple(pair for pair in pairs if pair.key in shown),
+        pairs=pairs,
+        deciding=[pair for pair in pairs if pair.key not in shown],
+        shown=[pair for pair in pairs if pair.key in shown],
     )
 
 
@@ -200,15 +205,3 @@ def failure_origin(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> Fai
         base_runs=base.passed + base.failed,
     )
     return FailureOrigin.NEW if passed and tests.is_worse(stratum, alpha=alpha) else FailureOrigin.FLAKY
-
-
-def _why(status: CaseStatus, *, base_ran: bool) -> str:
-    match status:
-        case CaseStatus.PAIRED:
-            return "" if base_ran else "the base did not run it"
-        case CaseStatus.NEW:
-            return "not in the base's evaluation files"
-        case CaseStatus.CHANGED:
-            return "the case changed since the base's results"
-        case CaseStatus.REMOVED:
-            return "only on the base"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -52,11 +53,6 @@ class Estimate:
     interval: Interval | None
     tails: Tails | None
 
-    @property
-    def delta(self) -> float:
-        """head - base."""
-        return self.head - self.base
-
 
 def estimate_mean(samples: Sequence[Sample], *, draws: int, seed: int, fact: bool) -> Estimate | None:
     """From the cases that have a score on both sides; None without any."""
@@ -74,7 +70,11 @@ def estimate_mean(samples: Sequence[Sample], *, draws: int, seed: int, fact: boo
 
 def test(samples: Sequence[Sample], *, draws: int, seed: int) -> Tails:
     """The exact test where scores take two values at most, else Monte Carlo; strata are (case, stage)."""
-    strata = [stratum for sample in samples for stratum in _strata(sample)]
+    strata = [
+        ScoredStratum(head=pairing.known(head), base=pairing.known(base))
+        for sample in samples
+        for head, base in sample.stages
+    ]
     values = {value for stratum in strata for side in (stratum.head, stratum.base) for value in side}
     if len(values) > 2:
         return tests.monte_carlo(strata, draws=draws, seed=seed)
@@ -90,18 +90,6 @@ def test(samples: Sequence[Sample], *, draws: int, seed: int) -> Tails:
     )
 
 
-def _strata(sample: Sample) -> tuple[ScoredStratum, ScoredStratum]:
-    head, base = sample.head_first, sample.base_first
-    return (
-        ScoredStratum(head=_known(sample.head[:head]), base=_known(sample.base[:base])),
-        ScoredStratum(head=_known(sample.head[head:]), base=_known(sample.base[base:])),
-    )
-
-
-def _known(values: Sequence[float | None]) -> tuple[float, ...]:
-    return tuple(value for value in values if value is not None)
-
-
 def case_means(sample: Sample) -> tuple[float, float]:
     """Head's and base's mean of a case that has a score on both sides.
 
@@ -111,12 +99,21 @@ def case_means(sample: Sample) -> tuple[float, float]:
     side could have been dealt to the two stages and the case still been chosen: unbiased, and it uses every run
     (Rao and Blackwell). Where a score is missing, the plain means.
     """
-    head, base = _known(sample.head), _known(sample.base)
+    head, base = pairing.known(sample.head), pairing.known(sample.base)
     plain = fmean(head), fmean(base)
     if sample.patterns is None or not sample.full:
         return plain
     head_patterns, base_patterns = sample.patterns
-    unlike = _unanimous(sample, head_patterns, base_patterns)
+    heads, bases = Counter(head_patterns), Counter(base_patterns)
+    # the patterns that all first runs of both sides could have had alike, and how probably
+    unlike = [
+        (
+            pattern,
+            _all_of(heads[pattern], len(head), sample.head_first)
+            * _all_of(bases[pattern], len(base), sample.base_first),
+        )
+        for pattern in sorted(heads, key=repr)
+    ]
     chosen = 1 - math.fsum(chance for _, chance in unlike)
     if chosen < 1e-9:
         return plain
@@ -124,22 +121,6 @@ def case_means(sample: Sample) -> tuple[float, float]:
         (plain[0] - _weighted(head, head_patterns, unlike)) / chosen,
         (plain[1] - _weighted(base, base_patterns, unlike)) / chosen,
     )
-
-
-def _unanimous(
-    sample: Sample, head: Sequence[Pattern | None], base: Sequence[Pattern | None]
-) -> list[tuple[Pattern | None, float]]:
-    """The patterns that all first runs of both sides could have had alike, and how probably."""
-    heads, bases = Counter(head), Counter(base)
-    chances = (
-        (
-            pattern,
-            _all_of(heads[pattern], len(head), sample.head_first)
-            * _all_of(bases[pattern], len(base), sample.base_first),
-        )
-        for pattern in sorted(heads, key=repr)
-    )
-    return [(pattern, chance) for pattern, chance in chances if chance]
 
 
 def _all_of(hits: int, total: int, drawn: int) -> float:
@@ -152,6 +133,7 @@ def _weighted(
     return math.fsum(
         chance * fmean(value for value, own in zip(values, patterns, strict=True) if own == pattern)
         for pattern, chance in chances
+        if chance
     )
 
 
@@ -168,12 +150,6 @@ class PolicyRule:
     lower_is_better: bool
     scale: Scale
     max_drop: float
-
-    def floor(self, base: float) -> float:
-        """The drop that is tolerated, on the criterion's own scale."""
-        low, high = self.scale.lowest, self.scale.highest
-        reach = abs(base) if low is None or high is None else high - low
-        return max(self.max_drop * reach, self.scale.resolution)
 
 
 def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool) -> PolicyRule:
@@ -209,17 +185,19 @@ class CriterionResult:
 
     @property
     def floor(self) -> float:
-        """The drop that is tolerated."""
-        return 0.0 if self.measured is None else self.rule.floor(self.measured.base)
-
-    @property
-    def full(self) -> int:
-        """Cases that have every score."""
-        return sum(sample.full for sample in self.samples)
+        """The drop that is tolerated, on the criterion's own scale."""
+        if self.measured is None:
+            return 0.0
+        scale = self.rule.scale
+        reach = (
+            abs(self.measured.base) if scale.lowest is None or scale.highest is None else scale.highest - scale.lowest
+        )
+        return max(self.rule.max_drop * reach, scale.resolution)
 
     def drop(self, estimate: Estimate) -> float:
         """By how much head is worse."""
-        return estimate.delta if self.rule.lower_is_better else -estimate.delta
+        delta = estimate.head - estimate.base
+        return delta if self.rule.lower_is_better else -delta
 
     def p_value(self, estimate: Estimate | None) -> PValue:
         """The p-values of an estimate; 0 or 1 where the difference is a fact; 1 of nothing."""
@@ -240,26 +218,27 @@ class CriterionResult:
         drops = [self.drop(each) if worse else -self.drop(each) for each in (self.measured, against)]
         return min(drops) > self.floor + DUST
 
-    def within(self, estimate: Estimate | None) -> bool:
-        """Whether the whole interval lies within the floor."""
-        if estimate is None:
-            return False
+    def is_within_floor(self) -> bool:
+        """Whether the whole interval lies within the floor, whatever the missing would have been."""
         floor = self.floor + DUST
-        if estimate.tails is None:
-            return abs(estimate.delta) <= floor
-        return estimate.interval is not None and -floor <= estimate.interval.low and estimate.interval.high <= floor
+        for each in (self.measured, self.at_best, self.at_worst):
+            if each is None:
+                return False
+            delta = each.head - each.base
+            ends = [delta] if each.tails is None else [each.interval.low, each.interval.high] if each.interval else []
+            if not ends or max(map(abs, ends)) > floor:
+                return False
+        return True
 
     def missing(self, *, min_measured: float, truncated: bool) -> Change | None:
         """What is said where too little was measured; None where it is enough. What a budget cut short is inconclusive
         where the trials that never ran would have been enough."""
-
-        def enough(cases: int) -> bool:
-            return cases > 0 and cases >= len(self.samples) * min_measured - DUST
-
-        if self.measured is not None and enough(self.full):
+        full = sum(sample.full for sample in self.samples)
+        enough = max(len(self.samples) * min_measured - DUST, DUST)
+        if self.measured is not None and full >= enough:
             return None
         never_ran = sum(sample.unrun and not sample.failed for sample in self.samples)
-        return Change.INCONCLUSIVE if truncated and enough(self.full + never_ran) else Change.NOT_MEASURED
+        return Change.INCONCLUSIVE if truncated and full + never_ran >= enough else Change.NOT_MEASURED
 
 
 def _chance(samples: Sequence[Sample]) -> float:
@@ -267,23 +246,11 @@ def _chance(samples: Sequence[Sample]) -> float:
     all of b of base the other. 0 where no case differs."""
     chances = []
     for sample in samples:
-        head, base = _known(sample.head), _known(sample.base)
+        head, base = pairing.known(sample.head), pairing.known(sample.base)
         if head and base and head[0] != base[0]:
             share = len(head) / (len(head) + len(base))
             chances.append(share ** len(head) * (1 - share) ** len(base))
     return math.prod(chances) if chances else 0.0
-
-
-def _constant(values: Sequence[float | None]) -> bool:
-    return len(set(_known(values))) <= 1
-
-
-def _ends(scale: Scale, samples: Sequence[Sample]) -> tuple[float, float]:
-    """The worst and the best that a missing score could be; the most extreme seen where the scale is open."""
-    seen = [value for sample in samples for value in (*sample.head, *sample.base) if value is not None]
-    low = min(seen, default=0.0) if scale.lowest is None else scale.lowest
-    high = max(seen, default=0.0) if scale.highest is None else scale.highest
-    return low, high
 
 
 DRAWS = 9_999
@@ -305,52 +272,24 @@ def compare(
     policy: Policy,
     origin: BaseOrigin,
     unpaired: Mapping[CaseKey, CaseStatus],
-    relaxed: tuple[RelaxedRule, ...],
-    stage: Stage,
-    unreliable: frozenset[CaseKey] = frozenset(),
-    run_together: bool | None = None,
-) -> Comparison:
-    """The comparison; where nothing of the base could be measured, one that says so.
-
-    `run_together`: whether all of the base was run side by side with head; None: as the origin says. The others: as
-    `compare_runs`.
-    """
-    problem = "" if _is_all_unpaired(head, unpaired) else _base_problem(base)
-    if problem:
-        return Comparison(origin=origin, problem=problem, relaxed=relaxed)
-    run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
-    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
-    return compare_runs(
-        head,
-        base,
-        policy=policy,
-        origin=dataclasses.replace(origin, notes=tuple(notes)),
-        unpaired=unpaired,
-        relaxed=relaxed,
-        stage=stage,
-        unreliable=unreliable,
-        run_together=run_together,
-    )
-
-
-def compare_runs(
-    head: Run,
-    base: Run,
-    *,
-    policy: Policy,
-    origin: BaseOrigin,
-    unpaired: Mapping[CaseKey, CaseStatus],
     relaxed: tuple[RelaxedRule, ...] = (),
     stage: Stage = Stage.ONLY,
     unreliable: frozenset[CaseKey] = frozenset(),
-    run_together: bool = True,
+    run_together: bool | None = None,
+    by_base: bool = False,
 ) -> Comparison:
-    """Head beside base, by head's cases, criteria and seed.
+    """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
+    that says so.
 
     `unpaired`: cases that are left out of every difference. `unreliable`: cases that are shown and never decide, like
     those of advisory suites. `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent.
-    `run_together`: whether both sides were run side by side; where not, nothing is said of what is read from a clock.
+    `run_together`: whether all of the base was run side by side with head, None: as the origin says; where not, nothing
+    is said of what is read from a clock. `by_base`: whether the base's rules decide.
     """
+    if problem := _base_problem(head, base, unpaired):
+        return Comparison(origin=origin, problem=problem, relaxed=relaxed, by_base=by_base)
+    run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
+    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
     table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
     criteria = _Criteria(
         table,
@@ -364,7 +303,7 @@ def compare_runs(
     overall = criteria.overall()
     outcomes = [pairing.outcomes(pair) for pair in table.deciding]
     return Comparison(
-        origin=origin,
+        origin=dataclasses.replace(origin, notes=tuple(notes)),
         base=base,
         cases=table.cases(policy),
         criteria=rows,
@@ -378,10 +317,42 @@ def compare_runs(
             fact=overall is not None and overall.fact,
         ),
         relaxed=relaxed,
+        by_base=by_base,
         alpha=policy.alpha,
         seed=head.seed,
         draws=criteria.draws,
         decided=table.head.verdicts,
+    )
+
+
+def again(
+    told: Comparison,
+    head: Run,
+    base: Run | None,
+    *,
+    policy: Policy,
+    stage: Stage,
+    lacking: str,
+    unreliable: frozenset[CaseKey] = frozenset(),
+    by_base: bool = False,
+) -> Comparison:
+    """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
+    and the results do not tell why. The others: as `compare`."""
+    if base is None:
+        problem = told.problem or lacking
+        return Comparison(
+            origin=told.origin, problem=problem, no_agent=told.no_agent, relaxed=told.relaxed, by_base=by_base
+        )
+    return compare(
+        head,
+        base,
+        policy=policy,
+        origin=told.origin,
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
+        relaxed=told.relaxed,
+        stage=stage,
+        unreliable=unreliable,
+        by_base=by_base,
     )
 
 
@@ -409,41 +380,36 @@ class _Criteria:
 
     def rows(self) -> tuple[CriterionComparison, ...]:
         """The criteria that decide, those beside them, and those of cases that are only shown."""
-        deciding = self._results(self._table.deciding, advisory=False)
-        shown = self._results(self._table.shown, advisory=True)
-        gating = {name: result for name, result in deciding.items() if result.rule.gating}
-        others = {name: result for name, result in deciding.items() if not result.rule.gating}
-        return (
-            *self._compared(gating, self._table.deciding, advisory=False),
-            *self._compared(others, self._table.deciding, advisory=False),
-            *self._compared(shown, self._table.shown, advisory=True),
-        )
+        rows: list[CriterionComparison] = []
+        for pairs, advisory in ((self._table.deciding, False), (self._table.shown, True)):
+            # in the order in which suites name them; a criterion of many suites is one
+            uses: dict[str, CriterionUse] = {}
+            samples: defaultdict[str, list[Sample]] = defaultdict(list)
+            for pair in pairs:
+                for use in pair.uses:
+                    uses.setdefault(use.name, use)
+                    samples[use.name].append(pairing.scores(pair, use.name))
+            judged = {use.name for pair in pairs for use in pair.uses if use.is_judged}
+            results = [
+                self._result(rule_of(use, self._policy, advisory=advisory), samples[name], is_judged=name in judged)
+                for name, use in uses.items()
+            ]
+            for gating in (True, False):
+                own = [result for result in results if result.rule.gating is gating]
+                rows += self._compared(own, pairs, advisory=advisory)
+        return tuple(rows)
 
     def overall(self) -> CriterionComparison | None:
         """The trials that pass every deciding criterion; None where no case decides."""
         pairs = self._table.deciding
         if not pairs:
             return None
-        uses = [use for pair in pairs for use in pairing.deciding(pair.uses)]
         rule = PolicyRule(
             name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=self._policy.max_drop
         )
-        result = self._result(
-            rule, [pairing.outcomes(pair) for pair in pairs], is_judged=any(use.is_judged for use in uses)
-        )
-        (row,) = self._compared({OVERALL: result}, pairs, advisory=False)
-        return row
-
-    def _results(self, pairs: Sequence[Pair], *, advisory: bool) -> dict[str, CriterionResult]:
-        """By criterion, in the order in which suites name them; a criterion of many suites is one."""
-        uses = {use.name: use for pair in reversed(pairs) for use in reversed(pair.uses)}
-        judged = {use.name for pair in pairs for use in pair.uses if use.is_judged}
-        results = {}
-        for name in dict.fromkeys(use.name for pair in pairs for use in pair.uses):
-            samples = [pairing.scores(pair, name) for pair in pairs if any(use.name == name for use in pair.uses)]
-            rule = rule_of(uses[name], self._policy, advisory=advisory)
-            results[name] = self._result(rule, samples, is_judged=name in judged)
-        return results
+        is_judged = any(use.is_judged for pair in pairs for use in pairing.deciding(pair.uses))
+        result = self._result(rule, [pairing.outcomes(pair) for pair in pairs], is_judged=is_judged)
+        return self._compared([result], pairs, advisory=False)[0]
 
     def _result(self, rule: PolicyRule, samples: Sequence[Sample], *, is_judged: bool) -> CriterionResult:
         """`is_judged`: a judge scores it, whose scores vary though the agent does not. A difference is a fact only
@@ -451,17 +417,18 @@ class _Criteria:
         fact = (
             self._steady
             and not is_judged
-            and all(_constant(sample.head) and _constant(sample.base) for sample in samples)
+            and all(len(set(pairing.known(side))) <= 1 for sample in samples for side in (sample.head, sample.base))
             and _chance(samples) < self._policy.alpha
         )
         # a criterion's draws are its own, whatever other criteria there are
         seed = (abs(self._table.head.run.seed) << 32) | zlib.crc32(rule.name.encode("utf-8", "surrogatepass"))
-        low, high = _ends(rule.scale, samples)
+        # the worst and the best that a missing score could be; the most extreme seen where the scale is open
+        seen = [value for sample in samples for value in pairing.known((*sample.head, *sample.base))]
+        low = min(seen, default=0.0) if rule.scale.lowest is None else rule.scale.lowest
+        high = max(seen, default=0.0) if rule.scale.highest is None else rule.scale.highest
         best, worst = (low, high) if rule.lower_is_better else (high, low)
 
-        def estimate(given: Sequence[Sample]) -> Estimate | None:
-            return estimate_mean(given, draws=self.draws, seed=seed, fact=fact)
-
+        estimate = functools.partial(estimate_mean, draws=self.draws, seed=seed, fact=fact)
         measured = estimate(samples)
         known = measured is None or all(sample.full for sample in samples)
         return CriterionResult(
@@ -475,29 +442,29 @@ class _Criteria:
         )
 
     def _compared(
-        self, results: Mapping[str, CriterionResult], pairs: Sequence[Pair], *, advisory: bool
+        self, results: Sequence[CriterionResult], pairs: Sequence[Pair], *, advisory: bool
     ) -> list[CriterionComparison]:
         """The rows of criteria that are adjusted for each other.
 
         Adjusted p-values are Holm's, divided by the share of this stage, so that all of them are compared with alpha.
         """
-        sampled = {name for name, result in results.items() if not result.fact and not result.clock_based}
+        sampled = {result.rule.name for result in results if not result.fact and not result.clock_based}
 
         def adjusted(values: Mapping[str, float]) -> dict[str, float]:
             found = tests.holm({name: p for name, p in values.items() if name in sampled})
             return {name: min(1.0, found[name] / self._share) if name in found else p for name, p in values.items()}
 
-        measured = {name: result.p_value(result.measured) for name, result in results.items()}
+        measured = {each.rule.name: each.p_value(each.measured) for each in results}
         worse = adjusted({name: p.worse for name, p in measured.items()})
         better = adjusted({name: p.better for name, p in measured.items()})
-        worse_at_best = adjusted({name: each.p_value(each.at_best).worse for name, each in results.items()})
-        better_at_worst = adjusted({name: each.p_value(each.at_worst).better for name, each in results.items()})
+        worse_at_best = adjusted({each.rule.name: each.p_value(each.at_best).worse for each in results})
+        better_at_worst = adjusted({each.rule.name: each.p_value(each.at_worst).better for each in results})
         alpha, rows = self._policy.alpha, []
-        for name, result in results.items():
+        for result in results:
+            name, found = result.rule.name, result.measured
             missing = result.missing(min_measured=self._policy.min_measured, truncated=self._truncated)
             regressed = max(worse[name], worse_at_best[name]) < alpha and result.is_beyond_floor(worse=True)
             improved = max(better[name], better_at_worst[name]) < alpha and result.is_beyond_floor(worse=False)
-            p_values = (measured[name], PValue(worse=worse[name], better=better[name])) if name in sampled else None
             rows.append(
                 CriterionComparison(
                     name=name,
@@ -509,7 +476,15 @@ class _Criteria:
                     ),
                     change=_change(result, regressed=regressed, improved=improved, missing=missing),
                     cases=self._cases(result, pairs),
-                    difference=_difference(result.measured, p_values),
+                    difference=None
+                    if found is None
+                    else Difference(
+                        base=found.base,
+                        head=found.head,
+                        interval=found.interval,
+                        p=measured[name] if name in sampled else None,
+                        p_adjusted=PValue(worse=worse[name], better=better[name]) if name in sampled else None,
+                    ),
                     fact=result.fact,
                     clock_based=result.clock_based,
                     short=missing is Change.NOT_MEASURED,
@@ -523,7 +498,7 @@ class _Criteria:
         kinds = [(base.kind(pair.key, name), head.kind(pair.key, name)) for pair in pairs]
         return ComparedCases(
             compared=sum(sample.paired for sample in result.samples),
-            unpaired=len(result.samples) - result.full,
+            unpaired=sum(not sample.full for sample in result.samples),
             broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
             fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
         )
@@ -538,31 +513,22 @@ def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing
         return missing
     if improved:
         return Change.IMPROVED
-    within = all(result.within(each) for each in (result.measured, result.at_best, result.at_worst))
-    return Change.UNCHANGED if within else Change.INCONCLUSIVE
+    return Change.UNCHANGED if result.is_within_floor() else Change.INCONCLUSIVE
 
 
-def _difference(measured: Estimate | None, p_values: tuple[PValue, PValue] | None) -> Difference | None:
-    if measured is None:
-        return None
-    p, p_adjusted = p_values or (None, None)
-    return Difference(base=measured.base, head=measured.head, interval=measured.interval, p=p, p_adjusted=p_adjusted)
+def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
+    """The criteria that are read from a clock and decide all the same, by any of the policies."""
+    named = dict.fromkeys(use.name for suite in suites for use in suite.criteria if use.scale.clocked)
+    found = (name for policy in policies for name in named if policy.criteria.get(name, CriterionRule()).gating)
+    return tuple(dict.fromkeys(found))
 
 
-def clock_based(policy: Policy, suites: Iterable[Suite]) -> tuple[str, ...]:
-    """The criteria that are read from a clock and decide all the same."""
-    named = [use.name for suite in suites for use in suite.criteria if use.scale.clocked]
-    return tuple(name for name in dict.fromkeys(named) if policy.criteria.get(name, CriterionRule()).gating)
-
-
-def _is_all_unpaired(head: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> bool:
-    """Whether every case is new or changed, so that nothing could be compared whatever became of the base."""
-    keys = [(suite.key, case.case_id) for suite in head.suites for case in suite.eval_set.cases]
-    return bool(keys) and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys)
-
-
-def _base_problem(base: Run) -> str:
-    """Why no trial of the base can be used at all; "" where one can."""
+def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> str:
+    """Why no trial of the base can be used at all; "" where one can, and where every case is new or changed, so that
+    nothing could be compared whatever became of the base."""
+    keys = pairing.uses_by_case(head)
+    if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
+        return ""
     if not base.trials:
         return "no base result could be compared"
     failures = [trial.failure for trial in base.trials]

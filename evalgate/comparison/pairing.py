@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,6 +12,8 @@ from evalgate.comparison import threshold
 from evalgate.model import CaseKey, CriterionUse, GradedTrial, Run, Score
 
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
+
+Values: TypeAlias = tuple[float | None, ...]
 
 Pattern: TypeAlias = tuple[bool | None, ...]
 """Which deciding criteria a trial passes, in the suite's order; None where one was not measured."""
@@ -41,6 +43,11 @@ def value_of(trial: GradedTrial | None, name: str) -> float | None:
     """A trial's score by a criterion; None where there is none."""
     grade = None if trial is None else trial.grades.get(name)
     return grade.value if isinstance(grade, Score) and math.isfinite(grade.value) else None
+
+
+def known(values: Iterable[float | None]) -> tuple[float, ...]:
+    """The values that are known."""
+    return tuple(value for value in values if value is not None)
 
 
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
@@ -85,31 +92,24 @@ def pair(
     later runs count only where both sides have them: a stored base may have more. Without, there is one stage, and
     the sides may have different numbers of runs.
     """
-    head_slots = _by_repeat(head_trials.get(key, ()), head.expected(*key))
-    base_slots = _by_repeat(base_trials.get(key, ()), base.expected(*key))
-    first = head.repeats if head.more else max(len(head_slots), len(base_slots))
-    if len(head_slots) <= first or len(base_slots) <= first:
-        head_slots, base_slots = head_slots[:first], base_slots[:first]
+    slots = []
+    for run, trials in ((head, head_trials), (base, base_trials)):
+        by_repeat = {trial.key.repeat: trial for trial in trials.get(key, ())}
+        count = max([run.expected(*key), *(repeat + 1 for repeat in by_repeat)])
+        slots.append([by_repeat.get(repeat) for repeat in range(count)])
+    first = head.repeats if head.more else max(map(len, slots))
+    if any(len(trials) <= first for trials in slots):
+        slots = [trials[:first] for trials in slots]
     needed = deciding(uses)
-    return Pair(
-        key=key,
-        uses=tuple(uses),
-        head=_side(head_slots, first=first, uses=needed),
-        base=_side(base_slots, first=first, uses=needed),
+    ours, theirs = (
+        Side(
+            trials=tuple(trials),
+            first=min(first, len(trials)),
+            patterns=tuple(None if trial is None else pattern_of(trial, needed) for trial in trials),
+        )
+        for trials in slots
     )
-
-
-def _by_repeat(trials: Sequence[GradedTrial], expected: int) -> tuple[GradedTrial | None, ...]:
-    by_repeat = {trial.key.repeat: trial for trial in trials}
-    return tuple(by_repeat.get(repeat) for repeat in range(max([expected, *(repeat + 1 for repeat in by_repeat)])))
-
-
-def _side(slots: tuple[GradedTrial | None, ...], *, first: int, uses: Sequence[CriterionUse]) -> Side:
-    return Side(
-        trials=slots,
-        first=min(first, len(slots)),
-        patterns=tuple(None if trial is None else pattern_of(trial, uses) for trial in slots),
-    )
+    return Pair(key=key, uses=tuple(uses), head=ours, base=theirs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +121,8 @@ class Sample:
     """
 
     key: CaseKey
-    head: tuple[float | None, ...]
-    base: tuple[float | None, ...]
+    head: Values
+    base: Values
     head_first: int
     base_first: int
     unrun: bool = False
@@ -130,9 +130,15 @@ class Sample:
     patterns: tuple[tuple[Pattern | None, ...], tuple[Pattern | None, ...]] | None = None
 
     @property
+    def stages(self) -> tuple[tuple[Values, Values], tuple[Values, Values]]:
+        """Head's and base's numbers of the first stage, then of the second."""
+        head, base = self.head_first, self.base_first
+        return (self.head[:head], self.base[:base]), (self.head[head:], self.base[base:])
+
+    @property
     def paired(self) -> bool:
         """Whether both sides have a score."""
-        return any(value is not None for value in self.head) and any(value is not None for value in self.base)
+        return bool(known(self.head) and known(self.base))
 
     @property
     def full(self) -> bool:
@@ -153,36 +159,27 @@ class Sample:
 
 def scores(pair: Pair, name: str) -> Sample:
     """A criterion's scores of a case."""
-    return _sample(
-        pair,
-        head=tuple(value_of(trial, name) for trial in pair.head.trials),
-        base=tuple(value_of(trial, name) for trial in pair.base.trials),
-    )
+    head, base = (tuple(value_of(trial, name) for trial in side.trials) for side in (pair.head, pair.base))
+    return _sample(pair, head=head, base=base)
 
 
 def outcomes(pair: Pair) -> Sample:
     """1 for a trial that passes all that decides, 0 for one that does not."""
-    return _sample(pair, head=_outcomes(pair.head), base=_outcomes(pair.base))
+    known = [[None if each is None else passes(each) for each in side.patterns] for side in (pair.head, pair.base)]
+    head, base = (tuple(None if each is None else float(each) for each in side) for side in known)
+    return _sample(pair, head=head, base=base)
 
 
-def _outcomes(side: Side) -> tuple[float | None, ...]:
-    known = (None if pattern is None else passes(pattern) for pattern in side.patterns)
-    return tuple(None if each is None else float(each) for each in known)
-
-
-def _sample(pair: Pair, *, head: tuple[float | None, ...], base: tuple[float | None, ...]) -> Sample:
+def _sample(pair: Pair, *, head: Values, base: Values) -> Sample:
     again = len(head) > pair.head.first and len(base) > pair.base.first
+    trials, values = (*pair.head.trials, *pair.base.trials), (*head, *base)
     return Sample(
         key=pair.key,
         head=head,
         base=base,
         head_first=pair.head.first,
         base_first=pair.base.first,
-        unrun=None in (*pair.head.trials, *pair.base.trials),
-        failed=_failed(pair.head, head) or _failed(pair.base, base),
+        unrun=None in trials,
+        failed=any(value is None and trial is not None for trial, value in zip(trials, values, strict=True)),
         patterns=(pair.head.patterns, pair.base.patterns) if again else None,
     )
-
-
-def _failed(side: Side, values: Sequence[float | None]) -> bool:
-    return any(value is None and trial is not None for trial, value in zip(side.trials, values, strict=True))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from evalgate.comparison import pairing
 from evalgate.comparison.pairing import Sample
 from evalgate.model import Interval, PassRates, Power
 
@@ -28,38 +28,30 @@ def detectable(outcomes: Sequence[Sample], *, alpha: float, floor: float, fact: 
     paired = [sample for sample in outcomes if sample.paired]
     if not paired:
         return None
-    stages = _stages(paired)
-    (head, base), more = stages[0], min(stages[1]) if len(stages) > 1 else 0
-    told = Power(drop=None, repeats=head, base_repeats=None if base == head else base, more=more)
-    if fact:
-        return dataclasses.replace(told, drop=_beyond_floor(1, len(paired), floor))
-    first = [_first(sample) for sample in paired]
-    further = [
-        stage
-        for sample in paired
-        if (stage := _stage(sample.head[sample.head_first :], sample.base[sample.base_first :])) is not None
-    ]
-    variances = [stage.variance for stage in first]
-    all_runs = [*first, *further]
-    # of a drop that every run shows alike
-    test_error = math.sqrt(math.fsum(2 * stage.variance * stage.runs for stage in all_runs)) / math.fsum(
-        stage.runs for stage in all_runs
-    )
-    first_error = math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in first)) / len(paired)
-    would = [(k, _smallest(variances, k, alpha=alpha, floor=floor)) for k in REPEATS if k > min(head, base) + more]
-    return dataclasses.replace(
-        told,
-        drop=_bound((test_error, first_error), len(paired), stages, alpha=alpha, floor=floor),
-        would=tuple((k, drop) for k, drop in would if drop is not None),
-    )
-
-
-def _stages(samples: Sequence[Sample]) -> tuple[tuple[int, int], ...]:
-    """Head's and base's runs in each stage; of the second, those of the cases that were run again on both sides."""
-    first = min(sample.head_first for sample in samples), min(sample.base_first for sample in samples)
-    further = [(len(sample.head) - sample.head_first, len(sample.base) - sample.base_first) for sample in samples]
-    again = [(head, base) for head, base in further if head and base]
-    return (first, (min(head for head, _ in again), min(base for _, base in again))) if again else (first,)
+    # the fewest runs of head and of base in each stage; of the second, among the cases run again on both sides
+    first = min(sample.head_first for sample in paired), min(sample.base_first for sample in paired)
+    second = [sample.stages[1] for sample in paired]
+    again = [(len(head), len(base)) for head, base in second if head and base]
+    stages = [first, *([(min(head for head, _ in again), min(base for _, base in again))] if again else [])]
+    (head, base), more = first, min(stages[1]) if again else 0
+    drop, would = _beyond_floor(1, len(paired), floor), []
+    if not fact:
+        # where all of the first stage is missing on one side, the whole case has to do
+        firsts = [_stage(*sample.stages[0]) or _stage(sample.head, sample.base) for sample in paired]
+        known = [stage for stage in firsts if stage is not None]
+        all_runs = [*known, *(stage for runs in second if (stage := _stage(*runs)) is not None)]
+        # of a drop that every run shows alike
+        test_error = math.sqrt(math.fsum(2 * stage.variance * stage.runs for stage in all_runs)) / math.fsum(
+            stage.runs for stage in all_runs
+        )
+        first_error = math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in known)) / len(paired)
+        drop = _bound((test_error, first_error), len(paired), stages, alpha=alpha, floor=floor)
+        variance = math.fsum(stage.variance for stage in known)
+        for repeats in (each for each in REPEATS if each > min(first) + more):
+            error = math.sqrt(2 * variance / repeats) / len(paired)
+            found = _bound((error, error), len(paired), ((repeats, repeats),), alpha=alpha, floor=floor)
+            would += [] if found is None else [(repeats, found)]
+    return Power(drop=drop, repeats=head, base_repeats=None if base == head else base, more=more, would=tuple(would))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,37 +62,18 @@ class _Stage:
     runs: float
 
 
-def _first(sample: Sample) -> _Stage:
-    stage = _stage(sample.head[: sample.head_first], sample.base[: sample.base_first])
-    # where all of it is missing on one side, the whole case has to do
-    return stage or _Stage(
-        variance=_variance([*sample.head, *sample.base]),
-        runs=_worth(_known_count(sample.head), _known_count(sample.base)),
-    )
-
-
 def _stage(head: Sequence[float | None], base: Sequence[float | None]) -> _Stage | None:
-    if not _known_count(head) or not _known_count(base):
+    """None where a side has no run. The variance is that of both sides together: unbiased where they are alike. The
+    runs are the harmonic mean: as many runs on both sides tell as much."""
+    heads, bases = pairing.known(head), pairing.known(base)
+    if not heads or not bases:
         return None
-    return _Stage(variance=_variance([*head, *base]), runs=_worth(_known_count(head), _known_count(base)))
-
-
-def _worth(head: int, base: int) -> float:
-    """The harmonic mean: as many runs on both sides tell as much."""
-    return 2 * head * base / (head + base)
-
-
-def _variance(outcomes: Sequence[float | None]) -> float:
-    """The variance of one run of a case, from both sides together: unbiased where they are alike."""
-    values = _known_values(outcomes)
+    values = (*heads, *bases)
     mean = math.fsum(values) / len(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-
-
-def _smallest(variances: Sequence[float], runs: int, *, alpha: float, floor: float) -> float | None:
-    """As `detectable`, for so many runs of every case."""
-    error = math.sqrt(2 * math.fsum(variances) / runs) / len(variances)
-    return _bound((error, error), len(variances), ((runs, runs),), alpha=alpha, floor=floor)
+    return _Stage(
+        variance=math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1),
+        runs=2 * len(heads) * len(bases) / len(values),
+    )
 
 
 def _bound(
@@ -137,15 +110,6 @@ def fewest_broken(stages: Sequence[tuple[int, int]], *, alpha: float) -> int:
     return broken
 
 
-def _known_count(values: Sequence[float | None]) -> int:
-    return len(_known_values(values))
-
-
-def quantile(confidence: float) -> float:
-    """The normal quantile of a two-sided level: 1.96 for 0.95."""
-    return NormalDist().inv_cdf((1 + confidence) / 2)
-
-
 def wilson(successes: float, total: float, *, confidence: float = 0.95) -> Interval:
     """Wilson's score interval of a share: sound for small counts, and never of width 0.
 
@@ -154,7 +118,7 @@ def wilson(successes: float, total: float, *, confidence: float = 0.95) -> Inter
     """
     if total <= 0:
         return Interval(low=0.0, high=1.0)
-    z = quantile(confidence)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)  # 1.96 for 0.95
     share = min(max(successes / total, 0.0), 1.0)
     centre = share + z * z / (2 * total)
     spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
@@ -188,7 +152,7 @@ def rates(outcomes: Sequence[Sequence[float | None]]) -> PassRates | None:
     k is the fewest known runs of a case. pass^k: all of k runs pass, the mean over cases of C(passes, k) / C(runs, k);
     pass@k: at least one of k does. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021 (arXiv 2107.03374).
     """
-    counts = [(sum(value == 1 for value in known), len(known)) for known in map(_known_values, outcomes) if known]
+    counts = [(sum(value == 1 for value in known), len(known)) for known in map(pairing.known, outcomes) if known]
     if not counts:
         return None
     k = min(runs for _, runs in counts)
@@ -200,7 +164,3 @@ def rates(outcomes: Sequence[Sequence[float | None]]) -> PassRates | None:
         all_of_k=math.fsum(math.comb(hits, k) / math.comb(runs, k) for hits, runs in counts) / len(counts),
         any_of_k=math.fsum(1 - math.comb(runs - hits, k) / math.comb(runs, k) for hits, runs in counts) / len(counts),
     )
-
-
-def _known_values(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]

@@ -121,44 +121,6 @@ def _outcome(trial: GradedTrial | None, uses: Sequence[CriterionUse]) -> bool | 
     return None if trial is None else pairing.passes(pairing.pattern_of(trial, pairing.deciding(uses)))
 
 
-def settle(
-    comparison: Comparison,
-    *,
-    head: Run,
-    base: Run,
-    pairs: int,
-    only: Collection[CaseKey],
-    alone: Collection[CaseKey] = (),
-) -> Comparison:
-    """The comparison after the fresh runs (`Run.confirmations` of both sides, paired by repeat) of the cases `only`.
-
-    A candidate stays new when `pairs` of them agree and none disagrees; it is flaky when any disagrees, and unconfirmed
-    when too few could be measured. A case that is new as a whole and by some of its criteria is looked at both ways,
-    and stays new by either: an agent that fails every run may fail each by another criterion. For the cases `alone`
-    the base cannot be run: head must fail each of as many runs.
-    """
-    if pairs <= 0 or not only:
-        return comparison
-    uses = pairing.uses_by_case(head)
-    fresh_head, fresh_base = _by_repeat(head.confirmations), _by_repeat(base.confirmations)
-
-    def settled(case: CaseComparison) -> CaseComparison:
-        key = case.key
-        if key not in only:
-            return case
-        heads, bases = fresh_head.get(key, {}), fresh_base.get(key, {})
-        looks = [
-            [disagrees(heads.get(each), bases.get(each), own, alone=key in alone) for each in sorted({*heads, *bases})]
-            for own in _looks(case, uses[key])
-        ]
-        kept = [words.count(False) for words in looks if True not in words]
-        agreed = max(kept or [words.count(False) for words in looks])
-        origin = FailureOrigin.NEW if agreed >= pairs else FailureOrigin.UNCONFIRMED
-        return dataclasses.replace(case, origin=origin if kept else FailureOrigin.FLAKY, confirmations=agreed)
-
-    return dataclasses.replace(comparison, cases=tuple(settled(case) for case in comparison.cases))
-
-
 def _looks(case: CaseComparison, uses: Sequence[CriterionUse]) -> list[Sequence[CriterionUse]]:
     """The criteria by which a case is looked at: all of them where the base passes it as a whole, and those that head
     fails and the base passes, where they are not all."""
@@ -234,28 +196,53 @@ SPARE = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is to be confirmed: `cases`, each by `pairs` fresh runs of both sides, or of head where the base cannot be
-    run (`alone`)."""
+    run (`alone`): head must fail each of as many runs."""
 
     cases: frozenset[CaseKey]
     pairs: int
     alone: frozenset[CaseKey]
 
-    @property
-    def rounds(self) -> range:
-        """The rounds of fresh runs that may be made, counted from 1."""
-        return range(1, self.pairs + SPARE + 1 if self.cases else 1)
-
     def settle(self, comparison: Comparison, *, head: Run, base: Run) -> Comparison:
-        """The comparison by the fresh runs that there are."""
-        return settle(comparison, head=head, base=base, pairs=self.pairs, only=self.cases, alone=self.alone)
+        """The comparison after the fresh runs that there are (`Run.confirmations` of both sides, paired by repeat).
+
+        A case stays new when `pairs` of them agree and none disagrees; it is flaky when any disagrees, and unconfirmed
+        when too few could be measured. A case that is new as a whole and by some of its criteria is looked at both
+        ways, and stays new by either: an agent that fails every run may fail each by another criterion.
+        """
+        if self.pairs <= 0 or not self.cases:
+            return comparison
+        uses = pairing.uses_by_case(head)
+        fresh_head, fresh_base = _by_repeat(head.confirmations), _by_repeat(base.confirmations)
+        settled = []
+        for case in comparison.cases:
+            if (key := case.key) not in self.cases:
+                settled.append(case)
+                continue
+            heads, bases, alone = fresh_head.get(key, {}), fresh_base.get(key, {}), key in self.alone
+            runs = [(heads.get(each), bases.get(each)) for each in sorted({*heads, *bases})]
+            looks = [
+                [disagrees(ours, theirs, own, alone=alone) for ours, theirs in runs] for own in _looks(case, uses[key])
+            ]
+            kept = [words.count(False) for words in looks if True not in words]
+            agreed = max(kept or [words.count(False) for words in looks])
+            origin = FailureOrigin.NEW if agreed >= self.pairs else FailureOrigin.UNCONFIRMED
+            origin = origin if kept else FailureOrigin.FLAKY
+            settled.append(dataclasses.replace(case, origin=origin, confirmations=agreed))
+        return dataclasses.replace(comparison, cases=tuple(settled))
 
 
 def ask(
-    cases: Iterable[CaseKey], suites: Iterable[Suite], base: Run, *, repeats: int, policy: Policy, parts: int = 1
+    cases: Iterable[CaseKey],
+    suites: Iterable[Suite],
+    *,
+    alone: frozenset[CaseKey],
+    repeats: int,
+    policy: Policy,
+    parts: int = 1,
 ) -> Asked:
-    """How these new failures are confirmed. `suites`: of the whole plan. `repeats`: the runs that every case had.
-    `parts`: on how many machines, of which none knows what the others find: each makes enough runs for as many new
-    failures everywhere."""
+    """How these new failures are confirmed. `suites`: of the whole plan. `alone`: cases that cannot be run on the base.
+    `repeats`: the runs that every case had. `parts`: on how many machines, of which none knows what the others find:
+    each makes enough runs for as many new failures everywhere."""
     found, planned = frozenset(cases), tuple(suites)
     # as a whole, and by what it newly fails
     looks = 2 if any(len(pairing.deciding(suite.criteria)) > 1 for suite in planned) else 1
@@ -266,7 +253,7 @@ def ask(
         minimum=policy.confirm,
         alpha=policy.alpha,
     )
-    return Asked(cases=found, pairs=pairs, alone=alone(base))
+    return Asked(cases=found, pairs=pairs, alone=alone)
 
 
 def settle_files(comparison: Comparison, *, head: Run, base: Run, policy: Policy) -> Comparison:
@@ -274,9 +261,8 @@ def settle_files(comparison: Comparison, *, head: Run, base: Run, policy: Policy
     if policy.threshold is not ThresholdRule.NEW or comparison.problem:
         return comparison
     candidates = new_failures(comparison, policy=policy, unreliable=frozenset())
-    asked = ask(candidates, head.suites, base, repeats=head.repeats, policy=policy)
-    seen = {(trial.key.suite, trial.key.case_id) for trial in base.confirmations}
-    asked = dataclasses.replace(asked, alone=asked.cases - seen)
+    lacking = frozenset(candidates) - {(trial.key.suite, trial.key.case_id) for trial in base.confirmations}
+    asked = ask(candidates, head.suites, alone=lacking, repeats=head.repeats, policy=policy)
     return asked.settle(comparison, head=head, base=base)
 
 

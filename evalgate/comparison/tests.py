@@ -38,20 +38,14 @@ def interval(differences: Sequence[float], *, draws: int, seed: int, confidence:
     forth, back = sorted(differences), sorted(-value for value in differences)
     if forth[0] == forth[-1]:
         return Interval(low=forth[0], high=forth[0])
-    low, high = _bounds(min(forth, back), draws=draws, seed=seed, confidence=confidence)
-    return Interval(low=low, high=high) if forth <= back else Interval(low=-high, high=-low)
-
-
-def _bounds(values: Sequence[float], *, draws: int, seed: int, confidence: float) -> tuple[float, float]:
     import numpy as np  # noqa: PLC0415 - 0.1 s of import that a run without a base does not need
 
-    means = _bootstrap_means(values, draws=draws, seed=seed)
-    cases = len(values)
-    outer = (1 - confidence) / 2
-    reach = math.sqrt(cases / (cases - 1)) * student(1 - outer, freedom=cases - 1)
+    means = _bootstrap_means(min(forth, back), draws=draws, seed=seed)
+    cases = len(differences)
+    reach = math.sqrt(cases / (cases - 1)) * student((1 + confidence) / 2, freedom=cases - 1)
     tail = NormalDist().cdf(-reach)
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return float(low), float(high)
+    low, high = (float(end) for end in np.quantile(means, [tail, 1 - tail]))
+    return Interval(low=low, high=high) if forth <= back else Interval(low=-high, high=-low)
 
 
 def _bootstrap_means(values: Sequence[float], *, draws: int, seed: int) -> Any:
@@ -122,12 +116,6 @@ class Stratum:
     base_passes: int
     base_runs: int
 
-    @property
-    def informative(self) -> bool:
-        """Whether the labels matter: both sides ran, and the outcomes are not all the same."""
-        passes = self.head_passes + self.base_passes
-        return self.head_runs > 0 and self.base_runs > 0 and 0 < passes < self.head_runs + self.base_runs
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tails:
@@ -137,18 +125,19 @@ class Tails:
     rise: float
 
 
-NOTHING = Tails(drop=1.0, rise=1.0)
-
-
 def exact(strata: Iterable[Stratum]) -> Tails:
     """The exact one-sided p-values. Without an informative stratum both are 1: nothing can be said."""
-    informative = [stratum for stratum in strata if stratum.informative]
-    observed = sum(stratum.head_passes for stratum in informative)
-    shapes = Counter(
-        (stratum.head_runs, stratum.base_runs, stratum.head_passes + stratum.base_passes) for stratum in informative
-    )
-    lowest, weights = _null(shapes)
-    below = observed - lowest
+    observed, shapes = 0, Counter[tuple[int, int, int]]()
+    for each in strata:
+        head, base, passes = each.head_runs, each.base_runs, each.head_passes + each.base_passes
+        # the labels matter where both sides ran and the outcomes are not all the same
+        if head > 0 and base > 0 and 0 < passes < head + base:
+            observed += each.head_passes
+            shapes[head, base, passes] += 1
+    # the distribution of head's passes: its lowest value, and the probability of each value from there on
+    parts = [_power(_hypergeometric(*shape), count) for shape, count in sorted(shapes.items())]
+    weights: Sequence[float] = reduce(_convolve, sorted((weights for _, weights in parts), key=len), [1.0])
+    below = observed - sum(low for low, _ in parts)
     return Tails(
         drop=min(1.0, math.fsum(weights[: below + 1])),
         rise=min(1.0, math.fsum(weights[max(below, 0) :])),
@@ -159,14 +148,6 @@ def is_worse(stratum: Stratum, *, alpha: float) -> bool:
     """Whether the exact test says of one case that head is worse."""
     # 1 of 20 ways is a p of 0.05 exactly, and counts
     return exact([stratum]).drop <= alpha + 1e-12
-
-
-def _null(shapes: Mapping[tuple[int, int, int], int]) -> tuple[int, Sequence[float]]:
-    """The distribution of head's passes: its lowest value, and the probability of each value from there on."""
-    parts = [_power(_hypergeometric(*shape), count) for shape, count in sorted(shapes.items())]
-    lowest = sum(low for low, _ in parts)
-    weights = sorted((weights for _, weights in parts), key=len)
-    return lowest, reduce(_convolve, weights, [1.0])
 
 
 @lru_cache(maxsize=4096)
@@ -211,11 +192,6 @@ class ScoredStratum:
     head: tuple[float, ...]
     base: tuple[float, ...]
 
-    @property
-    def informative(self) -> bool:
-        """Whether the labels matter: both sides ran, and the scores are not all the same."""
-        return bool(self.head and self.base) and len({*self.head, *self.base}) > 1
-
 
 def monte_carlo(strata: Iterable[ScoredStratum], *, draws: int, seed: int) -> Tails:
     """One-sided p-values for graded scores: (1 + hits) / (1 + draws), labels permuted within each stratum.
@@ -224,9 +200,10 @@ def monte_carlo(strata: Iterable[ScoredStratum], *, draws: int, seed: int) -> Ta
     difference of means does. Never 0, so never anti-conservative (Phipson and Smyth 2010). Neither the order of strata
     and runs nor which side is called head changes what is drawn.
     """
-    usable = [stratum for stratum in strata if stratum.informative]
+    # where a side did not run, or all scores are the same, the labels do not matter
+    usable = [each for each in strata if each.head and each.base and len({*each.head, *each.base}) > 1]
     if not usable:
-        return NOTHING
+        return Tails(drop=1.0, rise=1.0)
     forth = sorted((tuple(sorted(each.head)), tuple(sorted(each.base))) for each in usable)
     back = sorted((base, head) for head, base in forth)
     if forth <= back:

@@ -51,15 +51,18 @@ class Counts:
         )
 
 
-def count(cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = ()) -> Counts:
-    """The counts of a suite's cases."""
+def count(
+    cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = (), unconfirmed: Collection[CaseKey] = ()
+) -> Counts:
+    """The counts of a suite's cases; those that are `unconfirmed` count as inconclusive."""
+    kinds = [VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases]
     own = [case for case in cases if case.key not in allowed]
-    failed = sum(case.kind is VerdictKind.FAIL for case in own)
+    failed = sum(kind is VerdictKind.FAIL and case.key not in allowed for kind, case in zip(kinds, cases, strict=True))
     return Counts(
         total=len(cases),
-        passed=sum(case.kind in (VerdictKind.PASS, VerdictKind.FAIL) for case in cases) - failed,
+        passed=kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL) - failed,
         failed=failed,
-        unrun=sum(case.kind is VerdictKind.INCONCLUSIVE for case in cases),
+        unrun=kinds.count(VerdictKind.INCONCLUSIVE),
         doubtful=sum(case.doubtful for case in own),
         partial=sum(case.partial for case in own),
         allowed=len(allowed),
@@ -116,8 +119,10 @@ def judge_case(
     trials: Sequence[GradedTrial],
     repeats: int,
     adk_compat: bool,
+    truncated: str = "",
 ) -> CaseVerdict:
-    """The verdict on one case.
+    """The verdict on one case. `truncated`: the budget that ended the run, in words: what it kept from running is
+    inconclusive.
 
     Any criterion that fails fails the case; else any that could not be measured leaves it not measured; else it
     passes, provided that at least one criterion decides. Under `adk_compat` a case with one pass passes in spite
@@ -135,13 +140,22 @@ def judge_case(
             kind = VerdictKind.FAIL
     elif not trials:
         reason = "never ran"
+    names = [use.name for use, verdict in zip(criteria, verdicts, strict=True) if verdict.kind is not None]
+    broken = any(
+        trial.failure is not None or isinstance(trial.grades.get(name), NotEvaluated | None)
+        for trial in trials
+        for name in names
+    )
+    is_unmeasured = kind is VerdictKind.NOT_MEASURED
+    is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not broken
     return CaseVerdict(
         suite=suite,
         case_id=case_id,
-        kind=kind,
+        kind=VerdictKind.INCONCLUSIVE if is_cut_short else kind,
         criteria=verdicts,
-        reason=reason,
-        doubtful=kind is VerdictKind.NOT_MEASURED and any(map(_is_doubtful, criteria, verdicts)),
+        reason=truncated if is_cut_short else reason,
+        doubtful=is_unmeasured and any(map(_is_doubtful, criteria, verdicts)),
+        partial=kind is VerdictKind.FAIL and not adk_compat and broken,
     )
 
 

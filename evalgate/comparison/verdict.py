@@ -22,9 +22,7 @@ from evalgate.model import (
     FailureOrigin,
     GateKind,
     GateVerdict,
-    GradedTrial,
     NonBlocking,
-    NotEvaluated,
     Policy,
     Run,
     Suite,
@@ -49,10 +47,6 @@ class Allowed:
     failures: frozenset[CaseKey] = frozenset()
     unconfirmed: frozenset[CaseKey] = frozenset()
     unreliable: frozenset[CaseKey] = frozenset()
-
-    def blocking(self, failures: Iterable[CaseKey]) -> frozenset[CaseKey]:
-        """The failures that count."""
-        return frozenset(failures) - self.failures - self.unconfirmed
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
         """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
@@ -104,37 +98,27 @@ def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.rule.floor, 1e-9))
     others = [f"`{row.name}`" for row in rows if row is not worst]
     rest = f" {words.listed(others)} regressed as well." if others else ""
-    turned = _turned(worst)
-    return f"{_change_sentence(worst)}{f': {turned}' if turned else ''}.{rest}"
+    broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
+    if broken or fixed:
+        turned = f": {words.counted(broken, 'case')} broke" if broken else ": no case broke"
+    if fixed:
+        turned += f", {fixed} {'was' if fixed == 1 else 'were'} fixed"
+    return f"{_change_sentence(worst)}{turned}.{rest}"
 
 
 def _change_sentence(row: CriterionComparison) -> str:
     """`` `x` dropped from 0.95 to 0.71 (-0.24, 95 % CI -0.38 to -0.10) ``."""
     delta = row.delta or 0.0
     if delta == 0:
-        return f"`{row.name}` stayed at {_value(row.head)}"
+        stays = "-" if row.head is None else f"{row.head:.2f}" if abs(row.head) < 1000 else f"{row.head:,.0f}"
+        return f"`{row.name}` stayed at {stays}"
     verb = "rose" if delta > 0 else "fell" if row.rule.lower_is_better else "dropped"
-    base, head, _ = words.compared(row.base, row.head)
-    return f"`{row.name}` {verb} from {base} to {head} ({_difference(row)})"
-
-
-def _difference(row: CriterionComparison) -> str:
-    """`-0.24, 95 % CI -0.38 to -0.10`, or that it is no sample."""
-    if row.delta is None:
-        return "unknown"
-    told = words.compared(row.base, row.head)[2]
+    base, head, told = words.compared(row.base, row.head)
     if row.fact:
-        return f"{told}, exact"
-    if row.interval is None:
-        return told
-    return f"{told}, 95 % CI {words.between(row.interval.low, row.interval.high, like=told)}"
-
-
-def _turned(row: CriterionComparison) -> str:
-    if not (row.cases.broken or row.cases.fixed):
-        return ""
-    broke = f"{words.counted(row.cases.broken, 'case')} broke" if row.cases.broken else "no case broke"
-    return f"{broke}, {row.cases.fixed} {'was' if row.cases.fixed == 1 else 'were'} fixed" if row.cases.fixed else broke
+        told += ", exact"
+    elif row.interval is not None:
+        told += f", 95 % CI {words.between(row.interval.low, row.interval.high, like=told)}"
+    return f"`{row.name}` {verb} from {base} to {head} ({told})"
 
 
 def _not_measured_sentence(rows: Sequence[CriterionComparison]) -> str:
@@ -179,21 +163,14 @@ def _unpaired_sentence(cases: Sequence[CaseComparison]) -> str:
     """Why no case could be compared, and what would help."""
     counts = Counter(case.status for case in cases)
     told = words.listed(f"{counts[each]} {each.value}" for each in CaseStatus if counts[each])
-    return f"No case can be compared with the base: {told}.{_unpaired_hint(counts)}"
-
-
-def _unpaired_hint(counts: Mapping[CaseStatus, int]) -> str:
+    hint = ""
     if counts[CaseStatus.CHANGED]:
-        return " Use `baseline: auto` to rerun the base on the same cases."
-    if counts[CaseStatus.NEW] and counts[CaseStatus.REMOVED]:
-        return " Keep the old cases in this pull request and delete them in the next."
-    return " Select cases that the base has, too." if counts[CaseStatus.NEW] else ""
-
-
-def _value(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+        hint = " Use `baseline: auto` to rerun the base on the same cases."
+    elif counts[CaseStatus.NEW] and counts[CaseStatus.REMOVED]:
+        hint = " Keep the old cases in this pull request and delete them in the next."
+    elif counts[CaseStatus.NEW]:
+        hint = " Select cases that the base has, too."
+    return f"No case can be compared with the base: {told}.{hint}"
 
 
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
@@ -210,10 +187,14 @@ def threshold_gate(
     verdicts = decided if decided.keys() == uses.keys() else case_verdicts(run, uses, policy=policy)
     suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
     deciding = [suite for suite in suites if not suite.advisory]
-    kind = _worst(deciding, run)
+    kind = min((suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED)
+    if kind is VerdictKind.PASS and (run.truncated or not run.complete):
+        kind = VerdictKind.INCONCLUSIVE if run.complete else VerdictKind.NOT_MEASURED
     toothless = bool(suites) and not deciding
-    kinds = () if toothless else (kind, *_all_kinds(deciding, run))
-    blocked_by = worst_of(blocking(GateKind.THRESHOLD, policy).intersection(kinds))
+    # with those that a more severe one keeps out of sight; what the policy blocks on may be among them
+    kinds = {kind, *(each for suite in deciding for each in (suite.kind, *suite.beside))}
+    kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
+    blocked_by = None if toothless else _blocking(GateKind.THRESHOLD, kinds, policy)
     quarantined = [case for suite in suites for case in suite.cases if case.quarantined]
     by_severity = all(suite.suite in policy.advisory for suite in suites)
     nothing = NOTHING_DECIDES if by_severity or not quarantined else NOTHING_YET
@@ -241,36 +222,14 @@ def _quarantined(cases: Sequence[CaseVerdict], policy: Policy) -> str:
     return f"{words.counted(len(cases), 'case')} {are} quarantined (`admission`: not yet reliable in {runs}): {names}."
 
 
-def _worst(suites: Sequence[SuiteVerdict], run: Run) -> VerdictKind:
-    kind = next((each for each in SEVERITY if any(suite.kind is each for suite in suites)), VerdictKind.NOT_MEASURED)
-    if kind is not VerdictKind.PASS:
-        return kind
-    if not run.complete:
-        return VerdictKind.NOT_MEASURED
-    return VerdictKind.INCONCLUSIVE if run.truncated else kind
-
-
-def worst_of(kinds: Collection[VerdictKind]) -> VerdictKind | None:
-    """The most severe; None of none."""
-    return next((each for each in SEVERITY if each in kinds), None)
-
-
-def _all_kinds(suites: Sequence[SuiteVerdict], run: Run) -> frozenset[VerdictKind]:
-    """The kinds that a more severe one keeps out of sight; what the policy blocks on may be among them."""
-    kinds = {kind for suite in suites for kind in (suite.kind, *suite.beside)}
-    if run.truncated:
-        kinds.add(VerdictKind.INCONCLUSIVE)
-    return frozenset(kinds)
-
-
-def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
-    """The kinds of a gate's verdict that end the job red."""
+def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
+    """The most severe of the kinds of a gate's verdict that end the job red."""
     named = {
         VerdictKind.FAIL: FailOn(gate.value),
         VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
         VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
     }
-    return frozenset(kind for kind, word in named.items() if word in policy.fail_on)
+    return next((kind for kind in SEVERITY if kind in kinds and named.get(kind) in policy.fail_on), None)
 
 
 def case_verdicts(
@@ -278,43 +237,18 @@ def case_verdicts(
 ) -> dict[CaseKey, CaseVerdict]:
     """The verdict on each of the cases of `uses`, from the trials of a run."""
     by_case = pairing.trials_by_case(run)
-    return {key: _judge_case(key, own, by_case.get(key, ()), run, policy=policy) for key, own in uses.items()}
-
-
-def _judge_case(
-    key: CaseKey,
-    uses: Sequence[CriterionUse],
-    trials: Sequence[GradedTrial],
-    run: Run,
-    *,
-    policy: Policy,
-) -> CaseVerdict:
-    suite, case_id = key
-    expected = run.expected(suite, case_id)
-    verdict = comparison_threshold.judge_case(
-        suite=suite,
-        case_id=case_id,
-        criteria=uses,
-        trials=trials,
-        repeats=expected,
-        adk_compat=policy.adk_compat,
-    )
-    if verdict.kind is VerdictKind.FAIL:
-        return dataclasses.replace(verdict, partial=not policy.adk_compat and _broken(trials, uses))
-    cut_short = run.truncated and len(trials) < expected and not _broken(trials, uses)
-    if cut_short and verdict.kind is VerdictKind.NOT_MEASURED:
-        return dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=run.truncated)
-    return verdict
-
-
-def _broken(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse]) -> bool:
-    """Whether something that did run could not be measured."""
-    names = [use.name for use in pairing.deciding(uses)]
-    return any(
-        trial.failure is not None or isinstance(trial.grades.get(name), NotEvaluated | None)
-        for trial in trials
-        for name in names
-    )
+    return {
+        key: comparison_threshold.judge_case(
+            suite=key[0],
+            case_id=key[1],
+            criteria=own,
+            trials=by_case.get(key, ()),
+            repeats=run.expected(*key),
+            adk_compat=policy.adk_compat,
+            truncated=run.truncated,
+        )
+        for key, own in uses.items()
+    }
 
 
 def _judge_suite(
@@ -322,41 +256,30 @@ def _judge_suite(
 ) -> SuiteVerdict:
     keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
-    cases = tuple(_marked(verdicts[key], quarantined=quarantined, allowed=allowed) for key in keys)
+    cases = []
+    for case in (verdicts[key] for key in keys):
+        passes = NonBlocking.ALLOWED if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
+        why = NonBlocking.QUARANTINED if case.key in quarantined else passes
+        cases.append(case if why is None else dataclasses.replace(case, nonblocking=why))
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     kind, reason = comparison_threshold.judge(
         comparison_threshold.count(counted), required=required, min_measured=policy.min_measured
     )
     failures = {case.key for case in counted if case.kind is VerdictKind.FAIL}
-    settled = comparison_threshold.count(
-        [_unconfirmed(case, allowed) for case in counted], allowed=failures & allowed.failures
-    )
-    if kind is VerdictKind.FAIL and not allowed.blocking(failures):
+    settled = comparison_threshold.count(counted, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
+    if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
         kind, reason = comparison_threshold.judge(settled, required=required, min_measured=policy.min_measured)
     beside = comparison_threshold.beside(settled, required=required, min_measured=policy.min_measured)
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
-        cases=cases,
+        cases=tuple(cases),
         required_pass_rate=required,
         reason=reason,
         advisory=suite.key in policy.advisory or (bool(cases) and not counted),
         beside=frozenset() if kind is VerdictKind.PASS else beside - {kind},
     )
-
-
-def _marked(case: CaseVerdict, *, quarantined: Collection[CaseKey], allowed: Allowed) -> CaseVerdict:
-    if case.key in quarantined:
-        return dataclasses.replace(case, nonblocking=NonBlocking.QUARANTINED)
-    if case.kind is VerdictKind.FAIL and case.key in allowed.failures:
-        return dataclasses.replace(case, nonblocking=NonBlocking.ALLOWED)
-    return case
-
-
-def _unconfirmed(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    unconfirmed = case.key in allowed.unconfirmed
-    return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unconfirmed else case
 
 
 def _sentence(
@@ -426,20 +349,16 @@ def decide(
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
+    # what blocks comes first, then what is worse; a gate that passes is told of only where all do
+    ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
+    wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
     return Verdict(
-        kind=next(kind for kind in SEVERITY if any(gate.kind is kind for gate in gates)),
-        reason=_reason(gates),
-        blocked_by=worst_of([gate.blocked_by for gate in gates if gate.blocked_by is not None]),
+        kind=min((gate.kind for gate in gates), key=SEVERITY.index),
+        reason=" ".join(gate.reason for gate in wrong or ordered),
+        blocked_by=ordered[0].blocked_by,
         suites=threshold.suites,
         gates=gates,
     )
-
-
-def _reason(gates: Sequence[GateVerdict]) -> str:
-    """What blocks comes first, then what is worse; a gate that passes is told of only where all do."""
-    ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
-    wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
-    return " ".join(gate.reason for gate in wrong or ordered)
 
 
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
@@ -452,7 +371,10 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
         return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
     rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
-        return _without_rows(comparison, policy)
+        deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
+        if not deciding or comparison.criteria:
+            return None
+        return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
     return _gate(_judge_rows(rows, truncated=run.truncated or comparison.base.truncated), policy)
 
 
@@ -472,17 +394,10 @@ def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mappi
     return found or {VerdictKind.PASS: _passed_sentence(rows)}
 
 
-def _without_rows(comparison: Comparison, policy: Policy) -> GateVerdict | None:
-    deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
-    if not deciding or comparison.criteria:
-        return None
-    return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
-
-
 def _gate(found: Mapping[VerdictKind, str], policy: Policy) -> GateVerdict:
     """The most severe kind decides what it is called, every kind whether it blocks; the one that does is told first."""
     kind = next(iter(found))
-    blocked_by = worst_of(blocking(GateKind.REGRESSION, policy).intersection(found))
+    blocked_by = _blocking(GateKind.REGRESSION, found, policy)
     told = dict.fromkeys((blocked_by or kind, kind))
     reason = " ".join(found[each] for each in told)
     return GateVerdict(gate=GateKind.REGRESSION, kind=kind, reason=reason, blocked_by=blocked_by)

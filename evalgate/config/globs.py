@@ -54,16 +54,13 @@ def without_retries(regex: str) -> str:
     follows may then begin as early as possible, so that to give them more could not help. A set holds no `/`, as in
     git.
     """
-    regex = "".join(_as_git(each[0]) for each in _PIECE.finditer(regex))
+    pieces = _PIECE.findall(regex)
+    regex = "".join(f"(?!/){each}" if each.startswith("[") and each != "[^/]" else each for each in pieces)
     first, *inner = (_names_without_retries(names) for names in regex.split(_FOLDERS))
     if not inner:
         return first
     *inner, last = inner
     return "".join([first, *(rf"(?>(?:/.+?)??{names}(?=/))" for names in inner), _FOLDERS, last])
-
-
-def _as_git(piece: str) -> str:
-    return f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece
 
 
 def _names_without_retries(names: str) -> str:

@@ -61,7 +61,12 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
         raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
     reading = _read_gate_file(root, doors.config)
     merged = _validate({**reading.given, **given})
-    _refuse_secrets(merged)
+    refused = [name for name in merged.env if _matches(name, NEVER)]
+    if refused:
+        raise ConfigError(
+            f"`env` names {', '.join(refused)}: the workflow's own variables are never passed to an agent",
+            hint="If the agent needs a token, pass a narrower one under another name.",
+        )
     rules = reading.gate_file
     if merged.agent:
         rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(merged.agent)]})
@@ -188,7 +193,17 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
     if isinstance(text, Problem):
         raise ConfigError(text.message, where=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
-    return dataclasses.replace(reading, problems=(*reading.problems, *(_unused(other, file) for other in others)))
+    unused = (
+        Problem(
+            severity=Severity.WARNING,
+            code="unused-gate-file",
+            message=f"`{other}` is ignored because `{file}` exists, too",
+            place=Place(file=other),
+            hint="Delete one, or set `config`.",
+        )
+        for other in others
+    )
+    return dataclasses.replace(reading, problems=(*reading.problems, *unused))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,10 +289,10 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
             problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
             continue
         if name in given:  # `fail-on` and `fail_on`
-            twice = _error(
-                "duplicate-key", f"duplicate key `{key}` in two spellings; the last value is used", locate(key)
+            message = f"duplicate key `{key}` in two spellings; the last value is used"
+            problems.append(
+                Problem(severity=Severity.WARNING, code="duplicate-key", message=message, place=locate(key))
             )
-            problems.append(dataclasses.replace(twice, severity=Severity.WARNING))
         given[name] = value
     return given, problems
 
@@ -307,25 +322,6 @@ def _error(code: str, message: str, place: Place, hint: str = "") -> Problem:
 def _kind(value: Any) -> str:
     names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
     return names.get(type(value), type(value).__name__)
-
-
-def _unused(other: str, file: str) -> Problem:
-    return Problem(
-        severity=Severity.WARNING,
-        code="unused-gate-file",
-        message=f"`{other}` is ignored because `{file}` exists, too",
-        place=Place(file=other),
-        hint="Delete one, or set `config`.",
-    )
-
-
-def _refuse_secrets(merged: Settings) -> None:
-    refused = [name for name in merged.env if _matches(name, NEVER)]
-    if refused:
-        raise ConfigError(
-            f"`env` names {', '.join(refused)}: the workflow's own variables are never passed to an agent",
-            hint="If the agent needs a token, pass a narrower one under another name.",
-        )
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

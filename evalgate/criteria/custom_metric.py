@@ -33,19 +33,15 @@ def grade(evidence: Evidence, *, use: CriterionUse, code: str, run_metric: Metri
     found = run_metric(code, use, evidence)
     if isinstance(found, NotEvaluated):
         return found
-    problem = _number_problem(found, turns=len(evidence.actual)) or _threshold_problem(found, use)
+    problem = _problem(found, use, turns=len(evidence.actual))
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}") if problem else found
 
 
-def _number_problem(score: Score, *, turns: int) -> str:
+def _problem(score: Score, use: CriterionUse, *, turns: int) -> str:
     if not score.is_number:
         return f"gave {score.value}, not a valid score"
     if score.turns and len(score.turns) != turns:
         return f"scored {words.counted(len(score.turns), 'turn')} of {turns}"
-    return ""
-
-
-def _threshold_problem(score: Score, use: CriterionUse) -> str:
     if score.passed is None or use.threshold is None:
         return ""
     reaches = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold

@@ -53,19 +53,18 @@ def grade(evidence: Evidence, *, options: Options) -> Grade:
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case specifies no state to compare")
     wrong = json_match.entries_differing(actual, expected, matchers=options.matchers, subset=subset)
     value = turns.mean([0 if key in wrong else 1 for key in compared] or [1])
-    return Score(value=value, findings=tuple(_finding(key, actual, expected, options) for key in wrong))
+    findings = []
+    for key in wrong:
+        wanted = _shown(expected.get(key, json_match.MISSING))
+        if key in options.matchers:
+            wanted = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
+        text = f"expected {wanted}, got {_shown(actual.get(key, json_match.MISSING))}"
+        findings.append(Finding(text=text, label=key))
+    return Score(value=value, findings=tuple(findings))
 
 
 def _without(state: Mapping[str, Any], ignored: list[str]) -> Mapping[str, Any]:
     return {key: value for key, value in state.items() if not json_match.named(key, ignored)}
-
-
-def _finding(key: str, actual: Mapping[str, Any], expected: Mapping[str, Any], options: Options) -> Finding:
-    if key in options.matchers:
-        wanted = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
-    else:
-        wanted = _shown(expected.get(key, json_match.MISSING))
-    return Finding(text=f"expected {wanted}, got {_shown(actual.get(key, json_match.MISSING))}", label=key)
 
 
 def _shown(value: Any) -> str:

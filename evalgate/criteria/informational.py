@@ -6,16 +6,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
-from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Scale, Score, turns
-
-
-def build(
-    _options: NoOptions, _use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
-) -> Criterion:
-    """The criterion."""
-    return functools.partial(rule, adk_compat=services.adk_compat)
-
+from evalgate.criteria.base import CriterionSpec, NoOptions
+from evalgate.model import Evidence, Grade, Invocation, NotEvaluated, Reason, Scale, Score, turns
 
 # --- calls ---
 
@@ -34,15 +26,12 @@ def grade_model_calls(evidence: Evidence, *, adk_compat: bool) -> Grade:
     An event tells so by its usage or its model version. A turn where no event tells is unknown: the framework may
     not report either. Under `adk_compat` it counts 0, provided that events were recorded at all.
     """
-    counts = (_model_calls(turn, adk_compat=adk_compat) for turn in evidence.actual)
+    counts: list[float | None] = []
+    for turn in evidence.actual:
+        events = turn.events if turn.itemized else None
+        count = sum(event.usage is not None or event.model_version is not None for event in events or ())
+        counts.append(float(count) if count or (adk_compat and events is not None) else None)
     return turns.inform(counts, nothing="no event records a model call")
-
-
-def _model_calls(turn: Invocation, *, adk_compat: bool) -> float | None:
-    if turn.events is None or not turn.itemized:
-        return None
-    count = sum(1 for event in turn.events if event.usage is not None or event.model_version is not None)
-    return float(count) if count or adk_compat else None
 
 
 # --- tokens ---
@@ -158,7 +147,7 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OP
         name=name,
         summary=summary,
         options=NoOptions,
-        build=functools.partial(build, rule=rule),
+        build=lambda _options, _use, services: functools.partial(rule, adk_compat=services.adk_compat),
         informational=True,
         lower_is_better=True,
         scale=scale,

@@ -52,8 +52,9 @@ def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule) -> Crite
     )
 
 
-def judge_of(use: CriterionUse) -> JudgeIdentity | None:
+def judge_of(use: CriterionUse, *, prompt_version: str | None = None) -> JudgeIdentity | None:
     """The judge of a settled criterion; None where no judge model says yes or no, so that people cannot either.
+    `prompt_version`: of the question that it was asked; None: today's.
 
     Raises pydantic.ValidationError on options that cannot be read.
     """
@@ -66,7 +67,7 @@ def judge_of(use: CriterionUse) -> JudgeIdentity | None:
     asked = options.judge_model_options
     return JudgeIdentity(
         model=asked.judge_model,
-        prompt_version=spec.verdicts.prompt_version,
+        prompt_version=spec.verdicts.prompt_version if prompt_version is None else prompt_version,
         num_samples=asked.num_samples,
         config=asked.judge_model_config or {},
     )

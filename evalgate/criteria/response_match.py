@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from types import SimpleNamespace
 
 from rouge_score import tokenize
 
@@ -48,37 +49,27 @@ class _Spacing(dict[int, str]):
     """A translation table that learns each character on its first use: itself, spaced apart, or a space."""
 
     def __missing__(self, code: int) -> str:
-        replacement = self[code] = _spaced(chr(code))
-        return replacement
+        char = chr(code)
+        mark = unicodedata.category(char).startswith("M")
+        spaced = char if mark or char.isalnum() else " "
+        if any(first <= code <= last for first, last in _ONE_BY_ONE):
+            spaced = f" {char} "
+        elif any(first <= code <= last for first, last in _CLUSTERED):
+            spaced = char if mark else f" {char}"
+        self[code] = spaced
+        return spaced
 
 
 _SPACING = _Spacing()
 
 
-def _spaced(char: str) -> str:
-    code = ord(char)
-    mark = unicodedata.category(char).startswith("M")
-    if any(first <= code <= last for first, last in _ONE_BY_ONE):
-        return f" {char} "
-    if any(first <= code <= last for first, last in _CLUSTERED):
-        return char if mark else f" {char}"
-    return char if mark or char.isalnum() else " "
-
-
-class _Stemmer:
-    """What rouge_score.tokenize takes for a stemmer; it asks for words longer than three letters only."""
-
-    def stem(self, word: str) -> str:
-        """The stem of a lower-case ASCII word."""
-        return _stem(word)
-
-
-_STEMMER = _Stemmer()
-
-
 @functools.lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
     return _stemmer()(word) if len(word) > 3 else word
+
+
+_STEMMER = SimpleNamespace(stem=_stem)
+"""What rouge_score.tokenize takes for a stemmer; it asks for words longer than three letters only."""
 
 
 @functools.cache
@@ -108,7 +99,7 @@ def _stemmer() -> Callable[[str], str]:
 
 def build(_options: NoOptions, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`, else the exact one."""
-    return functools.partial(grade_as_adk if services.adk_compat else grade)
+    return grade_as_adk if services.adk_compat else grade
 
 
 def grade(evidence: Evidence) -> Grade:

@@ -7,7 +7,6 @@ import functools
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -84,22 +83,13 @@ class Options(Wire):
 Same: TypeAlias = Callable[[ToolCall, ToolCall], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    """The options, and how one actual call is compared with one expected call."""
-
-    options: Options
-    same: Same
-    adk_compat: bool
-
-
 def build(options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
     same = _same_call(options, adk_compat=services.adk_compat)
-    return functools.partial(grade, rules=_Rules(options=options, same=same, adk_compat=services.adk_compat))
+    return functools.partial(grade, options=options, same=same, adk_compat=services.adk_compat)
 
 
-def grade(evidence: Evidence, *, rules: _Rules) -> Grade:
+def grade(evidence: Evidence, *, options: Options, same: Same, adk_compat: bool) -> Grade:
     """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk trajectory_evaluator.
 
     A turn of which no steps were recorded is unknown, and so is the score then; under `adk_compat` it has no calls.
@@ -110,10 +100,10 @@ def grade(evidence: Evidence, *, rules: _Rules) -> Grade:
     values: list[float | None] = []
     findings = []
     for number, (actual, expected) in enumerate(pairs, start=1):
-        if actual.events is None and not rules.adk_compat:
+        if actual.events is None and not adk_compat:
             values.append(None)
             continue
-        problem = _difference(actual, expected, rules)
+        problem = _difference(actual, expected, options, same)
         values.append(0.0 if problem else 1.0)
         if problem:
             findings.append(Finding(text=problem, turn=number))
@@ -142,21 +132,21 @@ def _same_call(options: Options, *, adk_compat: bool) -> Same:
     return lambda actual, expected: actual.name == expected.name and (actual.args or {}) == (expected.args or {})
 
 
-def _difference(actual: Invocation, expected: Invocation, rules: _Rules) -> str:
+def _difference(actual: Invocation, expected: Invocation, options: Options, same: Same) -> str:
     """The first thing that is not as expected, in words; empty where the calls match."""
     theirs, ours = actual.tool_calls, expected.tool_calls
-    options = rules.options
+
     for call in theirs if options.forbidden_tools else ():
         if json_match.named(call.name, options.forbidden_tools):
             return f"forbidden: {_shown(call)}"
     match options.match_type:
         case MatchType.EXACT:
-            kept = _without_extras(theirs, ours, rules) if options.allow_extra_tools else theirs
-            return _exact(kept, ours, rules.same)
+            kept = _without_extras(theirs, ours, options, same) if options.allow_extra_tools else theirs
+            return _exact(kept, ours, same)
         case MatchType.IN_ORDER:
-            return _in_order(theirs, ours, rules.same)
+            return _in_order(theirs, ours, same)
         case MatchType.ANY_ORDER:
-            return _any_order(theirs, ours, rules.same)
+            return _any_order(theirs, ours, same)
 
 
 def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
@@ -185,19 +175,21 @@ def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: S
     return "" if lonely is None else f"expected call {lonely + 1} was not made: {_shown(expected[lonely])}"
 
 
-def _without_extras(actual: Sequence[ToolCall], expected: Sequence[ToolCall], rules: _Rules) -> Sequence[ToolCall]:
+def _without_extras(
+    actual: Sequence[ToolCall], expected: Sequence[ToolCall], options: Options, same: Same
+) -> Sequence[ToolCall]:
     """The actual calls less those extra ones that are allowed: `expected` itself where all can be explained so.
 
     `reach` holds how many expected calls can be behind us; a call that may be extra is also worth a try as one.
     """
     reach = {0}
     for theirs in actual:
-        extra = json_match.named(theirs.name, rules.options.allow_extra_tools)
-        stepped = {done + 1 for done in reach if done < len(expected) and rules.same(theirs, expected[done])}
+        extra = json_match.named(theirs.name, options.allow_extra_tools)
+        stepped = {done + 1 for done in reach if done < len(expected) and same(theirs, expected[done])}
         reach = stepped | reach if extra else stepped
     if len(expected) in reach:
         return expected
-    return [call for call in actual if not json_match.named(call.name, rules.options.allow_extra_tools)]
+    return [call for call in actual if not json_match.named(call.name, options.allow_extra_tools)]
 
 
 def _shown(call: ToolCall) -> str:

@@ -71,8 +71,10 @@ def grade(evidence: Evidence, *, options: SimulatorQualityOptions, ask: Asking, 
     if ask.adk_compat:
         return _conclude_as_adk(by_turn, threshold=threshold)
     if len(by_turn) > count:
-        end = by_turn.pop()
-        by_turn[-1] = _with_end(by_turn[-1], end)
+        *by_turn, last, end = by_turn  # valid where both are
+        scores = (min(*last.scores, *end.scores),) if last.scores and end.scores else ()
+        findings = (*last.findings, *end.findings)
+        by_turn.append(JudgedTurn(scores=scores, findings=findings, lack=last.lack or end.lack))
     nothing = Lack(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
     return judged.conclude(by_turn, nothing=nothing)
 
@@ -122,12 +124,6 @@ def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
     label = "valid" if is_right else "invalid"
     found = Finding(text=text, turn=1, label=label, score=float(is_right))
     return JudgedTurn(scores=(float(is_right),), findings=(found,))
-
-
-def _with_end(last: JudgedTurn, end: JudgedTurn) -> JudgedTurn:
-    """The last turn with the verdict on the end: valid where both are."""
-    scores = (min(*last.scores, *end.scores),) if last.scores and end.scores else ()
-    return JudgedTurn(scores=scores, findings=(*last.findings, *end.findings), lack=last.lack or end.lack)
 
 
 # --- conversation_ended ---------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import hashlib
 import os
@@ -12,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from evalgate import agents
+from evalgate import agents, errors
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import globs
-from evalgate.config.gate_file import AgentRule, GateFile
+from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.discovery import walk
@@ -73,7 +72,12 @@ def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> 
             if walk.is_folder(entry):
                 if not rules.match(f"{path}/"):
                     pending.append((f"{path}/", rules))
-            elif not rules.match(path) and not _is_evaluation(path):
+            elif not (
+                name.endswith(walk.EVALUATION_ENDINGS)
+                or name in walk.CONFIG_NAMES
+                or path in config_gate_file.NAMES
+                or rules.match(path)
+            ):
                 yield path
 
 
@@ -88,11 +92,6 @@ def _is_output(entries: Entries) -> bool:
         except OSError:
             continue
     return False
-
-
-def _is_evaluation(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return walk.is_evaluation_name(name) or name in walk.CONFIG_NAMES or path in config_gate_file.NAMES
 
 
 WHOLE_BYTES = 4 * 1024 * 1024
@@ -338,10 +337,13 @@ def choose_agents(
     problems: list[Problem] = []
     absent: list[str] = []
     for key in sorted(sets):
-        rule, said_by = _last_rule(key, gate_file)
+        matching = [index for index, rule in enumerate(gate_file.agents) if globs.matches(key, rule.suites)]
+        rule = gate_file.agents[matching[-1]] if matching else None
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
-            chosen[key] = dataclasses.replace(use, found_by=said_by)
+            chosen[key] = AgentUse(
+                driver=use.driver, options=use.options, found_by=f"evalgate.yml agents[{matching[-1]}]"
+            )
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
         found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
@@ -352,25 +354,21 @@ def choose_agents(
             if app_name and found.folder != "." and found.folder.rpartition("/")[2] != app_name:
                 message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
                 message += f"`{found.folder}` ({found.found_by})"
-                problems.append(_problem("app-name-unmatched", Severity.NOTE, message, key))
+                problems.append(errors.note("app-name-unmatched", message, Place(file=key)))
         elif found is not None:
             message = f"looking for {found.sought}, there are {len(found.candidates)}: "
             message += words.listed(found.candidates, limit=8)
             hint = _rule_example(key, path=found.candidates[0])
-            problems.append(_problem("ambiguous-agent", Severity.ERROR, message, key, hint))
+            problems.append(errors.error("ambiguous-agent", message, Place(file=key), hint))
         else:
             absent.append(key)
     if absent:
-        problems.append(_no_agent(absent))
+        files = f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})"
+        message = f"no agent found{files if len(absent) > 1 else ''}: no folder has an agent.py or __init__.py with "
+        message += "`root_agent` or an ADK `app`, or a root_agent.yaml"
+        hint = _rule_example("**" if len(absent) > 1 else absent[0], path="path/to/agent")
+        problems.append(errors.error("no-agent", message, Place(file=absent[0]), hint))
     return chosen, problems
-
-
-def _last_rule(key: str, gate_file: GateFile) -> tuple[AgentRule | None, str]:
-    for index in reversed(range(len(gate_file.agents))):
-        rule = gate_file.agents[index]
-        if globs.matches(key, rule.suites):
-            return rule, f"evalgate.yml agents[{index}]"
-    return None, ""
 
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:
@@ -384,17 +382,8 @@ def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str
         message = f"the file's sessions name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
         message += "used for the whole file"
         hint = "Split the file by agent, or set the agent in evalgate.yml."
-        problems.append(_problem("mixed-app-names", Severity.WARNING, message, key, hint))
+        problems.append(errors.warning("mixed-app-names", message, Place(file=key), hint))
     return app_name, case_id
-
-
-def _no_agent(keys: list[str]) -> Problem:
-    """No agent for these files: what was looked for, and how to name one."""
-    files = "" if len(keys) == 1 else f" for {words.counted(len(keys), 'evaluation file')} ({words.listed(keys)})"
-    message = f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
-    message += "or a root_agent.yaml"
-    hint = _rule_example("**" if len(keys) > 1 else keys[0], path="path/to/agent")
-    return _problem("no-agent", Severity.ERROR, message, keys[0], hint)
 
 
 def _rule_example(glob: str, *, path: str) -> str:
@@ -405,10 +394,6 @@ def _rule_example(glob: str, *, path: str) -> str:
         "          driver: adk\n"
         f"          path: {path}"
     )
-
-
-def _problem(code: str, severity: Severity, message: str, file: str, hint: str = "") -> Problem:
-    return Problem(severity=severity, code=code, message=message, place=Place(file=file), hint=hint)
 
 
 _RULE = re.compile(r"agents\[(\d+)\]$")

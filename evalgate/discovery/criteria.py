@@ -6,17 +6,16 @@ import dataclasses
 import json
 import math
 import typing
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from evalgate import formats
+from evalgate import errors, formats
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import globs
-from evalgate.config.gate_file import GateFile, SuiteRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
@@ -24,7 +23,7 @@ from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import FileKind
-from evalgate.model import OPEN, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, shapes
+from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, shapes
 from evalgate.text import decoding, words
 
 FOR_ALL = "include_intermediate_responses_in_final"
@@ -45,10 +44,15 @@ def check(
     for use in uses:
         spec = specs.get(use.name)
         if use.code is not None:
-            problems.extend(_number_problems(use))
-            checked.append(dataclasses.replace(use, scale=OPEN))
+            problems.extend(_threshold_problems(use, None))
+            checked.append(use)
         elif spec is None:
-            problems.append(_unknown_name(use, specs))
+            close = words.nearest(use.name, specs)
+            names = ", ".join(sorted(name for name, each in specs.items() if not each.informational))
+            hint = f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
+            hint = f"Did you mean `{close}`?" if close else hint
+            message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
+            problems.append(errors.error("unknown-criterion", message, use.place, hint))
             checked.append(use)
         else:
             known, found = _check_known(use, spec)
@@ -76,7 +80,7 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
     if spec.informational and use.threshold is not None:
         message = f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored"
         hint = "It is always in the reports; remove it from the criteria."
-        problems.append(_warning("threshold-ignored", message, use.place, hint))
+        problems.append(errors.warning("threshold-ignored", message, use.place, hint))
     known = CriterionUse(
         name=use.name,
         threshold=None if spec.informational else use.threshold,
@@ -90,30 +94,28 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
     if use.lower_is_better and not spec.lower_is_better and spec.scale.highest is not None:
         message = f"`{use.name}` is best at {spec.scale.highest:g}; with `lower_is_better` the worst answers pass"
         hint = "Remove `lower_is_better`: it is for cost-like custom metrics. ADK ignores it."
-        problems.append(_warning("scale-turned-round", message, use.place, hint))
+        problems.append(errors.warning("scale-turned-round", message, use.place, hint))
     return known, problems
 
 
-def _unknown_name(use: CriterionUse, specs: Mapping[str, CriterionSpec]) -> Problem:
-    close = words.nearest(use.name, specs)
-    known = ", ".join(sorted(name for name, spec in specs.items() if not spec.informational))
-    hint = f"Known criteria: {known}. A metric of your own needs an entry in `custom_metrics`."
-    message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
-    return _error("unknown-criterion", message, use.place, f"Did you mean `{close}`?" if close else hint)
-
-
-def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]:
-    problems = _number_problems(use)
+def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[Problem]:
+    """`spec` None: a custom metric, which has no scale."""
     threshold = use.threshold
-    if problems or threshold is None:
-        return problems
+    if threshold is None:
+        message = f"`{use.name}` has no threshold"
+        hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
+        return [] if use.informational else [errors.error("no-threshold", message, use.place, hint)]
+    if math.isnan(threshold):
+        return [errors.error("threshold-out-of-range", f"`{use.name}`: the threshold is NaN, not a number", use.place)]
+    if spec is None:
+        return []
     lowest = -math.inf if spec.scale.lowest is None else spec.scale.lowest
     highest = math.inf if spec.scale.highest is None else spec.scale.highest
     always = highest if use.lower_is_better else lowest
     if threshold == always and math.isfinite(always):
         message = f"`{use.name}`: every score passes a threshold of {threshold:g}"
         hint = f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} always passes."
-        return [_warning("threshold-always-passes", message, use.place, hint)]
+        return [errors.warning("threshold-always-passes", message, use.place, hint)]
     if lowest <= threshold <= highest and not math.isinf(threshold):
         return []
     unreachable = threshold < lowest if use.lower_is_better else threshold > highest
@@ -121,17 +123,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
     message = f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale(spec)}: {effect}"
     is_share = highest == 1 and 2 <= threshold <= 100  # on a scale of 10 or 100, where it is one up to 1
     hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
-    return [_error("threshold-out-of-range", message, use.place, hint)]
-
-
-def _number_problems(use: CriterionUse) -> list[Problem]:
-    if use.threshold is None:
-        message = f"`{use.name}` has no threshold"
-        hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
-        return [] if use.informational else [_error("no-threshold", message, use.place, hint)]
-    if math.isnan(use.threshold):
-        return [_error("threshold-out-of-range", f"`{use.name}`: the threshold is NaN, not a number", use.place)]
-    return []
+    return [errors.error("threshold-out-of-range", message, use.place, hint)]
 
 
 def _scale(spec: CriterionSpec) -> str:
@@ -174,7 +166,9 @@ def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Proble
             return _option_problem(use, spec, {**found, "loc": (name,)})
         return None
     message = f"`{use.name}` has no option `{name}` (ignored, also by ADK)"
-    return _warning("unknown-option", message, _place_of(use, name), _known_options(name, spec.options.model_fields))
+    return errors.warning(
+        "unknown-option", message, _place_of(use, name), _known_options(name, spec.options.model_fields)
+    )
 
 
 def _known_options(name: str, known: Collection[str]) -> str:
@@ -185,7 +179,9 @@ def _known_options(name: str, known: Collection[str]) -> str:
 
 
 def _place_of(use: CriterionUse, shown: str) -> Place | None:
-    return use.place and dataclasses.replace(use.place, json_path=f"{use.place.json_path}.{shown}".rstrip("."))
+    at = use.place
+    path = f"{at.json_path}.{shown}".rstrip(".") if at else ""
+    return Place(file=at.file, line=at.line, column=at.column, json_path=path) if at else None
 
 
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
@@ -205,7 +201,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
             expected = expected.removesuffix(", unable to interpret input")
             message = f"`{use.name}`: `{shown}` is {_found(error['input'])}, expected {expected}"
-    return _error("bad-option", message, _place_of(use, shown), hint)
+    return errors.error("bad-option", message, _place_of(use, shown), hint)
 
 
 def _option(path: tuple[int | str, ...]) -> str:
@@ -234,14 +230,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((found for each in typing.get_args(annotation) if (found := _model_in(each))), None)
 
 
-def _error(code: str, message: str, place: Place | None, hint: str = "") -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
-
-
-def _warning(code: str, message: str, place: Place | None, hint: str) -> Problem:
-    return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
-
-
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 """What ADK scores where no config is found (google-adk 2.13, eval_config)."""
 
@@ -266,20 +254,30 @@ class CriteriaFinder:
         self._foreign: dict[str, bool] = {}
         self._simulators: dict[str, SimulatorUse] = {}
 
-    def criteria_of(self, key: str, *, is_dataset: bool) -> tuple[tuple[CriterionUse, ...], CriteriaSource]:
-        """The first that there is: `criteria`, gate file, beside, above, ADK's defaults; informational ones last."""
-        uses, origin, file = self._first(key, is_dataset=is_dataset)
-        return (*uses, *informational_uses(self._specs, beside=uses)), CriteriaSource(origin=origin, file=file)
+    def criteria_of(
+        self, key: str, *, is_dataset: bool
+    ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
+        """The first that there is: `criteria`, gate file, beside, above, ADK's defaults; informational ones last.
 
-    def simulator_of(self, source: CriteriaSource) -> SimulatorUse:
-        """Who leads the scenarios, as the file of the criteria says."""
-        return self._simulators.get(PurePosixPath(source.file).as_posix(), SimulatorUse())
+        And who leads the scenarios, as the file of the criteria says.
+        """
+        uses, origin, file = self._first(key, is_dataset=is_dataset)
+        simulator = self._simulators.get(PurePosixPath(file).as_posix(), SimulatorUse())
+        every = (*uses, *informational_uses(self._specs, beside=uses))
+        return every, CriteriaSource(origin=origin, file=file), simulator
 
     def _first(self, key: str, *, is_dataset: bool) -> tuple[tuple[CriterionUse, ...], ConfigOrigin, str]:
         if self._settings.criteria:
-            uses, file = self._of_setting(Path(self._settings.criteria))
+            root = self.tree.root
+            full = root / self._settings.criteria
+            file = full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
+            named_by = "It is set as `criteria`; ADK would silently use its defaults."
+            uses = self._of_file(file, named_by=named_by, read=lambda shown: walk.read_named(full, shown=shown))
             return uses, ConfigOrigin.EXPLICIT, file
-        index, rule = _last_rule(key, self._settings.gate_file)
+        index, rule = -1, None  # the last rule that speaks of the criteria of the file
+        for number, each in enumerate(self._settings.gate_file.suites):
+            if (each.criteria is not None or each.config is not None) and globs.matches(key, each.match):
+                index, rule = number, each
         if rule is not None and rule.criteria is not None:
             return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
@@ -287,7 +285,10 @@ class CriteriaFinder:
             uses = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return uses, ConfigOrigin.EXPLICIT, rule.config
         files = self.tree.config_files
-        found = self._nearest_of_dataset(key) if is_dataset else nearest_config(key, files, ADK_CONFIGS)
+        found = nearest_config(key, files, DATASET_CONFIGS if is_dataset else ADK_CONFIGS)
+        while is_dataset and found is not None and self._is_foreign(found):
+            files = files - {found}
+            found = nearest_config(key, files, DATASET_CONFIGS)
         if found is not None:
             is_beside = PurePosixPath(found).parent == PurePosixPath(key).parent
             return self._of_file(found), ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE, found
@@ -295,46 +296,34 @@ class CriteriaFinder:
         uses, _ = check((use for use in defaults if use.name in self._specs), specs=self._specs)
         return uses, ConfigOrigin.DEFAULTS, ""
 
-    def _nearest_of_dataset(self, key: str) -> str | None:
-        """The nearest test_config.json or config of agents-cli; others call files eval_config.yaml as well."""
-        left = set(self.tree.config_files)
-        while (found := nearest_config(key, left, DATASET_CONFIGS)) is not None and self._is_foreign(found):
-            left.remove(found)
-        return found
-
     def _is_foreign(self, path: str) -> bool:
-        """Whether the content is none of ours; of what cannot be read its reader will tell."""
+        """Whether the content is none of ours: others call files eval_config.yaml as well. Of what cannot be read its
+        reader will tell."""
         if path not in self._foreign:
             data = self.tree.read(path) if path.endswith(_YAML) else b""
             text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
             is_other = isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
             self._foreign[path] = is_other and path.endswith(_YAML)
             if self._foreign[path]:
-                self.problems.append(_foreign(path))
+                message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
+                message += "agents-cli config, and criteria are not read from YAML"
+                hint = f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}."
+                self.problems.append(errors.warning("foreign-config", message, Place(file=path), hint))
         return self._foreign[path]
 
-    def _of_setting(self, path: Path) -> tuple[tuple[CriterionUse, ...], str]:
-        root = self.tree.root
-        full = root / path
-        shown = full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
-        if shown not in self._read:
-            named_by = "It is set as `criteria`; ADK would silently use its defaults."
-            self._read[shown] = self._parsed(walk.read_named(full, shown=shown), shown, named_by=named_by)
-        return self._read[shown], shown
-
-    def _of_file(self, path: str, *, named_by: str = "") -> tuple[CriterionUse, ...]:
+    def _of_file(
+        self, path: str, *, named_by: str = "", read: Callable[[str], bytes | Problem] | None = None
+    ) -> tuple[CriterionUse, ...]:
         if path not in self._read:
-            self._read[path] = self._parsed(self.tree.read(path), path, named_by=named_by)
+            data = (read or self.tree.read)(path)
+            text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
+            if isinstance(text, Problem):
+                self._read[path] = ()
+                self.problems.append(errors.error(text.code, text.message, text.place, text.hint or named_by))
+            else:
+                self._read[path], problems = self._checked(text, path)
+                self.problems.extend(problems)
         return self._read[path]
-
-    def _parsed(self, data: bytes | Problem, path: str, *, named_by: str) -> tuple[CriterionUse, ...]:
-        text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
-        if isinstance(text, Problem):
-            self.problems.append(dataclasses.replace(text, hint=text.hint or named_by))
-            return ()
-        uses, problems = self._checked(text, path)
-        self.problems.extend(problems)
-        return uses
 
     def _of_rule(self, raw: Mapping[str, Any], index: int) -> tuple[CriterionUse, ...]:
         """Criteria within the gate file: the same reader, with the places of the gate file."""
@@ -374,35 +363,19 @@ def nearest_config(key: str, config_files: Collection[str], names: tuple[str, ..
     return None
 
 
-def _last_rule(key: str, gate_file: GateFile) -> tuple[int, SuiteRule | None]:
-    """The last rule that speaks of the criteria of `key`, and its position."""
-    for index in reversed(range(len(gate_file.suites))):
-        rule = gate_file.suites[index]
-        if (rule.criteria is not None or rule.config is not None) and globs.matches(key, rule.match):
-            return index, rule
-    return -1, None
-
-
-def _foreign(path: str) -> Problem:
-    message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
-    message += "agents-cli config, and criteria are not read from YAML"
-    hint = f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}."
-    return _warning("foreign-config", message, Place(file=path), hint)
-
-
 def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:
     place = Place(file=path)
     if not uses and kind is FileKind.DATASET_CONFIG:
         message = "agents-cli metrics have no thresholds, so every answer would pass"
         hint = f"Add a test_config.json next to the dataset: {EXAMPLE}. `criteria` are not read here."
-        yield _error("asserts-nothing", message, place, hint)
+        yield errors.error("asserts-nothing", message, place, hint)
     elif not uses:
         message = "the config has no criteria, so every answer would pass"
-        yield _error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
+        yield errors.error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
     elif all(use.informational for use in uses):
         named = words.listed(f"`{use.name}`" for use in uses)
         message = f"every answer would pass: {named} only {'informs' if len(uses) == 1 else 'inform'}"
-        yield _error("only-informational", message, place, "Add a criterion with a threshold.")
+        yield errors.error("only-informational", message, place, "Add a criterion with a threshold.")
 
 
 def defaults_problems(keys: Sequence[str], config_files: Collection[str]) -> Iterator[Problem]:
@@ -423,4 +396,4 @@ def defaults_problems(keys: Sequence[str], config_files: Collection[str]) -> Ite
     defaults = " and ".join(f"{name} {value:g}" for name, value in ADK_DEFAULTS.items())
     files = f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
     message = f"no test_config.json next to or above the file, so ADK's defaults apply{files}: {defaults}"
-    yield _warning("default-criteria", message, Place(file=keys[0]), hint)
+    yield errors.warning("default-criteria", message, Place(file=keys[0]), hint)

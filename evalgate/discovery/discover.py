@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from evalgate import agents, formats
+from evalgate import agents, errors, formats
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import agents as discovery_agents
@@ -42,9 +41,9 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
     Raises NothingToDo where no file or case is left and no problem explains it.
     """
     rules, root = settings.gate_file, settings.root
-    tree, chosen, unmatched = _select(settings, tree)
+    tree, chosen, exact, unmatched = _select(settings, tree)
     keys = {key for each in chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
-    read = _read_sets(tree, sorted(keys), named=_named(chosen))
+    read = _read_sets(tree, sorted(keys), named=exact)
     sets, unknown = select.pick_cases(read.sets, chosen)
     if settings.grep:
         sets = select.find_cases(sets, settings.grep)
@@ -80,8 +79,9 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree)
 
 
-def _select(settings: Settings, tree: Tree | None) -> tuple[Tree, list[Selection], tuple[Problem, ...]]:
-    """The tree, walked a second time where a selection names a folder that was passed over, and the selections."""
+def _select(settings: Settings, tree: Tree | None) -> tuple[Tree, list[Selection], set[str], tuple[Problem, ...]]:
+    """The tree, walked a second time where a selection names a folder that was passed over; the selections, the files
+    that they name exactly, and those that match nothing."""
     root, exclude = settings.root, settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
@@ -91,9 +91,10 @@ def _select(settings: Settings, tree: Tree | None) -> tuple[Tree, list[Selection
     files = _files(root, tree.evaluation_files)
     parsed = [select.parse_selection(text, files=files) for text in texts]
     chosen = [each for each in parsed if isinstance(each, Selection)]
-    beside = {(PurePosixPath(key).parent / name).as_posix() for key in _named(chosen) for name in walk.CONFIG_NAMES}
+    exact = {key for each in chosen if each.is_file for key in each.keys}
+    beside = {(PurePosixPath(key).parent / name).as_posix() for key in exact for name in walk.CONFIG_NAMES}
     tree.config_files |= {path for path in beside if _is_within(path, root) and (root / path).is_file()}
-    return tree, chosen, tuple(each for each in parsed if isinstance(each, Problem))
+    return tree, chosen, exact, tuple(each for each in parsed if isinstance(each, Problem))
 
 
 def _files(root: Path, found: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
@@ -111,11 +112,6 @@ def _is_within(path: str, root: Path) -> bool | None:
         return (root / path).resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):  # such as loops of links
         return None
-
-
-def _named(chosen: Iterable[Selection]) -> set[str]:
-    """The files that are named exactly."""
-    return {key for each in chosen if each.is_file for key in each.keys}
 
 
 def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
@@ -160,11 +156,16 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _R
     """Read the files; those that are evaluation files by nothing but their name are passed over unless `named`."""
     read = _Read(sets={}, failed=set(), datasets=set(), others=set(), problems=[])
     for key in keys:
-        is_meant = key in named or walk.is_own_name(key)
+        is_meant = key in named or key.endswith(walk.OWN_ENDINGS)
         data = tree.read(key)
         text = data if isinstance(data, Problem) else decoding.decode(data, file=key)
         if isinstance(text, Problem):
-            told = text if is_meant else _of_common_name(text, data, key)
+            told: Problem | None = text
+            if not is_meant and isinstance(data, Problem):  # nobody can tell whether it is ADK's
+                told = errors.warning(text.code, text.message, text.place, text.hint)
+            elif not is_meant and not isinstance(data, Problem):
+                kind = formats.kind_of(data.decode("utf-8", errors="replace"), file=key)
+                told = text if kind in formats.CASE_FILES else None
             read.problems.extend([told] if told is not None else [])
             (read.failed if told is not None and told.severity is Severity.ERROR else read.others).add(key)
             continue
@@ -183,17 +184,6 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _R
     return read
 
 
-def _of_common_name(problem: Problem, data: bytes | Problem, key: str) -> Problem | None:
-    """The problem of a file whose name others use too: as grave as any where its content is ADK's, else none.
-
-    A warning where nobody can tell.
-    """
-    if isinstance(data, Problem):
-        return dataclasses.replace(problem, severity=Severity.WARNING)
-    kind = formats.kind_of(data.decode("utf-8", errors="replace"), file=key)
-    return problem if kind in formats.CASE_FILES else None
-
-
 def _suites(
     sets: Mapping[str, EvalSet], read: _Read, *, finder: CriteriaFinder, settings: Settings
 ) -> tuple[tuple[Suite, ...], list[Problem]]:
@@ -201,14 +191,14 @@ def _suites(
     uses, problems = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=finder.tree)
     suites = []
     for key in sorted(sets):
-        found, source = finder.criteria_of(key, is_dataset=key in read.datasets)
+        found, source, simulator = finder.criteria_of(key, is_dataset=key in read.datasets)
         suite = Suite(
             key=key,
             eval_set=sets[key],
             criteria=found,
             criteria_source=source,
             agent=agents.with_defaults(uses[key], settings),
-            simulator=finder.simulator_of(source),
+            simulator=simulator,
         )
         suites.append(suite)
     return tuple(suites), problems

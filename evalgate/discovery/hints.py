@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
+from evalgate import errors
 from evalgate.config import globs
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import NothingToDo, Place, Problem, Severity
+from evalgate.errors import NothingToDo, Place, Problem
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import words
-
-Places = Callable[..., Place]
 
 MOST_LOOKED_AT = 2_000
 
@@ -28,11 +27,18 @@ def pattern_problems(settings: Settings, *, found: Collection[str], left_out: Co
     repository, whatever a run selects. `left_out`: those that are excluded or that git ignores, for `exclude`. Who
     excludes what is not there may only be careful: that is told where a name like it is there.
     """
-    gate_file, where = settings.gate_file, _places(settings)
-    for index, agent in enumerate(gate_file.agents):
-        yield from _of_rule(agent.suites, ("agents", index, "suites"), found, where)
-    for index, suite in enumerate(gate_file.suites):
-        yield from _of_rule(suite.match, ("suites", index, "match"), found, where)
+    gate_file, where = settings.gate_file, settings.places or _no_places
+    of_agents = [(("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)]
+    of_suites = [(("suites", index, "match"), rule.match) for index, rule in enumerate(gate_file.suites)]
+    for path, patterns in (*of_agents, *of_suites):
+        rule = f"`{path[0]}[{path[1]}]`"
+        if not _matches_any(patterns, found):
+            shown = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
+            yield _idle_rule(f"{rule}: {shown}", patterns, found, where(*path))
+            continue
+        for index, pattern in enumerate(patterns):
+            if not _is_glob(pattern) and not _matches_any([pattern], found):
+                yield _idle_rule(f"{rule}: `{pattern}`", [pattern], found, where(*path, index))
     every = {*found, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
         idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped(pattern)
@@ -49,31 +55,18 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
     """A warning for each criterion under `compare` and `judge: criteria` that is none of `names`."""
-    gate_file, where = settings.gate_file, _places(settings)
+    gate_file, where = settings.gate_file, settings.places or _no_places
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:
             close = words.nearest(path[-1], names)
             hint = f"Did you mean `{close}`?" if close else "Remove the rule, or correct its name."
             message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
-            yield _warning("rule-matches-nothing", message, where(*path), hint)
+            yield errors.warning("rule-matches-nothing", message, where(*path), hint)
 
 
-def _places(settings: Settings) -> Places:
-    return settings.places if settings.places is not None else lambda *_: Place(file="evalgate.yml")
-
-
-def _of_rule(
-    patterns: Sequence[str], path: tuple[str | int, ...], found: Collection[str], where: Places
-) -> Iterator[Problem]:
-    rule = f"`{path[0]}[{path[1]}]`"
-    if not _matches_any(patterns, found):
-        shown = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
-        yield _idle_rule(f"{rule}: {shown}", patterns, found, where(*path))
-        return
-    for index, pattern in enumerate(patterns):
-        if not _is_glob(pattern) and not _matches_any([pattern], found):
-            yield _idle_rule(f"{rule}: `{pattern}`", [pattern], found, where(*path, index))
+def _no_places(*_: str | int) -> Place:
+    return Place(file="evalgate.yml")
 
 
 def _is_glob(pattern: str) -> bool:
@@ -93,13 +86,9 @@ def _is_skipped(pattern: str) -> bool:
 def _idle_rule(what: str, patterns: Sequence[str], found: Iterable[str], place: Place) -> Problem:
     close = next(filter(None, (_nearest_name(pattern, found) for pattern in patterns)), None)
     hint = f"Did you mean `{close}`?" if close else "`evalgate list` shows all files."
-    return _warning(
+    return errors.warning(
         "rule-matches-nothing", f"{what} matches no evaluation file, so the rule has no effect", place, hint
     )
-
-
-def _warning(code: str, message: str, place: Place, hint: str) -> Problem:
-    return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
 
 
 def _nearest_name(pattern: str, found: Iterable[str]) -> str | None:
@@ -142,7 +131,7 @@ def ignored_files(
             missed.append(path)
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
-        yield _warning(
+        yield errors.warning(
             "ignored-by-git",
             f"git ignores {words.listed(f'`{path}`' for path in missed)}, so {they} not evaluated",
             Place(file=missed[0]),
@@ -161,7 +150,7 @@ def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             if nearest is not None and nearest in ignored:
                 served.setdefault(nearest, []).append(suite.key)
     for path, keys in served.items():
-        yield _warning(
+        yield errors.warning(
             "ignored-by-git",
             f"git ignores `{path}`, so it is not read; other criteria apply to {words.listed(keys)}",
             Place(file=path),
@@ -184,7 +173,7 @@ def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) 
     missed = [path for path in left[:MOST_READ] if holds_cases(tree, path)]
     if missed:
         it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
-        yield _warning(
+        yield errors.warning(
             "near-name",
             f"{words.listed(f'`{path}`' for path in missed)} {are} not evaluated: the name must end in "
             f"`.evalset.json` (lower case)",
@@ -195,7 +184,8 @@ def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) 
 
 def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     """A warning for each file that is nearly called test_config.json, and nearer to a suite than what counts for it."""
-    near = {path for path in tree.near_names if walk.is_near_config(path) and _holds(tree, path, b"criteria")}
+    alike = (path for path in tree.near_names if walk.NEAR_CONFIG.fullmatch(path.rpartition("/")[2]))
+    near = {path for path in alike if _holds(tree, path, b"criteria")}
     dashed = {path for path in tree.config_files if path.endswith("test-config.json")}  # told with ADK's defaults
     missed: dict[str, list[Suite]] = {}
     for suite in suites if near or dashed else ():
@@ -206,7 +196,7 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     for path, meant in missed.items():
         file = meant[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
-        yield _warning(
+        yield errors.warning(
             "near-name",
             f"`{path}` is ignored because its name is not `test_config.json`; {used} for "
             f"{words.listed(suite.key for suite in meant)}",

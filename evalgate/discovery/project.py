@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from evalgate import agents, criteria
+from evalgate import agents, criteria, errors
 from evalgate.agents.tools import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
@@ -46,12 +46,17 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None
     suites = user.settle(found.suites, settings)
     linted = (*lint.lint_rules(settings), *lint.lint(suites, adk_compat=settings.adk_compat))
     told = found.problems
-    if _may_name_agents(settings.problems):
+    # what is wrong in evalgate.yml may be what names the agents, so that not finding them says nothing
+    if any(
+        not each.place.json_path or each.place.json_path.startswith("$.agents") or "`agents`" in each.hint
+        for each in settings.problems
+        if each.severity is Severity.ERROR and each.place is not None
+    ):
         told = tuple(each for each in told if each.code not in discovery_agents.CODES)
     missing = discovery_agents.problems(
         [suite.agent for suite in suites], tree=found.tree, places=None if settings.agent else settings.places
     )
-    tools = toolbox.check(settings, settings.gate_file.tools, root=settings.root, suites=suites)
+    tools = toolbox.check(settings, suites)
     problems = (*settings.problems, *told, *linted, *_option_problems(suites), *missing, *tools)
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = criteria_judges.defaults_of(settings)
@@ -66,16 +71,6 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None
         of_files=found.problems,
         unread=criteria_judges.settle_suites(found.unread, defaults),
     )
-
-
-def _may_name_agents(problems: Iterable[Problem]) -> bool:
-    """Whether what is wrong in evalgate.yml may be what names the agents, so that not finding them says nothing."""
-    for problem in problems:
-        if problem.severity is Severity.ERROR and problem.place is not None:
-            path = problem.place.json_path
-            if not path or path.startswith("$.agents") or "`agents`" in problem.hint:
-                return True
-    return False
 
 
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
@@ -96,7 +91,7 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
         if driver is None:
             close = words.nearest(use.driver, agents.DRIVERS)
             hint = f"Did you mean `{close}`?" if close else f"Drivers: {', '.join(agents.DRIVERS)}."
-            yield _problem("agent-options", f"`{use.driver}` is not a known agent driver", hint)
+            yield errors.error("agent-options", f"`{use.driver}` is not a known agent driver", hint=hint)
             continue
         try:
             agents.options_of(use)
@@ -107,8 +102,5 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
                     fields = driver.options.model_fields
                     close = words.nearest(str(each["loc"][-1]), fields)
                     hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
-                yield _problem("agent-options", f"agent with driver `{use.driver}`: `{path}`: {each['msg']}", hint)
-
-
-def _problem(code: str, message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
+                message = f"agent with driver `{use.driver}`: `{path}`: {each['msg']}"
+                yield errors.error("agent-options", message, hint=hint)

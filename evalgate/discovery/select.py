@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from evalgate import errors
 from evalgate.config import globs
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.model import Case, EvalSet, Text
 from evalgate.text import words
 
@@ -50,7 +51,8 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
     """
     if not text.strip():
         message = f"{text!r} matches no evaluation file: it is empty"
-        return _problem(message, "Is a variable not set? Without a selection all evaluation files are used.")
+        hint = "Is a variable not set? Without a selection all evaluation files are used."
+        return errors.error("selection-unmatched", message, hint=hint)
     keys = _matched(text, files)
     if keys:
         return Selection(text=text, keys=keys, is_file=keys == (_path(text),))
@@ -163,7 +165,7 @@ def _unmatched(text: str, files: Files) -> Problem:
     path = next((text[:at] for at in _ends(text)), text)
     if files.is_outside(_path(path)):
         message = f"{text!r} is outside the repository"
-        return _problem(message, "Use a path within the root, or change `root`.", code="outside-root")
+        return errors.error("outside-root", message, hint="Use a path within the root, or change `root`.")
     close = words.nearest(path, files.found)
     if close is None:
         by_name = {PurePosixPath(key).name: key for key in files.found}
@@ -172,11 +174,8 @@ def _unmatched(text: str, files: Files) -> Problem:
     is_folder = files.is_folder(_path(path))
     message = f"the folder {text!r} holds no evaluation file" if is_folder else f"{text!r} matches no evaluation file"
     there = f"There are {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
-    return _problem(message, f"Did you mean `{close}`?" if close else there if files.found else "")
-
-
-def _problem(message: str, hint: str, *, code: str = "selection-unmatched") -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
+    hint = f"Did you mean `{close}`?" if close else there if files.found else ""
+    return errors.error("selection-unmatched", message, hint=hint)
 
 
 def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterator[Problem]:
@@ -185,10 +184,6 @@ def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterato
         if sets and case_id not in known:
             where = next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
             close = words.nearest(case_id, known)
-            yield Problem(
-                severity=Severity.ERROR,
-                code="unknown-case",
-                message=f"no case {case_id!r} in {where} (selected by {selection.text!r})",
-                place=Place(file=next(iter(sets))),
-                hint=f"Did you mean `{close}`?" if close else f"Its cases: {words.listed(known, limit=8)}.",
-            )
+            hint = f"Did you mean `{close}`?" if close else f"Its cases: {words.listed(known, limit=8)}."
+            message = f"no case {case_id!r} in {where} (selected by {selection.text!r})"
+            yield errors.error("unknown-case", message, Place(file=next(iter(sets))), hint)

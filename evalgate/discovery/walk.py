@@ -12,16 +12,20 @@ from pathlib import Path
 
 import pathspec
 
+from evalgate import errors
 from evalgate.config import globs
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
 """How the names of evaluation files end; whether they are ADK's is told by their content."""
 
+OWN_ENDINGS = ("evalset.json", "test_config.json")
+"""How nobody but ADK names files."""
+
 CONFIG_NAMES = frozenset(
     {"test_config.json", "eval_config.yaml", "eval_config.yml", "eval_config.json", "test-config.json"}
 )
-_NEAR_CONFIG = re.compile(r"test[-_. ]?configs?\.(json[5c]?|ya?ml)(\.txt)?", re.IGNORECASE)
+NEAR_CONFIG = re.compile(r"test[-_. ]?configs?\.(json[5c]?|ya?ml)(\.txt)?", re.IGNORECASE)
 _NEAR_SET = re.compile(r".*(eval[-_. ]?sets?|\.test|-dataset)\.(json[5cl]?|ya?ml)(\.txt)?", re.IGNORECASE)
 AGENT_NAMES = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
 
@@ -42,21 +46,6 @@ LARGEST_KEPT_BYTES = 1024 * 1024
 Entries = Mapping[str, "os.DirEntry[str]"]
 
 
-def is_evaluation_name(name: str) -> bool:
-    """Whether a file of this name may be an evaluation file."""
-    return name.endswith(EVALUATION_ENDINGS)
-
-
-def is_own_name(path: str) -> bool:
-    """Whether nobody but ADK names files so."""
-    return path.endswith(("evalset.json", "test_config.json"))
-
-
-def is_near_config(path: str) -> bool:
-    """Whether the name is nearly that of a test_config.json."""
-    return _NEAR_CONFIG.fullmatch(path.rpartition("/")[2]) is not None
-
-
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
     """Layers of rules, farthest first; each with its folder as a prefix (`` or `a/b/`)."""
@@ -71,10 +60,6 @@ class IgnoreRules:
                 return decision
         return False
 
-    def add(self, prefix: str, spec: pathspec.GitIgnoreSpec) -> IgnoreRules:
-        """These rules and, stronger, those of the folder at `prefix`."""
-        return IgnoreRules((*self.layers, (prefix, spec)))
-
 
 def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[Problem, ...]]:
     """Rules from the text of a .gitignore; a line that git itself would pass over is told as a note."""
@@ -83,16 +68,11 @@ def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[
         return globs.compiled(lines), ()
     except ValueError:
         bad = [number for number, line in enumerate(lines) if not globs.is_pattern(line)]
-    problems = tuple(
-        Problem(
-            severity=Severity.NOTE,
-            code="bad-ignore-line",
-            message=f"the line {lines[number]!r} is not a valid pattern (ignored)",
-            place=Place(file=file, line=number + 1),
-        )
-        for number in bad
-    )
-    return globs.compiled(line for number, line in enumerate(lines) if number not in bad), problems
+    problems = []
+    for number in bad:
+        message = f"the line {lines[number]!r} is not a valid pattern (ignored)"
+        problems.append(errors.note("bad-ignore-line", message, Place(file=file, line=number + 1)))
+    return globs.compiled(line for number, line in enumerate(lines) if number not in bad), tuple(problems)
 
 
 def read_checkout_rules(root: Path) -> str:
@@ -124,7 +104,9 @@ def visit(
             with os.scandir(root / prefix) as listing:
                 entries = {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
         except OSError as error:
-            tell(_unreadable_folder(prefix, error))
+            message = f"the folder cannot be read: {error.strerror or error}"
+            shown = (prefix.rstrip("/") or ".").encode("utf-8", "backslashreplace").decode()
+            tell(errors.warning("unreadable-folder", message, Place(file=shown)))
             continue
         if prefix and not ENVIRONMENT_MARKS.isdisjoint(entries):
             continue
@@ -137,7 +119,7 @@ def visit(
             spec, problems = parse_rules(text, file=f"{prefix}.gitignore")
             for problem in problems:
                 tell(problem)
-            rules = rules.add(prefix, spec)
+            rules = IgnoreRules((*rules.layers, (prefix, spec)))
         yield prefix, entries, rules
 
 
@@ -213,7 +195,7 @@ class Tree:
                 self.agent_files[prefix.rstrip("/") or "."] = markers
             for name, entry in entries.items():
                 path, is_config = f"{prefix}{name}", name in CONFIG_NAMES
-                if not is_config and not is_evaluation_name(name):
+                if not is_config and not name.endswith(EVALUATION_ENDINGS):
                     self._note_other(path, entry, rules)
                 elif rules.match(path):
                     if _is_own_file(entry):
@@ -231,7 +213,7 @@ class Tree:
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
         if path.endswith(".json") and len(self.other_json) < MOST_OTHER_JSON:
             self.other_json.append(path)
-        is_near = _NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
+        is_near = NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
         if is_near and not rules.match(path) and _is_own_file(entry):
             self.near_names.append(path)
 
@@ -248,8 +230,8 @@ class Tree:
                 continue
             left -= len(entries) + 1
             if ENVIRONMENT_MARKS.isdisjoint(entries):
-                files = (name for name, entry in entries.items() if is_evaluation_name(name) and _is_own_file(entry))
-                yield from (f"{prefix}{name}" for name in files)
+                named = ((name, entry) for name, entry in entries.items() if name.endswith(EVALUATION_ENDINGS))
+                yield from (f"{prefix}{name}" for name, entry in named if _is_own_file(entry))
                 pending.extend(_folders(prefix, entries))
 
 
@@ -262,23 +244,18 @@ def _folders(prefix: str, entries: Entries) -> Iterator[str]:
 
 
 def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | None:
-    """Why a file of a name that we look for cannot be used."""
+    """Why a file of a name that we look for cannot be used; of a name that others use as well a warning."""
+    tell = errors.error if path.endswith(OWN_ENDINGS) else errors.warning
+    shown = path.encode("utf-8", "backslashreplace").decode()
+    if shown != path:
+        return tell("unusable-name", "the file name is not UTF-8", Place(file=shown))
     try:
-        path.encode("utf-8")
         if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(root.resolve()):
-            return _problem("outside-root", "the symbolic link points outside the repository and is not followed", path)
-    except UnicodeEncodeError:
-        shown = path.encode("utf-8", "backslashreplace").decode()
-        return _problem("unusable-name", "the file name is not UTF-8", shown)
+            message = "the symbolic link points outside the repository and is not followed"
+            return tell("outside-root", message, Place(file=path))
     except (OSError, RuntimeError):
-        return _problem("unreadable-file", "the symbolic link is broken", path)
+        return tell("unreadable-file", "the symbolic link is broken", Place(file=path))
     return None
-
-
-def _problem(code: str, message: str, file: str) -> Problem:
-    """An error for files that are certainly meant for us; a name that others use as well is only warned of."""
-    severity = Severity.ERROR if is_own_name(file) else Severity.WARNING
-    return Problem(severity=severity, code=code, message=message, place=Place(file=file))
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -296,22 +273,12 @@ def _is_own_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _unreadable_folder(prefix: str, error: OSError) -> Problem:
-    shown = prefix.rstrip("/") or "."
-    return Problem(
-        severity=Severity.WARNING,
-        code="unreadable-folder",
-        message=f"the folder cannot be read: {error.strerror or error}",
-        place=Place(file=shown.encode("utf-8", "backslashreplace").decode()),
-    )
-
-
 def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes | Problem:
     """The content of the file at `path` (posix, relative to `root`), or why it is not read."""
     try:
         resolved = (root / path).resolve(strict=True)
         if not resolved.is_relative_to(root.resolve()):
-            return _error("outside-root", "the file is outside the repository and is not read", path)
+            return errors.error("outside-root", "the file is outside the repository and is not read", Place(file=path))
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links before Python 3.13
         return _unreadable(error, path)
     return read_named(resolved, shown=path, largest=largest)
@@ -322,10 +289,10 @@ def read_named(path: Path, *, shown: str, largest: int = LARGEST_BYTES) -> bytes
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            return _error("unreadable-file", "this is not a regular file", shown)
+            return errors.error("unreadable-file", "this is not a regular file", Place(file=shown))
         if status.st_size > largest:
             message = f"the file has {status.st_size / 1e6:,.0f} MB, at most {largest / 1e6:,.0f} MB are allowed"
-            return _error("file-too-large", message, shown)
+            return errors.error("file-too-large", message, Place(file=shown))
         return path.read_bytes()
     except OSError as error:
         return _unreadable(error, shown)
@@ -333,8 +300,4 @@ def read_named(path: Path, *, shown: str, largest: int = LARGEST_BYTES) -> bytes
 
 def _unreadable(error: OSError | RuntimeError, file: str) -> Problem:
     reason = getattr(error, "strerror", None) or str(error)
-    return _error("unreadable-file", f"the file cannot be read: {reason}", file)
-
-
-def _error(code: str, message: str, file: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, place=Place(file=file))
+    return errors.error("unreadable-file", f"the file cannot be read: {reason}", Place(file=file))

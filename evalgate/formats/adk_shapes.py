@@ -58,38 +58,29 @@ def turn_of_steps(
     content (it would count twice), unless it also calls a tool.
     """
     own = [event for event in events if (event.author or "agent").lower() != "user"]
-    answer = _answer(own)
-    steps = tuple(
-        _plain(event, keep_content=event is not answer or _has_calls(event)) for event in own if _is_step(event)
-    )
+    said = [event for event in own if event.final and event.content is not None and event.content.parts]
+    texts = [
+        event
+        for event in said
+        if event.content and any(isinstance(part, Text) and part.text for part in event.content.parts)
+    ]
+    answer = next(reversed(texts or said), None)
+    steps = []
+    for event in own:
+        parts = event.content.parts if event.content else ()
+        if event.grounding is not None or any(_says_something(part) for part in parts):
+            fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
+            if event is answer and not any(isinstance(part, ToolCall) for part in parts):
+                fields["content"] = None
+            steps.append(Event(**fields))
     return Invocation(
         user_content=user_content,
         final_response=answer.content if answer else None,
-        events=steps,
+        events=tuple(steps),
         invocation_id=invocation_id,
         agents=agents,
         timings=timings,
     )
-
-
-def _answer(events: Sequence[StepEvent]) -> StepEvent | None:
-    said = [event for event in events if event.final and event.content is not None and event.content.parts]
-    return next(reversed([event for event in said if _has_text(event)] or said), None)
-
-
-def _has_text(event: Event) -> bool:
-    parts = event.content.parts if event.content else ()
-    return any(isinstance(part, Text) and part.text for part in parts)
-
-
-def _has_calls(event: Event) -> bool:
-    parts = event.content.parts if event.content else ()
-    return any(isinstance(part, ToolCall) for part in parts)
-
-
-def _is_step(event: Event) -> bool:
-    parts = event.content.parts if event.content else ()
-    return event.grounding is not None or any(_says_something(part) for part in parts)
 
 
 def _says_something(part: Part) -> bool:
@@ -100,13 +91,6 @@ def _says_something(part: Part) -> bool:
             return True
         case Attachment():
             return bool(part.data.get("inline_data") or part.data.get("inlineData"))
-
-
-def _plain(event: StepEvent, *, keep_content: bool) -> Event:
-    fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
-    if not keep_content:
-        fields["content"] = None
-    return Event(**fields)
 
 
 class ToolCallWire(Wire):
@@ -339,12 +323,6 @@ class TimingsWire(Wire):
     model_duration: Seconds = None
     tool_duration: Seconds = None
 
-    def timings(self) -> Timings | None:
-        """None where nothing was measured."""
-        if self.duration is None:
-            return None
-        return Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
-
 
 class InvocationWire(TimingsWire):
     """ADK's Invocation."""
@@ -359,7 +337,9 @@ class InvocationWire(TimingsWire):
 
     def noun(self) -> Invocation:
         """The invocation. ADK reads steps that are `{}` as the by-kind form."""
-        steps = self.intermediate_data
+        steps, timings = self.intermediate_data, None
+        if self.duration is not None:
+            timings = Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
         return Invocation(
             user_content=self.user_content.noun(),
             final_response=self.final_response.noun() if self.final_response else None,
@@ -368,7 +348,7 @@ class InvocationWire(TimingsWire):
             invocation_id=self.invocation_id,
             rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
             agents=self.app_details.noun() if self.app_details else (),
-            timings=self.timings(),
+            timings=timings,
         )
 
 
@@ -600,11 +580,20 @@ def part_json(part: Part) -> dict[str, Any]:
 
 def event_json(event: Event) -> dict[str, Any]:
     """ADK's InvocationEvent."""
+    usage = event.usage
     return _given(
         author=event.author,
         content=event.content and content_json(event.content),
         grounding_metadata=None if event.grounding is None else dict(event.grounding),
-        usage_metadata=event.usage and _usage_json(event.usage),
+        usage_metadata=usage
+        and _given(
+            prompt_token_count=usage.prompt_tokens,
+            cached_content_token_count=usage.cached_tokens,
+            candidates_token_count=usage.candidates_tokens,
+            thoughts_token_count=usage.thoughts_tokens,
+            tool_use_prompt_token_count=usage.tool_use_prompt_tokens,
+            total_token_count=usage.total_tokens,
+        ),
         model_version=event.model_version,
     )
 
@@ -652,17 +641,6 @@ def _response_json(response: ToolResponse) -> dict[str, Any]:
     return _given(id=response.id, name=response.name or None, response=said)
 
 
-def _usage_json(usage: Usage) -> dict[str, Any]:
-    return _given(
-        prompt_token_count=usage.prompt_tokens,
-        cached_content_token_count=usage.cached_tokens,
-        candidates_token_count=usage.candidates_tokens,
-        thoughts_token_count=usage.thoughts_tokens,
-        tool_use_prompt_token_count=usage.tool_use_prompt_tokens,
-        total_token_count=usage.total_tokens,
-    )
-
-
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
@@ -673,7 +651,13 @@ def case_json(case: Case) -> dict[str, Any]:
         eval_id=case.case_id,
         conversation=None if case.conversation is None else [invocation_json(turn) for turn in case.conversation],
         conversation_scenario=case.scenario and scenario_json(case.scenario),
-        session_input=case.session and _session_json(case.session),
+        session_input=case.session
+        and _given(
+            app_name=case.session.app_name,
+            user_id=case.session.user_id,
+            session_id=case.session.session_id,
+            state=dict(case.session.state) if case.session.state else None,
+        ),
         rubrics=[rubric_json(rubric) for rubric in case.rubrics] or None,
         final_session_state=dict(case.expects_state) if case.expects_state else None,
     )
@@ -701,12 +685,3 @@ def _persona_json(persona: Persona) -> Any:
         for behavior in persona.behaviors
     ]
     return {"id": persona.persona_id, "description": persona.description, "behaviors": behaviors}
-
-
-def _session_json(session: SessionInput) -> dict[str, Any]:
-    return _given(
-        app_name=session.app_name,
-        user_id=session.user_id,
-        session_id=session.session_id,
-        state=dict(session.state) if session.state else None,
-    )

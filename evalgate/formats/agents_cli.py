@@ -6,8 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from evalgate.errors import Place
 from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
@@ -43,7 +41,9 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
     if scenario is None and not turns and problems.failed == before:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)
-    reader.tell_unused()
+    for key in sorted(reader.fields.keys() - _READ):
+        if not key.startswith("_"):
+            problems.note("unused-key", f"`{key}` is not read", path=(*path, key))
     if problems.failed > before:
         return None
     return Case(
@@ -74,17 +74,16 @@ class _Reader:
         raw = self.fields.get("user_scenario")
         if not isinstance(raw, dict):
             return None
-        where = (*self.path, "user_scenario")
         wanted = {to_snake(key): value for key, value in raw.items() if to_snake(key) in ScenarioWire.model_fields}
-        try:
-            return ScenarioWire.model_validate(wanted).noun()
-        except ValidationError as error:
-            self.problems.validation(error, wanted, path=where)
-            return None
+        wire = self.problems.validated(ScenarioWire, wanted, path=(*self.path, "user_scenario"))
+        return wire.noun() if wire else None
 
     def turns(self) -> list[Invocation]:
         made = [*self._history(), *self._recorded_turns()]
-        prompt = self._content("prompt", role="user")
+        raw, where = self.fields.get("prompt"), (*self.path, "prompt")
+        prompt = None
+        if raw is not None:
+            prompt = repair.read_content(raw, role="user", path=where, problems=self.problems)
         if prompt is not None and not (made and made[-1].user_content == prompt):
             made.append(Invocation(user_content=prompt))
         return made
@@ -107,12 +106,11 @@ class _Reader:
         for key in ("session_input", "session_inputs"):
             raw = self.fields.get(key)
             if isinstance(raw, dict):
-                known = {to_snake(name): value for name, value in raw.items()}
-                defaults = {"app_name": "", "user_id": "", "state": {}}
-                try:
-                    return SessionInputWire.model_validate(defaults | known).noun()
-                except ValidationError as error:
-                    self.problems.validation(error, known, path=(*self.path, key))
+                known = {"app_name": "", "user_id": "", "state": {}}
+                known |= {to_snake(name): value for name, value in raw.items()}
+                wire = self.problems.validated(SessionInputWire, known, path=(*self.path, key))
+                if wire is not None:
+                    return wire.noun()
         return None
 
     def rubrics(self) -> tuple[Rubric, ...]:
@@ -125,15 +123,10 @@ class _Reader:
                     made.append(_rubric(rubric, number=len(made) + 1))
         return tuple(made)
 
-    def tell_unused(self) -> None:
-        for key in sorted(self.fields.keys() - _READ):
-            if not key.startswith("_"):
-                self.problems.note("unused-key", f"`{key}` is not read", path=(*self.path, key))
-
     def _history(self) -> list[Invocation]:
         """Earlier messages: each of the user begins a turn, each of the agent answers it."""
         messages = self.fields.get("conversation_history")
-        made: list[Invocation] = []
+        said: list[tuple[Content, Content | None]] = []
         for i, message in enumerate(messages if isinstance(messages, list) else ()):
             where = (*self.path, "conversation_history", i)
             raw = message.get("content", message) if isinstance(message, dict) else message
@@ -142,10 +135,10 @@ class _Reader:
             if content is None:
                 continue
             if (author or content.role or "user") == "user":
-                made.append(Invocation(user_content=content))
-            elif made:
-                made[-1] = dataclasses.replace(made[-1], final_response=content)
-        return made
+                said.append((content, None))
+            elif said:
+                said[-1] = said[-1][0], content
+        return [Invocation(user_content=asked, final_response=answer) for asked, answer in said]
 
     def _recorded_turns(self) -> list[Invocation]:
         data = self.fields.get("agent_data")
@@ -167,12 +160,6 @@ class _Reader:
             name = turn.get("turn_id") or turn.get("turnId") or ""
             made.append(adk_shapes.turn_of([event for event in read if event], invocation_id=str(name)))
         return made
-
-    def _content(self, key: str, *, role: str) -> Content | None:
-        raw = self.fields.get(key)
-        if raw is None:
-            return None
-        return repair.read_content(raw, role=role, path=(*self.path, key), problems=self.problems)
 
 
 def _rubric(raw: dict[str, Any], *, number: int) -> Rubric:

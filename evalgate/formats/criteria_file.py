@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from evalgate.config.gate_file import GenerationConfig
@@ -17,7 +16,7 @@ from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import CriteriaReading
-from evalgate.model import CriterionUse, SimulatorUse, shapes
+from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire
 from evalgate.text import templates, words
 
@@ -51,29 +50,20 @@ def _load(text: str, problems: Problems) -> Any:
         if problems.file.lower().endswith(".json"):
             return json.loads(text.lstrip("\ufeff"))
         return yaml.safe_load(text)
-    except (yaml.MarkedYAMLError, json.JSONDecodeError) as error:
-        problems.error("yaml-syntax", _complaint(error), place=_place(error, problems.file))
-    except yaml.YAMLError as error:
-        problems.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=problems.file))
+    except json.JSONDecodeError as error:
+        place = Place(file=problems.file, line=error.lineno, column=error.colno)
+        problems.error("yaml-syntax", f"this is not JSON: {error.msg}", place=place)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        place = Place(file=problems.file, line=line, column=column)
+        problems.error("yaml-syntax", f"this is not YAML: {said}", place=place)
     except RecursionError:
         problems.error("yaml-too-deep", "the values are nested too deeply", place=Place(file=problems.file))
-    except ValueError as error:  # impossible dates and endless numbers
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible dates and endless numbers
         problems.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=problems.file))
     return None
-
-
-def _complaint(error: yaml.MarkedYAMLError | json.JSONDecodeError) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"this is not JSON: {error.msg}"
-    said = ", ".join(part for part in (error.context, error.problem) if part)
-    return f"this is not YAML: {said}"
-
-
-def _place(error: yaml.MarkedYAMLError | json.JSONDecodeError, file: str) -> Place:
-    if isinstance(error, json.JSONDecodeError):
-        return Place(file=file, line=error.lineno, column=error.colno)
-    mark = error.problem_mark or error.context_mark
-    return Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
 
 
 def _names(value: dict[Any, Any]) -> list[str]:
@@ -114,10 +104,8 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
         return None
     before = problems.failed
     _tell_unknown_user_keys(raw, path, problems)
-    try:
-        wire = SimulatorWire.model_validate(raw)
-    except ValidationError as error:
-        problems.validation(error, raw, path=path)
+    wire = problems.validated(SimulatorWire, raw, path=path)
+    if wire is None:
         return None
     _check(wire, path, problems)
     if problems.failed > before:
@@ -190,25 +178,27 @@ def parse_criteria(text: str, *, file: str) -> CriteriaReading:
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
         problems.error("not-a-config", json_source.expected("an object with `criteria`", document), hint=hint)
         return CriteriaReading(problems=problems.all())
-    problems.enter((), *_whole(text))
-    return _conclude(document.members, problems)
-
-
-def _whole(text: str) -> tuple[int, int]:
     start = len(text) - len(text.lstrip("\ufeff \t\r\n"))
-    return (start, len(text.rstrip())) if text[start : start + 1] == "{" else (0, 0)
-
-
-def _conclude(members: dict[str, Any], problems: Problems) -> CriteriaReading:
+    problems.enter((), *((start, len(text.rstrip())) if text[start : start + 1] == "{" else (0, 0)))
+    members = document.members
     fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
     _tell_unknown_keys(members, problems)
     codes = _codes(fields, problems)
-    uses = _uses(fields, codes, problems)
+    key, raw = fields.get("criteria", ("criteria", {}))
+    if not isinstance(raw, dict):
+        hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
+        message = f"expected an object of criteria by name, found {described(raw)}"
+        problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
+        raw = {}
+    made = [_use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()]
+    uses = tuple(use for use in made if use is not None)
     for name in codes.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         message = "this metric is not used by any criterion, so it never runs"
         problems.warning("unused-key", message, path=(fields["custom_metrics"][0], name), hint=hint)
-    return CriteriaReading(criteria=uses, simulator=_simulator(fields, problems), problems=problems.all())
+    key, raw = fields.get("user_simulator_config", ("", None))
+    simulator = None if raw is None else parse_simulator(raw, path=(key,), problems=problems)
+    return CriteriaReading(criteria=uses, simulator=simulator, problems=problems.all())
 
 
 def _tell_unknown_keys(members: dict[str, Any], problems: Problems) -> None:
@@ -222,19 +212,13 @@ def _tell_unknown_keys(members: dict[str, Any], problems: Problems) -> None:
             continue
         if key.startswith(("_", "$")):
             continue
-        hint = ""
-        if "criteria" not in given and (name in _CRITERIA_LIKE or _is_criterion_value(value)):
+        is_criterion = "threshold" in value if isinstance(value, dict) else type(value) in (int, float)
+        if "criteria" not in given and (name in _CRITERIA_LIKE or is_criterion):
             hint = 'ADK reads criteria only from `"criteria": {name: threshold}`'
         else:
             near = words.nearest(name, _KNOWN - given)
             hint = f"did you mean `{near}`?" if near else ""
         problems.warning("unknown-key", f"unknown key `{key}` in a test_config.json (ignored)", path=(key,), hint=hint)
-
-
-def _is_criterion_value(value: Any) -> bool:
-    if isinstance(value, dict):
-        return "threshold" in value
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # --- custom metrics -------------------------------------------------------------------------------
@@ -283,87 +267,52 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 # --- criteria -------------------------------------------------------------------------------------
 
 
-def _uses(fields: dict[str, tuple[str, Any]], codes: dict[str, str], problems: Problems) -> tuple[CriterionUse, ...]:
-    key, raw = fields.get("criteria", ("criteria", {}))
-    if not isinstance(raw, dict):
-        hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
-        message = f"expected an object of criteria by name, found {described(raw)}"
-        problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
-        return ()
-    made = [_Criterion(name=name, raw=value, path=(key, name), problems=problems) for name, value in raw.items()]
-    return tuple(use for criterion in made if (use := criterion.use(codes.get(criterion.name))) is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Criterion:
-    name: str
-    raw: Any
-    path: Path
-    problems: Problems
-
-    def use(self, code: str | None) -> CriterionUse | None:
-        """The criterion as configured; None where its threshold cannot be read."""
-        before = self.problems.failed
-        options = self._options()
-        flags = {flag: self._flag(options, flag) for flag in OWN_FLAGS}
-        threshold = self._threshold(options, is_optional=flags["informational"] or self.name in _THRESHOLDLESS)
-        if self.problems.failed > before:
-            return None
-        return CriterionUse(
-            name=self.name,
-            threshold=threshold,
-            options=options,
-            informational=flags["informational"],
-            lower_is_better=flags["lower_is_better"],
-            code=code,
-            place=self.problems.place_of(self.path),
-        )
-
-    def _options(self) -> dict[str, Any]:
-        """The object form in snake_case at this level; what lies below, and other spellings, stay as written."""
-        options: dict[str, Any] = {}
-        for key, value in self.raw.items() if isinstance(self.raw, dict) else ():
-            name = shapes.field(key)
-            if name in options:
-                message = f"duplicate key `{name}` in two spellings"
-                self.problems.warning("duplicate-key", message, path=(*self.path, key))
-            if name not in options or key != name:  # of two spellings, ADK reads the camelCase one
-                options[name] = value
-        return options
-
-    def _flag(self, options: dict[str, Any], flag: str) -> bool:
-        value = options.pop(flag, False)
+def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) -> CriterionUse | None:
+    """The criterion as configured, its options in snake_case at their top level; None where it cannot be read."""
+    before = problems.failed
+    options: dict[str, Any] = {}
+    for key, value in raw.items() if isinstance(raw, dict) else ():
+        option = shapes.field(key)
+        if option in options:
+            problems.warning("duplicate-key", f"duplicate key `{option}` in two spellings", path=(*path, key))
+        if option not in options or key != option:  # of two spellings, ADK reads the camelCase one
+            options[option] = value
+    flags = {flag: options.pop(flag, False) for flag in OWN_FLAGS}
+    for flag, value in flags.items():
         if not isinstance(value, bool):
-            message = f"expected true or false, found {described(value)}"
-            self.problems.error("wrong-type", message, path=(*self.path, flag))
-        return value is True
-
-    def _threshold(self, options: dict[str, Any], *, is_optional: bool) -> float | None:
-        if not isinstance(self.raw, dict):
-            return self._number(self.raw, self.path)
-        if "threshold" in options:
-            return self._number(options.pop("threshold"), (*self.path, "threshold"))
-        if not is_optional:
-            near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
-            hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
-            self.problems.error("missing-threshold", "`threshold` is missing", path=self.path, hint=hint)
+            problems.error("wrong-type", f"expected true or false, found {described(value)}", path=(*path, flag))
+    threshold = None
+    if not isinstance(raw, dict):
+        threshold = _threshold(raw, path, problems)
+    elif "threshold" in options:
+        threshold = _threshold(options.pop("threshold"), (*path, "threshold"), problems)
+    elif flags["informational"] is not True and name not in _THRESHOLDLESS:
+        near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
+        hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
+        problems.error("missing-threshold", "`threshold` is missing", path=path, hint=hint)
+    if problems.failed > before:
         return None
-
-    def _number(self, value: Any, path: Path) -> float | None:
-        """A threshold as ADK reads one: a number, true, or a number written as text."""
-        number = math.nan
-        with contextlib.suppress(ValueError, OverflowError):
-            number = float(value) if isinstance(value, int | float | str) else math.nan
-        if not math.isfinite(number):
-            hint = "write a number, such as 0.8"
-            self.problems.error("bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint)
-            return None
-        if isinstance(value, bool | str):
-            message = f"the threshold is {described(value)}; read as {number:g}, as ADK does"
-            self.problems.note("threshold-not-a-number", message, path=path)
-        return number
+    return CriterionUse(
+        name=name,
+        threshold=threshold,
+        options=options,
+        **flags,
+        code=code,
+        scale=Scale() if code is None else OPEN,
+        place=problems.place_of(path),
+    )
 
 
-def _simulator(fields: dict[str, tuple[str, Any]], problems: Problems) -> SimulatorUse | None:
-    key, raw = fields.get("user_simulator_config", ("", None))
-    return None if raw is None else parse_simulator(raw, path=(key,), problems=problems)
+def _threshold(value: Any, path: Path, problems: Problems) -> float | None:
+    """A threshold as ADK reads one: a number, true, or a number written as text."""
+    number = math.nan
+    with contextlib.suppress(ValueError, OverflowError):
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    if not math.isfinite(number):
+        hint = "write a number, such as 0.8"
+        problems.error("bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint)
+        return None
+    if isinstance(value, bool | str):
+        message = f"the threshold is {described(value)}; read as {number:g}, as ADK does"
+        problems.note("threshold-not-a-number", message, path=path)
+    return number

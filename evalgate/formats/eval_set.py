@@ -35,53 +35,48 @@ def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
 
 
 class _Cases:
-    """The cases of a file as its items are read: those of `eval_cases`, or those of a list at the top."""
+    """The cases of a file as its items are read: those of `eval_cases`, or those of a list at the top; `turns`: of a
+    flat list, which is one case."""
 
     def __init__(self, problems: Problems) -> None:
         self.dialect = Dialect.UNKNOWN
+        self.cases: list[Case] = []
+        self.turns: list[Invocation] = []
+        self.place: Place | None = None
         self._problems = problems
-        self._cases: list[Case] = []
-        self._turns: list[Invocation] = []
-        self._place: Place | None = None
 
     def add(self, path: Path, raw: Any, offset: int) -> None:
         """Read the item at `path`, the first of which decides the dialect; what is wrong with it is a problem."""
         place = self._problems.place_at(offset)
         if path[-1] == 0:  # a key that stands twice begins anew: the last one counts
-            self._cases.clear()
-            self._place = place
-            self.dialect = _dialect_of_list(raw) if len(path) == 1 else _dialect_of_case(raw)
+            self.cases.clear()
+            self.place = place
+            is_dataset = len(path) > 1 and agents_cli.is_dataset_case(raw)
+            of_object = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
+            self.dialect = _dialect_of_list(raw) if len(path) == 1 else of_object
         case = None
         if len(path) > 1:
             read = agents_cli.read_case if agents_cli.is_dataset_case(raw) else repair.read_case
             case = read(raw, path=path, place=place, problems=self._problems)
         elif self.dialect is Dialect.FLAT_LIST:
             turn = _turn(raw, path=path, problems=self._problems)
-            self._turns += [turn] if turn is not None else []
+            self.turns += [turn] if turn is not None else []
         elif self.dialect is Dialect.NAMED_LIST:
             case = _named_case(raw, path=path, place=place, problems=self._problems)
         elif path[-1] == 0:
             found = ", ".join(f"`{key[:40]}`" for key in raw) if isinstance(raw, dict) else described(raw)
             message = f"this list is not an evaluation set: its first item has {found or 'nothing'}"
             self._problems.error("not-an-eval-set", message, path=path, hint=_OLD_FORMATS)
-        self._cases += [case] if case is not None else []
-
-    def listed(self) -> tuple[Case, ...]:
-        """The cases: all turns of a flat list are one, called after the file."""
-        if self.dialect is not Dialect.FLAT_LIST:
-            return tuple(self._cases)
-        name = stem(self._problems.file)
-        return (Case(case_id=name, conversation=tuple(self._turns), place=self._place),)
-
-
-def _dialect_of_case(first: Any) -> Dialect:
-    return Dialect.AGENTS_CLI if agents_cli.is_dataset_case(first) else Dialect.ADK
+        self.cases += [case] if case is not None else []
 
 
 def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> EvalSetReading:
     written = next((key for key in members if to_snake(key) == "eval_cases"), None)
     if written is None:
-        _tell_missing_cases(members, problems)
+        near = words.nearest("eval_cases", [key for key, value in members.items() if isinstance(value, list)])
+        hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
+        message = f"there is no `eval_cases`; the file has {json_source.listed_keys(members)}"
+        problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())
     is_camel = any(key in members for key in ("evalSetId", "evalCases"))
     dialect = (
@@ -96,7 +91,7 @@ def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> Ev
     description = _text_or_none(fields, "description", problems)
     eval_set = None
     if not problems.failed:
-        eval_set = EvalSet(eval_set_id=eval_set_id, cases=cases.listed(), name=name, description=description)
+        eval_set = EvalSet(eval_set_id=eval_set_id, cases=tuple(cases.cases), name=name, description=description)
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=dialect)
 
 
@@ -124,14 +119,6 @@ def _fields(members: dict[str, Any], dialect: Dialect, problems: Problems) -> di
             near = words.nearest(name, known - {to_snake(other) for other in members}, cutoff=0.8)
             problems.unknown_key("an evaluation set", path=(key,), near=near)
     return fields
-
-
-def _tell_missing_cases(members: dict[str, Any], problems: Problems) -> None:
-    listed = [key for key, value in members.items() if isinstance(value, list)]
-    near = words.nearest("eval_cases", listed)
-    found = json_source.listed_keys(members)
-    hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
-    problems.error("not-an-eval-set", f"there is no `eval_cases`; the file has {found}", hint=hint)
 
 
 def _eval_set_id(fields: dict[str, Any], dialect: Dialect, problems: Problems) -> str:
@@ -164,7 +151,10 @@ def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
     name = stem(problems.file)
     if cases.dialect is Dialect.UNKNOWN and not problems.failed:
         problems.error("not-an-eval-set", "this list is empty; an evaluation set is an object with `eval_cases`")
-    eval_set = None if problems.failed else EvalSet(eval_set_id=name, cases=cases.listed(), name=name)
+    listed = tuple(cases.cases)
+    if cases.dialect is Dialect.FLAT_LIST:
+        listed = (Case(case_id=name, conversation=tuple(cases.turns), place=cases.place),)
+    eval_set = None if problems.failed else EvalSet(eval_set_id=name, cases=listed, name=name)
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=cases.dialect)
 
 
@@ -190,7 +180,12 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
     before = problems.failed
     query = _text(raw, "query", path, problems, required=True)
     reference = _text(raw, "reference", path, problems, required=False)
-    calls = _calls(raw, path, problems)
+    key = "expected_tool_use"
+    called = [
+        _call(item, (*path, key, i), problems)
+        for i, item in enumerate(_value(raw, key, [], path=path, problems=problems))
+    ]
+    calls = tuple(call for call in called if call is not None)
     said = _spoken(raw, path, problems)
     _tell_unused_of_turn(raw, path, problems)
     if problems.failed > before:
@@ -207,7 +202,9 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
 
 def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None:
     """`initial_session`; an empty one is none."""
-    if raw == {}:
+    if raw is None:
+        problems.warning("adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=path)
+    if not raw and isinstance(raw, dict | None):
         return None
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
@@ -219,29 +216,24 @@ def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None
             message = f"`{key}` is read as `{name}`; ADK itself ignores it"
             problems.warning("adk-rejects-spelling", message, path=(*path, key))
         fields[name] = value
-    texts = {key: _session_value(fields, key, "", path=path, problems=problems) for key in ("app_name", "user_id")}
-    return SessionInput(**texts, state=_session_value(fields, "state", {}, path=path, problems=problems))
+    texts = {key: _value(fields, key, "", path=path, problems=problems) for key in ("app_name", "user_id")}
+    return SessionInput(**texts, state=_value(fields, "state", {}, path=path, problems=problems))
 
 
-def _session_value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, problems: Problems) -> Any:
+_KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
+
+
+def _value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, problems: Problems) -> Any:
     """A value of the kind of `absent`, which stands for one that is not written."""
     value = fields.get(key, absent)
+    if isinstance(value, type(absent)):
+        return value
     if value is None:
         problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
-    elif not isinstance(value, type(absent)):
-        kind = "text" if isinstance(absent, str) else "an object"
-        problems.error("wrong-type", f"expected {kind}, found {described(value)}", path=(*path, key))
-    return value if isinstance(value, type(absent)) else absent
-
-
-def _listed(raw: dict[str, Any], key: str, path: Path, problems: Problems) -> list[Any]:
-    """The list under `key`; an absent one is empty."""
-    value = raw.get(key, [])
-    if value is None:
-        problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
-    elif not isinstance(value, list):
-        problems.error("wrong-type", f"expected a list, found {described(value)}", path=(*path, key))
-    return value if isinstance(value, list) else []
+    else:
+        expected = _KINDS[type(absent)]
+        problems.error("wrong-type", f"expected {expected}, found {described(value)}", path=(*path, key))
+    return absent
 
 
 def _text(raw: dict[str, Any], key: str, path: Path, problems: Problems, *, required: bool) -> str:
@@ -255,12 +247,6 @@ def _text(raw: dict[str, Any], key: str, path: Path, problems: Problems, *, requ
         return ""
     problems.error("missing-key", f"`{key}` is missing", path=path, hint=json_source.instead_of(key, raw))
     return ""
-
-
-def _calls(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[ToolCall, ...]:
-    key = "expected_tool_use"
-    made = [_call(item, (*path, key, i), problems) for i, item in enumerate(_listed(turn, key, path, problems))]
-    return tuple(call for call in made if call is not None)
 
 
 def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
@@ -294,24 +280,21 @@ def _named_call(raw: dict[str, Any], path: Path, problems: Problems) -> tuple[An
             call[meant] = repair.object_in(value) if isinstance(value, str) and meant == "tool_input" else value
         elif name not in _CALL_UNREAD and not key.startswith("_"):
             unknown.append(key)
+    absent = _CALL - call.keys()
     for key in unknown:
-        _tell_unknown(key, raw[key], _CALL - call.keys(), path=(*path, key), problems=problems)
+        near = words.nearest(key, absent, cutoff=0.8)
+        if near is None and "tool_input" in absent and isinstance(raw[key], dict):
+            near = "tool_input"
+        problems.unknown_key("an expected tool call", path=(*path, key), near=near, is_error=near is not None)
     if "tool_input" not in call and problems.failed == before:
         problems.warning("adk-rejects-missing", f"`tool_input` is missing; read as no arguments. {REJECTED}", path=path)
     return call.get("tool_name"), call.get("tool_input")
 
 
-def _tell_unknown(key: str, value: Any, absent: frozenset[str], *, path: Path, problems: Problems) -> None:
-    near = words.nearest(key, absent, cutoff=0.8)
-    if near is None and "tool_input" in absent and isinstance(value, dict):
-        near = "tool_input"
-    problems.unknown_key("an expected tool call", path=path, near=near, is_error=near is not None)
-
-
 def _spoken(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[Event, ...]:
     made: list[Event] = []
     key = "expected_intermediate_agent_responses"
-    for i, item in enumerate(_listed(turn, key, path, problems)):
+    for i, item in enumerate(_value(turn, key, [], path=path, problems=problems)):
         author, text = (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
         if isinstance(author, str) and isinstance(text, str):
             made.append(Event(author=author, content=Content(parts=(Text(text=text),))))
@@ -350,28 +333,20 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
         problems.error("wrong-type", f"expected a case with `name` and `data`, found {described(raw)}", path=path)
         return None
     before = problems.failed
-    name = raw.get("name")
-    if not isinstance(name, str):
-        found = f"expected text, found {described(name)}" if "name" in raw else "`name` is missing"
-        problems.error("missing-key" if "name" not in raw else "wrong-type", found, path=(*path, "name"))
+    for key, kind, expected in (("name", str, "text"), ("data", list, "a list of turns")):
+        if key not in raw:
+            problems.error("missing-key", f"`{key}` is missing", path=(*path, key))
+        elif not isinstance(raw[key], kind):
+            problems.error("wrong-type", f"expected {expected}, found {described(raw[key])}", path=(*path, key))
     data = raw.get("data")
-    if not isinstance(data, list):
-        found = f"expected a list of turns, found {described(data)}" if "data" in raw else "`data` is missing"
-        problems.error("missing-key" if "data" not in raw else "wrong-type", found, path=(*path, "data"))
-        data = []
-    turns = [_turn(turn, path=(*path, "data", i), problems=problems) for i, turn in enumerate(data)]
-    session = _initial_session(raw, path=path, problems=problems)
+    turns = [
+        _turn(turn, path=(*path, "data", i), problems=problems)
+        for i, turn in enumerate(data if isinstance(data, list) else ())
+    ]
+    session = _session(raw.get("initial_session", {}), path=(*path, "initial_session"), problems=problems)
     for key in raw.keys() - _NAMED_KEYS:
         if not key.startswith("_"):
             problems.unknown_key("a case", path=(*path, key), near=None)
     if problems.failed > before:
         return None
-    return Case(case_id=str(name), conversation=tuple(turn for turn in turns if turn), session=session, place=place)
-
-
-def _initial_session(raw: dict[str, Any], *, path: Path, problems: Problems) -> SessionInput | None:
-    session, where = raw.get("initial_session", {}), (*path, "initial_session")
-    if session is None:
-        problems.warning("adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=where)
-        return None
-    return _session(session, path=where, problems=problems)
+    return Case(case_id=raw["name"], conversation=tuple(turn for turn in turns if turn), session=session, place=place)

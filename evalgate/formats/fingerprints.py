@@ -13,7 +13,6 @@ from evalgate.model import (
     AgentUse,
     Case,
     CaseKey,
-    ConversationScenario,
     CriterionUse,
     Outcome,
     SimulatorUse,
@@ -39,8 +38,15 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     """What the agent is asked: its session, the user's turns, or the scenario and who plays it; references do not
     count."""
     turns = case.conversation and [adk_shapes.content_json(turn.user_content) for turn in case.conversation]
-    scenario = _scenario(case.scenario, simulator or SimulatorUse())
-    return digest({"session": _session(case), "turns": turns, "scenario": scenario})
+    session, scenario, use = case.session, case.scenario, simulator or SimulatorUse()
+    start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
+    led = scenario and [
+        [scenario.starting_prompt, scenario.conversation_plan],
+        scenario.persona and dataclasses.astuple(scenario.persona),
+        [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
+        use.prompt_version,
+    ]
+    return digest({"session": start, "turns": turns, "scenario": led})
 
 
 def of_case(case: Case, *, task: str = "") -> str:
@@ -74,25 +80,6 @@ def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:
 def of_grade(*, trial: str, case: str, criterion: str) -> str:
     """The address of a grade."""
     return f"{trial}-{case}-{criterion}"
-
-
-def _session(case: Case) -> Any:
-    session = case.session
-    if session is None:
-        return None
-    return [session.app_name, session.user_id, session.session_id, dict(session.state)]
-
-
-def _scenario(scenario: ConversationScenario | None, use: SimulatorUse) -> Any:
-    if scenario is None:
-        return None
-    persona = scenario.persona
-    return [
-        [scenario.starting_prompt, scenario.conversation_plan],
-        None if persona is None else dataclasses.astuple(persona),
-        [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
-        use.prompt_version,
-    ]
 
 
 def of_outcome(outcome: Outcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -10,9 +11,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 
 from evalgate.config import gate_file
@@ -77,9 +78,8 @@ class JsonText:
             raise JsonFault("a number has too many digits", offset=at, code="json-number") from None
 
     def each_item(self, at: int, handle: Callable[[int, int], int], *, closing: str = "]") -> int:
-        """Call `handle(index, offset)` for each item of the array at `at`; it returns the offset behind the item.
-
-        The result is the offset behind the array.
+        """Call `handle(index, offset)` for each item of the array at `at`, or for each entry of the object there; it
+        returns the offset behind the item. The result is the offset behind the whole.
         """
         at = self.next_at(at + 1)
         for index in itertools.count():
@@ -91,26 +91,6 @@ class JsonText:
                 break
             at = self.next_at(handle(index, at))
         return at + 1
-
-    def each_entry(self, at: int, handle: Callable[[str, int, int], int]) -> int:
-        """As `each_item`, for the object at `at`: `handle(key, key offset, value offset)`."""
-
-        def entry(_: int, start: int) -> int:
-            if not self.text.startswith('"', start):
-                raise fault_at(self.text, start, "Expecting property name enclosed in double quotes")
-            key, end = self.value(start)
-            colon = self.next_at(end)
-            if not self.text.startswith(":", colon):
-                raise fault_at(self.text, colon, "Expecting ':' delimiter")
-            return handle(key, start, self.next_at(colon + 1))
-
-        return self.each_item(at, entry, closing="}")
-
-    def finish(self, at: int) -> None:
-        """Only blanks may follow the document's value, which ended at `at`."""
-        at = self.next_at(at)
-        if at < len(self.text):
-            raise fault_at(self.text, at, "Extra data")
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
@@ -210,8 +190,10 @@ def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
 
 
 Path: TypeAlias = tuple[str | int, ...]
+AnyWire = TypeVar("AnyWire", bound=BaseModel)
 
 ERRORS_SHOWN = 20  # of one kind; the rest is counted
+_SHOWN = {Severity.ERROR: ERRORS_SHOWN, Severity.WARNING: 1, Severity.NOTE: 1}
 LONGEST_MAPPED = 200_000  # characters; the source map costs about 10 microseconds each
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
 
@@ -240,16 +222,21 @@ class _Value:
 
 
 class Problems:
-    """Collects problems. Places inside the value that was entered last get lines and columns."""
+    """Collects problems. Places inside the value that was entered last get lines and columns.
+
+    `failed`: how many errors were found so far. `starts`: where paths stand, for problems found when another value has
+    been entered.
+    """
 
     def __init__(self, text: str, *, file: str) -> None:
         self.file = file
+        self.failed = 0
+        self.starts: dict[Path, int] = {}
         self._text = text
         self._found: list[Problem] = []
         self._counts: dict[tuple[Severity, str, str], int] = {}
         self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last one shown
         self._value = _Value(end=len(text))
-        self._starts: dict[Path, int] = {}
         self._has_lines = True
         self._line_starts: list[int] | None = None
         self._last_line = (0, 1, 0)  # offset, its line, where that line begins
@@ -258,52 +245,49 @@ class Problems:
         """From now on, paths below `path` are looked up in text[start:end], a single JSON value."""
         self._value = _Value(path=path, start=start, end=end)
 
-    def remember(self, path: Path, offset: int) -> None:
-        """Remember where `path` stands, for problems found when another value has been entered."""
-        self._starts[path] = offset
-
     def use_text(self, text: str) -> None:
         """From now on all offsets count in `text`, which came out of a JSON string: there are no lines any more."""
         self._text = text
         self._has_lines = False
         self._value = _Value()
-        self._starts = {}
+        self.starts = {}
 
     def place_at(self, offset: int, path: Path = ()) -> Place:
-        """Line and column of an offset. Cheap for offsets that grow from call to call."""
+        """Line and column of an offset. Cheap for offsets that grow from call to call, also within one endless line."""
         if not self._has_lines:
             return Place(file=self.file, json_path=path_text(path))
-        line, line_start = self._line(offset)
-        column = offset - line_start + 1
+        at, line, start = self._last_line
+        if offset < at:
+            if self._line_starts is None:
+                self._line_starts = [0, *(found.end() for found in re.finditer("\n", self._text))]
+            line = bisect.bisect_right(self._line_starts, offset)
+            start = self._line_starts[line - 1]
+        else:
+            breaks = self._text.count("\n", at, offset)
+            if breaks:
+                line, start = line + breaks, self._text.rfind("\n", at, offset) + 1
+            self._last_line = (offset, line, start)
+        column = offset - start + 1
         if line == 1 and self._text.startswith(BYTE_ORDER_MARK):
             column = max(1, column - 1)
         return Place(file=self.file, line=line, column=column, json_path=path_text(path))
 
     def place_of(self, path: Path) -> Place:
         """The place of the value at `path`, or of the nearest value above it that the text has."""
-        offset = self._start_of(path)
-        return Place(file=self.file, json_path=path_text(path)) if offset is None else self.place_at(offset, path)
-
-    def _line(self, offset: int) -> tuple[int, int]:
-        """The line of an offset, and where that line begins; a file of one endless line costs no more than others."""
-        at, line, start = self._last_line
-        if offset < at:
-            if self._line_starts is None:
-                self._line_starts = [0, *(found.end() for found in re.finditer("\n", self._text))]
-            line = bisect.bisect_right(self._line_starts, offset)
-            return line, self._line_starts[line - 1]
-        breaks = self._text.count("\n", at, offset)
-        if breaks:
-            line, start = line + breaks, self._text.rfind("\n", at, offset) + 1
-        self._last_line = (offset, line, start)
-        return line, start
-
-    def _start_of(self, path: Path) -> int | None:
-        value = self._value
+        value, starts = self._value, self.starts
         if value.end <= value.start or path[: len(value.path)] != value.path:
-            return next((self._starts[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self._starts), None)
-        entries = self._entries(value)
-        pointer = ""
+            above = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in starts), None)
+            if above is None:
+                return Place(file=self.file, json_path=path_text(path))
+            return self.place_at(starts[above], path)
+        if value.entries is None:
+            value.entries = {}
+            if value.end - value.start <= LONGEST_MAPPED:
+                import json_source_map  # noqa: PLC0415 - only a file with problems pays for it
+
+                with contextlib.suppress(json_source_map.errors.BaseError, RecursionError, ValueError):
+                    value.entries = json_source_map.calculate(self._text[value.start : value.end])
+        entries, pointer = value.entries, ""
         for part in path[len(value.path) :]:
             spellings = [str(part), to_camel(part), to_snake(part)] if isinstance(part, str) else [str(part)]
             found = next((f"{pointer}/{name}" for name in spellings if f"{pointer}/{name}" in entries), None)
@@ -311,19 +295,8 @@ class Problems:
                 break
             pointer = found
         entry = entries.get(pointer)
-        return value.start + (int((entry.key_start or entry.value_start).position) if entry is not None else 0)
-
-    def _entries(self, value: _Value) -> TSourceMap:
-        if value.entries is None:
-            value.entries = {}
-            if value.end - value.start <= LONGEST_MAPPED:
-                import json_source_map  # noqa: PLC0415 - only a file with problems pays for it
-
-                try:
-                    value.entries = json_source_map.calculate(self._text[value.start : value.end])
-                except (json_source_map.errors.BaseError, RecursionError, ValueError):
-                    value.entries = {}
-        return value.entries
+        within = int((entry.key_start or entry.value_start).position) if entry is not None else 0
+        return self.place_at(value.start + within, path)
 
     def error(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
         """Something cannot be understood."""
@@ -343,6 +316,14 @@ class Problems:
         tell = self.error if is_error else self.warning if near else self.note
         message = f"unknown key `{path[-1]}` in {what}{'' if is_error else ' (ignored)'}"
         tell("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
+
+    def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
+        """What stands at `path`, in its shape; None where it has another, which is then a problem."""
+        try:
+            return wire.model_validate(raw)
+        except ValidationError as error:
+            self.validation(error, raw, path=path)
+            return None
 
     def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
         """Every finding of pydantic about `raw`, which stands at `path`."""
@@ -372,16 +353,11 @@ class Problems:
         else:
             self.error("wrong-value", f"{message[:1].lower()}{message[1:]}", path=path)
 
-    @property
-    def failed(self) -> int:
-        """How many errors were found so far."""
-        return sum(count for key, count in self._counts.items() if key[0] is Severity.ERROR)
-
     def all(self) -> tuple[Problem, ...]:
         """All problems in the order of the file; a kind that repeats says how often."""
         listed = list(self._found)
         for key, last in self._last.items():
-            hidden = self._counts[key] - _most_shown(key[0])
+            hidden = self._counts[key] - _SHOWN[key[0]]
             if hidden > 0:
                 message = f"{listed[last].message} (and in {words.counted(hidden, 'more place')})"
                 listed[last] = dataclasses.replace(listed[last], message=message)
@@ -390,14 +366,11 @@ class Problems:
     def _add(self, severity: Severity, code: str, message: str, *, path: Path, hint: str, place: Place | None) -> None:
         key = severity, code, re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path)
         self._counts[key] = self._counts.get(key, 0) + 1
-        if self._counts[key] <= _most_shown(severity):
+        self.failed += severity is Severity.ERROR
+        if self._counts[key] <= _SHOWN[severity]:
             self._last[key] = len(self._found)
             where = place or self.place_of(path)
             self._found.append(Problem(severity=severity, code=code, message=message, place=where, hint=hint))
-
-
-def _most_shown(severity: Severity) -> int:
-    return ERRORS_SHOWN if severity is Severity.ERROR else 1
 
 
 def _position(place: Place | None) -> tuple[int, int]:
@@ -518,26 +491,37 @@ class _Reader:
 
     def read(self) -> Document:
         start = self._json.start()
-        self._problems.remember((), start)
+        self._problems.starts[()] = start
         opening = self._json.text[start]
         if opening == "{":
-            self._json.finish(self._json.each_entry(start, self._entry))
+            end = self._json.each_item(start, self._entry, closing="}")
             document = Document(kind="object", members=self._members)
         elif opening == "[":
-            self._json.finish(self._json.each_item(start, lambda index, at: self._item((index,), at)))
+            end = self._json.each_item(start, lambda index, at: self._item((index,), at))
             document = Document(kind="list")
         else:
             value, end = self._json.value(start)
-            self._json.finish(end)
-            return Document(kind="other", value=value)
-        self._problems.enter((), 0, 0)
+            document = Document(kind="other", value=value)
+        end = self._json.next_at(end)
+        if end < len(self._json.text):
+            raise fault_at(self._json.text, end, "Extra data")
+        if document.kind != "other":
+            self._problems.enter((), 0, 0)
         return document
 
-    def _entry(self, key: str, key_at: int, at: int) -> int:
-        self._problems.remember((key,), key_at)
+    def _entry(self, _: int, key_at: int) -> int:
+        text = self._json.text
+        if not text.startswith('"', key_at):
+            raise fault_at(text, key_at, "Expecting property name enclosed in double quotes")
+        key, end = self._json.value(key_at)
+        colon = self._json.next_at(end)
+        if not text.startswith(":", colon):
+            raise fault_at(text, colon, "Expecting ':' delimiter")
+        at = self._json.next_at(colon + 1)
+        self._problems.starts[(key,)] = key_at
         if key in self._members:
             self._noted.append(("duplicate-key", key))
-        if to_snake(key) in self._streamed and self._json.text.startswith("[", at):
+        if to_snake(key) in self._streamed and text.startswith("[", at):
             self._members[key] = []
             return self._json.each_item(at, lambda index, start: self._item((key, index), start))
         self._members[key], end = self._json.value(at)

@@ -73,7 +73,9 @@ def kind_of(text: str, *, file: str) -> FileKind:
     """
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
-        return _yaml_kind(text, name)
+        has_keys = re.search(r"^(metrics_to_run|custom_metrics)\s*:", text[:_HEAD], re.MULTILINE)
+        is_config = name in ("eval_config.yaml", "eval_config.yml") and has_keys
+        return FileKind.DATASET_CONFIG if is_config else FileKind.OTHER
     if name.endswith((".evalset_result.json", ".evalsetresult.json")):
         return FileKind.RESULTS
     if name in _SURE_CONFIG_NAMES:
@@ -84,12 +86,6 @@ def kind_of(text: str, *, file: str) -> FileKind:
     if kind is FileKind.OTHER and name.endswith(".evalset.json"):
         return FileKind.EVAL_SET
     return kind
-
-
-def _yaml_kind(text: str, name: str) -> FileKind:
-    is_named = name in ("eval_config.yaml", "eval_config.yml")
-    has_keys = re.search(r"^(metrics_to_run|custom_metrics)\s*:", text[:_HEAD], re.MULTILINE)
-    return FileKind.DATASET_CONFIG if is_named and has_keys else FileKind.OTHER
 
 
 def _content_kind(text: str, name: str) -> FileKind:

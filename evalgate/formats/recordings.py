@@ -26,13 +26,6 @@ _UNSAID = frozenset({
 _AGENTS = TypeAdapter(list[AgentDetailsWire])
 
 
-def is_lines(text: str) -> bool:
-    """Whether a text holds one JSON object a line, more than one of them."""
-    head = text[:65_536].lstrip(BYTE_ORDER_MARK).strip()
-    first, _, rest = head.partition("\n")
-    return first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
-
-
 def read_lines(text: str, problems: Problems) -> Recorded:
     """Read protocol messages, one a line."""
     messages: list[Any] = []
@@ -138,16 +131,14 @@ def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
 _STREAMED = frozenset({"eval_cases", "eval_case_results"})
 
 
-def _refused(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
 def _finite(digits: str) -> float:
     value = float(digits)
-    return value if math.isfinite(value) else _refused(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is not a JSON number")
+    return value
 
 
-_PLAIN_JSON = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
+_PLAIN_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +166,8 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     one. A list, or one JSON object a line: protocol messages, or the events of one session.
     """
     problems = Problems(text, file=file)
-    if is_lines(text):
+    first, _, rest = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
+    if first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{"):
         return _reading(read_lines(text, problems), None, problems)
     reader = _Reader(problems)
     document = json_source.read(text, problems, each=reader.item, streamed=_STREAMED)
@@ -207,16 +199,12 @@ def split_cases(text: str) -> CaseList | None:
     keys = [key for key in document if to_snake(key) in _STREAMED] if isinstance(document, dict) else []
     if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
         return None
-    cases = tuple((_case_id(raw), raw) for raw in document[keys[0]])
-    if not all(name for name, _ in cases):
+    names: list[Any] = [_fields(raw).get("eval_id") for raw in document[keys[0]]]
+    if not all(isinstance(name, str) and name for name in names):
         return None
+    cases = tuple(zip(names, document[keys[0]], strict=True))
     given = _fields(document).get("eval_set_id")
     return CaseList(key=keys[0], eval_set_id=given if isinstance(given, str) else None, cases=cases)
-
-
-def _case_id(raw: Any) -> str:
-    found = _fields(raw).get("eval_id")
-    return found if isinstance(found, str) else ""
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
@@ -325,11 +313,8 @@ class _Reader:
             return InvocationWire.model_validate(raw).noun()
         except ValidationError:
             repaired = repair.repair_invocation(raw, path, self._problems)
-        try:
-            return InvocationWire.model_validate(repaired).noun()
-        except ValidationError as error:
-            self._problems.validation(error, repaired, path=path)
-            return None
+        wire = self._problems.validated(InvocationWire, repaired, path=path)
+        return wire.noun() if wire else None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
         """Keep a conversation that was understood from beginning to end."""

@@ -347,21 +347,28 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
     try:
         case = EvalCaseWire.model_validate(raw, context=STRICT)
     except ValidationError:
-        return _read_repaired(raw, path=path, place=place, problems=problems)
-    unused = raw.keys() - _KNOWN
-    if unused:
-        _tell_unused(unused, raw, path, problems)
-    return case.noun(place=place)
+        repaired = repair_case(raw, path, problems)
+    else:
+        unused = sorted(raw.keys() - _KNOWN)
+        absent = EvalCaseWire.model_fields.keys() - {to_snake(key) for key in raw} if unused else ()
+        for key in unused:
+            near = words.nearest(to_snake(key), absent, cutoff=0.8)
+            if near or not key.startswith("_"):
+                problems.unknown_key("a case", path=(*path, key), near=near)
+        return case.noun(place=place)
+    if isinstance(repaired, dict) and repaired.get("eval_id") is None:
+        made = f"case_{path[-1] if path else 0}"
+        message = f"the case has no `eval_id`; using {made}. ADK itself rejects this"
+        problems.warning("missing-eval-id", message, path=path)
+        repaired["eval_id"] = made
+    wire = problems.validated(EvalCaseWire, repaired, path=path)
+    return wire.noun(place=place) if wire else None
 
 
 def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
     """A content in any spelling; None where it cannot be understood, which is then a problem."""
-    repaired = repair_content(raw, path, problems, role=role)
-    try:
-        return ContentWire.model_validate(repaired).noun()
-    except ValidationError as error:
-        problems.validation(error, repaired, path=path)
-        return None
+    wire = problems.validated(ContentWire, repair_content(raw, path, problems, role=role), path=path)
+    return wire.noun() if wire else None
 
 
 def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
@@ -373,30 +380,4 @@ def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire 
     if isinstance(raw, dict) and raw.get("content") is not None:
         role = "user" if raw.get("author") == "user" else "model"
         repaired = raw | {"content": repair_content(raw["content"], (*path, "content"), problems, role=role)}
-    try:
-        return SessionEventWire.model_validate(repaired)
-    except ValidationError as error:
-        problems.validation(error, repaired, path=path)
-        return None
-
-
-def _read_repaired(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
-    repaired = repair_case(raw, path, problems)
-    if isinstance(repaired, dict) and repaired.get("eval_id") is None:
-        made = f"case_{path[-1] if path else 0}"
-        message = f"the case has no `eval_id`; using {made}. ADK itself rejects this"
-        problems.warning("missing-eval-id", message, path=path)
-        repaired["eval_id"] = made
-    try:
-        return EvalCaseWire.model_validate(repaired).noun(place=place)
-    except ValidationError as error:
-        problems.validation(error, repaired, path=path)
-        return None
-
-
-def _tell_unused(unused: set[str], raw: dict[str, Any], path: Path, problems: Problems) -> None:
-    absent = EvalCaseWire.model_fields.keys() - {to_snake(key) for key in raw}
-    for key in sorted(unused):
-        near = words.nearest(to_snake(key), absent, cutoff=0.8)
-        if near or not key.startswith("_"):
-            problems.unknown_key("a case", path=(*path, key), near=near)
+    return problems.validated(SessionEventWire, repaired, path=path)

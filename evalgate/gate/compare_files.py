@@ -25,7 +25,7 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     CaseStatus,
-    Grade,
+    CriterionUse,
     GradedTrial,
     NotEvaluated,
     Reason,
@@ -47,29 +47,28 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     file cannot be read or holds a shard.
     """
     theirs, ours = _whole(base, of="the base"), _whole(head, of="the head")
-    origin = stores.aged(
-        BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at),
-        settings=settings,
-        now=context.now,
-    )
-    policy = dataclasses.replace(load.policy_of(settings, ours.run.suites), adk_compat=ours.adk_compat)
+    settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
+    origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
-    project = BaseProject(rules=BaseRules(suites=theirs.run.suites, policy=policy), renamed=renamed)
-    rules = baseline_rules.of(settings, ours.run.suites, Base(origin=origin, project=project), policy=policy)
-    theirs = _under_new_names(theirs, {then: now for now, then in renamed.items()})
+    own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
+    project = BaseProject(rules=own, renamed=renamed)
+    rules = baseline_rules.of(settings, ours.run.suites, Base(origin=origin, project=project))
     head_run = dataclasses.replace(ours.run, suites=rules.suites)
-    base_run, notes = _base_to_compare(theirs, ours, head_run.suites)
+    base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
         notes.append(f"the base was measured by evalgate {theirs.version}, head by {ours.version}")
+    told = ours.comparison
     comparison = comparison_compare.compare(
         head_run,
         base_run,
         policy=rules.policy,
-        origin=dataclasses.replace(origin, notes=(*origin.notes, *notes)),
-        unpaired=_unpaired(head_run, theirs.run),
+        origin=stores.aged(origin, settings=settings, now=context.now, notes=notes),
+        unpaired=_unpaired(head_run, base_run),
         relaxed=rules.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
-        run_together=_are_one_run(theirs, ours),
+        # one run, which ran all of the base beside the head
+        run_together=_are_sides(theirs, ours) and told is not None and told.origin.source is BaseSource.RERUN,
+        by_base=rules.by_base,
     )
     settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=rules.policy)
     problems = (*settings.problems, *repeats.not_run(settled))
@@ -85,40 +84,8 @@ class _Renamed:
 
     def find(self, key: TrialKey) -> Transcript | None:
         """See `model.Transcripts`."""
-        return self.transcripts.find(dataclasses.replace(key, suite=self.names.get(key.suite, key.suite)))
-
-
-def _under_new_names(base: Stored, names: Mapping[str, str]) -> Stored:
-    """The base's results with its files called as head calls them; `names`: head's name by the base's."""
-    if not names:
-        return base
-
-    def now(suite: str) -> str:
-        return names.get(suite, suite)
-
-    def trial(known: GradedTrial) -> GradedTrial:
-        return dataclasses.replace(known, key=dataclasses.replace(known.key, suite=now(known.key.suite)))
-
-    run = dataclasses.replace(
-        base.run,
-        suites=tuple(dataclasses.replace(suite, key=now(suite.key)) for suite in base.run.suites),
-        trials=tuple(map(trial, base.run.trials)),
-        confirmations=tuple(map(trial, base.run.confirmations)),
-        transcripts=_Renamed(transcripts=base.run.transcripts, names={ours: theirs for theirs, ours in names.items()}),
-        repeated=frozenset((now(suite), case) for suite, case in base.run.repeated),
-        fingerprints={(now(suite), case): known for (suite, case), known in base.run.fingerprints.items()},
-    )
-    return dataclasses.replace(
-        base,
-        run=run,
-        criteria={(now(suite), name): known for (suite, name), known in base.criteria.items()},
-    )
-
-
-def _are_one_run(base: Stored, head: Stored) -> bool:
-    """Whether the files are the two sides of one run, which ran all of the base beside the head."""
-    told = head.comparison
-    return _are_sides(base, head) and told is not None and told.origin.source is BaseSource.RERUN
+        then = TrialKey(suite=self.names.get(key.suite, key.suite), case_id=key.case_id, repeat=key.repeat)
+        return self.transcripts.find(then)
 
 
 def _are_sides(base: Stored, head: Stored) -> bool:
@@ -159,65 +126,70 @@ def _contents(run: Run) -> dict[CaseKey, str]:
     }
 
 
-def _base_to_compare(base: Stored, head: Stored, suites: Sequence[Suite]) -> tuple[Run, list[str]]:
-    """The base's run without the grades that were made otherwise there, and a note on each of these criteria.
+def _base_to_compare(
+    base: Stored, head: Stored, suites: Sequence[Suite], renamed: Mapping[str, str]
+) -> tuple[Run, list[str]]:
+    """The base's run with its files called as head calls them and without the grades that were made otherwise there,
+    and a note on each of these criteria.
 
-    `suites`: head's, with the criteria that decide.
+    `suites`: head's, with the criteria that decide. `renamed`: the base's name of a file by head's.
     """
-    other = dict(_changed_criteria(base, head, suites))
-    if not other:
-        return base.run, []
-    graded = tuple(_without(trial, other) for trial in base.run.trials)
+    run, names = base.run, {then: now for now, then in renamed.items()}
+    then = tuple(dataclasses.replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
+    other = dict(_changed_criteria(base, head, suites, then))
     notes = dict.fromkeys(f"scores of {name} are not compared: it {why}" for (_, name), why in sorted(other.items()))
-    return dataclasses.replace(base.run, trials=graded), list(notes)
+
+    def trial(known: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
+        suite = names.get(known.key.suite, known.key.suite)
+        grades = {
+            name: NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {other[suite, name]}")
+            if (suite, name) in other
+            else grade
+            for name, grade in known.grades.items()
+        }
+        key = TrialKey(suite=suite, case_id=known.key.case_id, repeat=known.key.repeat)
+        return dataclasses.replace(known, key=key, grades=grades)
+
+    return dataclasses.replace(
+        run,
+        suites=then,
+        trials=tuple(trial(known, other) for known in run.trials),
+        confirmations=tuple(trial(known, {}) for known in run.confirmations),
+        transcripts=_Renamed(transcripts=run.transcripts, names=renamed),
+        repeated=frozenset((names.get(suite, suite), case) for suite, case in run.repeated),
+        fingerprints={(names.get(suite, suite), case): known for (suite, case), known in run.fingerprints.items()},
+    ), list(notes)
 
 
-def _changed_criteria(base: Stored, head: Stored, suites: Sequence[Suite]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Criteria by suite key and name that scored something else on the base, and in which way."""
-    ours = _settings(suites, adk_compat=head.adk_compat)
-    theirs = _settings(base.run.suites, adk_compat=base.adk_compat)
-    names = {(suite.key, use.name) for suite in base.run.suites for use in suite.criteria}
+def _changed_criteria(
+    base: Stored, head: Stored, suites: Sequence[Suite], before: Sequence[Suite]
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Criteria by suite key and name that scored something else on the base, and in which way. `before`: the base's
+    suites under head's names."""
+    old = {suite.key: suite for suite in before}
     for suite in suites:
+        then = {use.name: use for use in old[suite.key].criteria} if suite.key in old else {}
         for use in suite.criteria:
-            key = (suite.key, use.name)
-            then, now = base.prompt_of(*key), head.prompt_of(*key)
-            if key not in names:
+            if use.name not in then:
                 continue
-            if theirs[key] != ours[key]:
-                yield key, "had other options on the base"
-            elif then != now:
-                told = f"version {then or 'unknown'}, now {now or 'unknown'}"
-                yield key, f"used another judge prompt on the base ({told})"
-            elif use.code is not None and not _is_same_code(base, head, suite):
-                yield key, "may have different code on the base"
+            was, now = then[use.name].prompt_version, head.prompt_of(suite.key, use.name)
+            if _settings(then[use.name], base) != _settings(use, head):
+                yield (suite.key, use.name), "had other options on the base"
+            elif was != now:
+                told = f"version {was or 'unknown'}, now {now or 'unknown'}"
+                yield (suite.key, use.name), f"used another judge prompt on the base ({told})"
+            # sides of one run are scored by head's code; else every file that the agent may be made of must be equal,
+            # a custom metric among them
+            elif use.code is not None and not (
+                _are_sides(base, head) or _code(base.run, old[suite.key]) == _code(head.run, suite) != ""
+            ):
+                yield (suite.key, use.name), "may have different code on the base"
 
 
-def _is_same_code(base: Stored, head: Stored, suite: Suite) -> bool:
-    """Whether a custom metric certainly was the same: sides of one run are scored by head's; else every file that the
-    agent may be made of is equal, the metric among them."""
-    if _are_sides(base, head):
-        return True
-    codes = {_code(run, suite.key) for run in (base.run, head.run)}
-    return len(codes) == 1 and "" not in codes
-
-
-def _code(run: Run, suite: str) -> str:
+def _code(run: Run, suite: Suite) -> str:
     """The fingerprint of all files that the suite's agent may be made of; "" where only recordings count, or none."""
-    agent = next((each.agent for each in run.suites if each.key == suite), None)
-    return "" if agent is None or not agents.is_asked(agent) else run.codes.get(fingerprints.agent_key(agent), "")
+    return run.codes.get(fingerprints.agent_key(suite.agent), "") if agents.is_asked(suite.agent) else ""
 
 
-def _settings(suites: Sequence[Suite], *, adk_compat: bool) -> Mapping[tuple[str, str], str]:
-    return {
-        (suite.key, use.name): fingerprints.of_criterion(use, version="", adk_compat=adk_compat)
-        for suite in suites
-        for use in suite.criteria
-    }
-
-
-def _without(trial: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
-    def grade(name: str, known: Grade) -> Grade:
-        why = other.get((trial.key.suite, name))
-        return known if why is None else NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {why}")
-
-    return dataclasses.replace(trial, grades={name: grade(name, known) for name, known in trial.grades.items()})
+def _settings(use: CriterionUse, stored: Stored) -> str:
+    return fingerprints.of_criterion(use, version="", adk_compat=stored.adk_compat)

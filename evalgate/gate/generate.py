@@ -179,7 +179,9 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
     forks.refuse_change(context.environ, "evalgate generate")
     model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     use = agents_module.with_defaults(_agent(settings), settings)
-    name = _name(use, order, model=model, seed=settings.seed)
+    # the same for the same order, so that nothing is generated twice by mistake
+    asked = [fingerprints.agent_key(use), order.count, order.instruction, model, settings.seed]
+    name = f"scenarios_{fingerprints.digest(asked)[:8]}"
     path = settings.root / order.into / f"{name}.evalset.json"
     if path.exists():
         raise ConfigError(
@@ -244,12 +246,6 @@ def _agent(settings: Settings) -> AgentUse:
             hint="Use --agent adk:FOLDER (or python:, command:, http:).",
         )
     return next(iter(uses.values()))
-
-
-def _name(use: AgentUse, order: Order, *, model: str, seed: int) -> str:
-    """The same for the same order, so that nothing is generated twice by mistake."""
-    asked = [fingerprints.agent_key(use), order.count, order.instruction, model, seed]
-    return f"scenarios_{fingerprints.digest(asked)[:8]}"
 
 
 def _insist(model: str, defaults: JudgeRule, environ: Mapping[str, str]) -> None:
@@ -374,7 +370,11 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
         for case in suite.eval_set.cases:
             if case.scenario is None:
                 continue
-            first = _first(run, suite.key, case.case_id)
+            # the conversation of the first repeat that came to its end
+            repeats = range(run.expected(suite.key, case.case_id))
+            keys = [TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat) for repeat in repeats]
+            ended = (found.invocations for key in keys if (found := run.transcripts.find(key)) and found.invocations)
+            first = next(ended, None)
             if first is None:
                 left_out += 1
                 continue
@@ -383,15 +383,6 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             turns = tuple(_turn(each) for each in first)
             made.append(dataclasses.replace(case, case_id=name, scenario=None, conversation=turns, place=None))
     return tuple(made), left_out
-
-
-def _first(run: Run, suite: str, case_id: str) -> tuple[Invocation, ...] | None:
-    """The conversation of the first repeat that came to its end."""
-    for repeat in range(run.expected(suite, case_id)):
-        found = run.transcripts.find(TrialKey(suite=suite, case_id=case_id, repeat=repeat))
-        if found is not None and found.invocations:
-            return found.invocations
-    return None
 
 
 def _unused(case_id: str, names: Container[str]) -> str:
@@ -420,4 +411,4 @@ def _turn(turn: Invocation) -> Invocation:
 def _answer_of(content: Content) -> Content:
     """Without the model's thoughts."""
     parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
-    return dataclasses.replace(content, parts=parts)
+    return Content(parts=parts, role=content.role)

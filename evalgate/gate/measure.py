@@ -32,11 +32,8 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
-    CaseStatus,
     Comparison,
-    Policy,
     Run,
-    Suite,
     ThresholdRule,
 )
 from evalgate.results.journal import Journal
@@ -74,16 +71,13 @@ def opened(
         )
         agents = stack.enter_context(open_agents(rules.suites, root=settings.root))
         built = _criteria(rules, agents, panel)
-        session.add(
-            rules.suites,
-            agents=agents,
-            criteria=built,
-            journal=journals[HEAD],
-            code_of=_code_of(settings, settings.root),
-        )
+        code_of = _code_of(settings, settings.root)
+        head = Side(session, rules.suites, agents=agents, criteria=built, journal=journals[HEAD], code_of=code_of)
+        session.sides.append(head)
         if base is not None and len(journals) > 1:
             root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
-            session.add(
+            then = Side(
+                session,
                 suites,
                 agents=stack.enter_context(open_agents(suites, root=root)),
                 criteria=built,
@@ -91,6 +85,7 @@ def opened(
                 code_of=_code_of(settings, root),
                 skipped=baseline_base.new_cases(rules.suites, base),
             )
+            session.sides.append(then)
         yield session
 
 
@@ -109,7 +104,7 @@ def _criteria(rules: Rules, agents: Mapping[str, Agent], panel: JudgePanel | Non
 def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
     """The fingerprint of an agent's files in a side's checkout, and of what answers tool calls there."""
     code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
-    tools = toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=root)
+    tools = toolbox.fingerprint(settings, root)
     return lambda use: code.fingerprint(use) + tools
 
 
@@ -123,89 +118,76 @@ def measure(
     """
     measuring = _Measuring(session, rules, base)
     head, then, comparison = measuring.carry_out()
-    head = dataclasses.replace(head, judges=session.judge_uses(), shard=rules.shard)
-    if then is not None and base is not None and rules.shard is not None:
-        # the base's run has its own agents in the plan that it is a part of
-        plan = baseline_base.with_agents(rules.shard.plan, base)
-        then = dataclasses.replace(then, shard=dataclasses.replace(rules.shard, plan=plan))
-    return head, then, comparison, measuring.problems()
+    return head, then, comparison, tuple(measuring.problems())
 
 
 class _Measuring:
-    """The phases of a run, and what they have found until now."""
+    """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere."""
 
     def __init__(self, session: Session, rules: Rules, base: Base | None) -> None:
         self._session = session
         self._rules = rules
         self._base = base
+        self._planned = rules.shard.plan if rules.shard else rules.suites
         self._taken = reuse.TakenOver()
 
     def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
         """All phases, each only where the one before has left something open."""
         session, policy, runs = self._session, self._rules.policy, self._session.settings.runs
-        self._take_over()
+        known, sides = self._base, session.sides
+        if known is not None and known.stored is not None and len(sides) > 1:
+            tasks = trials.tasks([side.suites for side in sides], range(runs.most))
+            own = [task for task in tasks if task.side == BASE and task.suite.key in known.reusable]
+            self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
         session.first(runs.start)
         head, base, comparison = self._compared(Stage.FIRST if runs.more else Stage.ONLY)
-        if runs.more and session.goes_on and not (self._rules.shard is None and _is_early(comparison, policy)):
+        is_early = comparison is not None and comparison_repeats.early(comparison, policy=policy)
+        if runs.more and session.goes_on and not (self._rules.shard is None and is_early):
             cases = comparison_repeats.undecided(head, base, policy=policy)
             if cases:
                 said = words.counted(len(cases), "flaky case")
                 session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
                 session.again(cases, more=runs.more)
             head, base, comparison = self._compared(Stage.LAST)
-        if policy.threshold is ThresholdRule.NEW and base is not None and comparison is not None:
-            return self._confirmed(head, base, comparison)
+        if policy.threshold is ThresholdRule.NEW and known is not None and base is not None and comparison is not None:
+            return self._confirmed(known, head, base, comparison)
         return head, base, comparison
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> Iterator[Problem]:
         """A budget in dollars that could not count everything; a base that cannot confirm new failures."""
-        return (*self._unpriced(), *self._unconfirmable())
-
-    def _unconfirmable(self) -> tuple[Problem, ...]:
-        """Where stored results stand in for an agent of the base that is not here, or is behind a URL."""
+        unpriced = sorted(self._session.budget.unpriced)
+        if unpriced and self._session.settings.budget.usd is not None:
+            message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
+            hint = "Also limit `tokens` or `agent_calls`."
+            yield Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint)
+        # where stored results stand in for an agent of the base that is not here, or is behind a URL
         stored = {key.suite for key in self._taken.keys}
         absent = {suite.key for suite in self._session.sides[-1].suites if suite.agent.is_absent}
         at_hand = self._base is not None and self._base.root is not None
-        return comparison_repeats.without_base(self._rules.policy, stored & absent, is_at_hand=at_hand)
+        yield from comparison_repeats.without_base(self._rules.policy, stored & absent, is_at_hand=at_hand)
 
-    def _unpriced(self) -> tuple[Problem, ...]:
-        unpriced = sorted(self._session.budget.unpriced)
-        if not unpriced or self._session.settings.budget.usd is None:
-            return ()
-        message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
-        hint = "Also limit `tokens` or `agent_calls`."
-        return (Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint),)
-
-    def _take_over(self) -> None:
-        base, sides = self._base, self._session.sides
-        if base is None or base.stored is None or len(sides) == 1:
-            return
-        tasks = trials.tasks([side.suites for side in sides], range(self._session.settings.runs.most))
-        own = [task for task in tasks if task.side == BASE and task.suite.key in base.reusable]
-        self._taken = reuse.take_over(base.stored, own, sides[BASE], renamed=base.renamed)
-
-    def _confirmed(self, head: Run, base: Run, comparison: Comparison) -> tuple[Run, Run, Comparison]:
+    def _confirmed(self, known: Base, head: Run, base: Run, comparison: Comparison) -> tuple[Run, Run, Comparison]:
         """Fresh runs of what looks newly broken, of head alone where the base cannot be run, until enough agree or one
         does not."""
         session, policy = self._session, self._rules.policy
         asked = comparison_repeats.ask(
             comparison_repeats.new_failures(comparison, policy=policy, unreliable=self._rules.quarantined),
-            self._planned(),
-            base,
+            self._planned,
+            alone=comparison_repeats.alone(base),
             repeats=session.settings.runs.start,
             policy=policy,
             parts=self._rules.shard.of if self._rules.shard else 1,
         )
         open_ones = asked.cases
         settled = asked.settle(comparison, head=head, base=base)
-        for done in asked.rounds:
+        for done in range(1, asked.pairs + comparison_repeats.SPARE + 1):
             if not open_ones or not session.goes_on:
                 break
             which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again because a run failed"
             before = len(head.confirmations)
             self._confirm(open_ones - asked.alone, which=which, idle=None)
             self._confirm(open_ones & asked.alone, which=which, idle=session.sides[BASE])
-            head, base = self._head(), self._as_stored(session.run(session.sides[BASE]))
+            head, base = session.run(session.sides[HEAD]), self._base_run(known)
             settled = asked.settle(comparison, head=head, base=base)
             open_ones = comparison_repeats.unconfirmed(settled)
             if len(head.confirmations) == before:  # cut off
@@ -221,75 +203,68 @@ class _Measuring:
         self._session.watcher.say(f"Confirming {said}{alone} ({which})")
         self._session.confirm(cases, idle=idle)
 
-    def _head(self) -> Run:
-        return self._session.run(self._session.sides[HEAD])
-
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
-        head, known, relaxed = self._head(), self._base, self._rules.relaxed
+        session, known, rules = self._session, self._base, self._rules
+        head = session.run(session.sides[HEAD])
         if known is None:
             return head, None, None
-        origin = self._origin(known)
-        if len(self._session.sides) == 1:
-            problem, no_agent = known.problem, known.no_agent
-            return head, None, Comparison(origin=origin, problem=problem, no_agent=no_agent, relaxed=relaxed)
-        base = self._as_stored(self._session.run(self._session.sides[BASE]))
+        if len(session.sides) == 1:
+            problem, relaxed, by_base = known.problem, rules.relaxed, rules.by_base
+            return (
+                head,
+                None,
+                Comparison(
+                    origin=known.origin, problem=problem, no_agent=known.no_agent, relaxed=relaxed, by_base=by_base
+                ),
+            )
+        base = self._base_run(known)
+        # new cases, deleted ones, and what stored results cannot be compared in
+        unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
         comparison = compare.compare(
             head,
             base,
-            policy=self._rules.policy,
-            origin=origin,
-            unpaired=self._unpaired(known),
-            relaxed=relaxed,
+            policy=rules.policy,
+            origin=self._origin(known, head),
+            unpaired=unpaired | self._taken.unpaired if known.root is None else unpaired,
+            relaxed=rules.relaxed,
             stage=stage,
-            unreliable=self._rules.quarantined,
+            unreliable=rules.quarantined,
+            by_base=rules.by_base,
         )
         return head, base, comparison
 
-    def _as_stored(self, run: Run) -> Run:
+    def _base_run(self, base: Base) -> Run:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""
-        base = self._base
-        if base is None:
-            return run
-        run = reuse.marked(run, self._taken)
-        run = dataclasses.replace(run, commit=base.origin.commit, agents=baseline_base.told(base, run))
-        if base.root is not None or base.stored is None:
-            return run
-        kept = tuple(trial for trial in run.trials if trial.failure is None)
-        repeats = min(base.stored.run.repeats, run.repeats)
-        return dataclasses.replace(run, trials=kept, repeats=repeats, more=0, repeated=frozenset())
+        run = reuse.marked(self._session.run(self._session.sides[BASE]), self._taken)
+        trials, repeats, more, repeated = run.trials, run.repeats, run.more, run.repeated
+        if base.root is None and base.stored is not None:
+            trials = tuple(trial for trial in trials if trial.failure is None)
+            repeats, more, repeated = min(base.stored.run.repeats, repeats), 0, frozenset()
+        return dataclasses.replace(
+            run,
+            trials=trials,
+            repeats=repeats,
+            more=more,
+            repeated=repeated,
+            commit=base.origin.commit,
+            agents=baseline_base.told(base, run),
+            # it has its own agents in the plan that it is a part of
+            shard=run.shard and dataclasses.replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
+        )
 
-    def _origin(self, base: Base) -> BaseOrigin:
-        if len(self._session.sides) == 1:
-            return base.origin
+    def _origin(self, base: Base, head: Run) -> BaseOrigin:
         side = self._session.sides[BASE]
-        own, reused = len(side.graded), len(side.graded.keys() & self._taken.keys)
+        reused = side.graded.keys() & self._taken.keys
         origin = base.origin if reused or base.rerun is None else base.rerun
-        source = origin.source
+        source, own = origin.source, len(side.graded)
         if base.root is not None and reused:
-            source = BaseSource.STORE if reused == own else BaseSource.MIXED
-        suites = frozenset(key.suite for key in side.graded.keys() & self._taken.keys)
+            source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
+        suites = frozenset(key.suite for key in reused)
+        notes = baseline_base.environments(base, head, self._session.run(side), reused=suites)
         return dataclasses.replace(
             origin,
             source=source,
-            reused=reused,
-            run=0 if base.root is None else own - reused,
-            notes=(
-                *origin.notes,
-                *baseline_base.environments(base, self._head(), self._session.run(side), reused=suites),
-            ),
+            reused=len(reused),
+            run=0 if base.root is None else own - len(reused),
+            notes=(*origin.notes, *notes),
         )
-
-    def _unpaired(self, base: Base) -> dict[CaseKey, CaseStatus]:
-        """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
-        unpaired = baseline_base.unpaired(base, self._rules.suites, plan=self._planned())
-        return unpaired | self._taken.unpaired if base.root is None else unpaired
-
-    def _planned(self) -> tuple[Suite, ...]:
-        """All that is measured, here or elsewhere."""
-        return self._rules.shard.plan if self._rules.shard else self._rules.suites
-
-
-def _is_early(comparison: Comparison | None, policy: Policy) -> bool:
-    return (
-        comparison is not None and comparison.base is not None and comparison_repeats.early(comparison, policy=policy)
-    )

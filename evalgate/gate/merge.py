@@ -27,6 +27,8 @@ from evalgate.results import history as results_history
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 
+CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
+
 
 def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> Report:
     """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
@@ -36,16 +38,18 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
     """
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
+    # as it was measured, on both sides
+    given = {**settings.given, "adk_compat": head.adk_compat}
+    settings = settings.model_copy(update={"adk_compat": head.adk_compat, "given": given})
     _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
         rules, renamed = _rules(settings, head.run.suites, heads, context)
-        policy = dataclasses.replace(rules.policy, adk_compat=head.adk_compat)
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(
-            results_history.opened(keeping, context, admission=policy.admission, renamed=renamed)
+            results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
         )
-        quarantined = history.quarantined(head.run.fingerprints, policy)
-        rules = dataclasses.replace(rules, policy=policy, quarantined=quarantined)
+        quarantined = history.quarantined(head.run.fingerprints, rules.policy)
+        rules = dataclasses.replace(rules, quarantined=quarantined)
         base = shards.join(bases) if bases and head.comparison is not None else None
         comparison = _compared(head, base, shards.shard_of(heads[0]), rules)
         remarks = (*settings.problems, *rules.problems, *history.problems, *head.problems)
@@ -146,40 +150,35 @@ def _rules(
     """By which rules the shards are decided: the settings', or the base's where it or the base's own evalgate.yml says
     `policy: base`. Which base it is, the shards say. And the base's name of each evaluation file that has another one.
     """
-    policy = load.policy_of(settings, suites)
     origins = (part.comparison.origin for part in heads if part.comparison is not None)
     origin = next((each for each in origins if each.commit), None)
     if origin is None or origin.source is BaseSource.FILE:
-        return guarded.applied(Rules(settings=settings, suites=suites, policy=policy), None, context), {}
+        own = Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites))
+        return guarded.applied(own, None, context), {}
     # its code and its rules, whatever was run of it
     given = {**settings.given, "baseline": "rerun"}
     chosen = settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given})
-    with baseline_base.opened(chosen, suites, dataclasses.replace(context, event_base="")) as base:
-        rules = baseline_rules.of(settings, suites, base)
-        if base is not None and base.problem and not base.origin.commit:  # git did not find it
-            hint = "Check out the repository in the merge job, so that git can fetch the base."
-            rules = dataclasses.replace(
-                rules, problems=tuple(dataclasses.replace(each, hint=hint) for each in rules.problems)
-            )
-        return guarded.applied(rules, base, context), {} if base is None else base.renamed
+    with baseline_base.opened(chosen, suites, context) as base:
+        is_lost = base is not None and not base.origin.commit  # git did not find it
+        rules = baseline_rules.of(settings, suites, base, hint=CHECK_OUT if is_lost else baseline_rules.REVIEW)
+        return guarded.applied(rules, base, context), {} if base is None else base.project.renamed
 
 
 def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> Comparison | None:
     """What comparing both sides says; None where no shard was compared."""
-    told = head.comparison
-    if told is None or base is None:
-        return told and dataclasses.replace(told, problem=told.problem or "no shard has base results", cases=())
-    comparison = compare.compare(
+    if head.comparison is None:
+        return None
+    comparison = compare.again(
+        head.comparison,
         head.run,
-        base.run,
+        None if base is None else base.run,
         policy=rules.policy,
-        origin=told.origin,
-        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
-        relaxed=told.relaxed,
         stage=Stage.LAST if shard.more else Stage.ONLY,
+        lacking="no shard has base results",
         unreliable=rules.quarantined,
+        by_base=rules.by_base,
     )
-    if rules.policy.threshold is not ThresholdRule.NEW or comparison.problem:
+    if base is None or rules.policy.threshold is not ThresholdRule.NEW or comparison.problem:
         return comparison
     # every shard's new failures, by as many fresh runs as that shard had to make
     new: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
@@ -187,7 +186,12 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
         new[shard.homes.get(key)].append(key)
     for own in new.values():
         asked = repeats.ask(
-            own, head.run.suites, base.run, repeats=head.run.repeats, policy=rules.policy, parts=shard.of
+            own,
+            head.run.suites,
+            alone=repeats.alone(base.run),
+            repeats=head.run.repeats,
+            policy=rules.policy,
+            parts=shard.of,
         )
         comparison = asked.settle(comparison, head=head.run, base=base.run)
     return comparison

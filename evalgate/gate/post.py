@@ -25,7 +25,7 @@ from evalgate.github.client import Client, GitHubFailed, Pull
 from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import PUBLISHING_S, Decided
-from evalgate.model import Comparison, Links, Policy, Report, Run
+from evalgate.model import Links, Report
 from evalgate.results import file, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -87,8 +87,20 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
     run = dataclasses.replace(head.run, commit=links.commit, shard=None)
-    policy = dataclasses.replace(load.policy_of(settings, run.suites), adk_compat=head.adk_compat)
-    comparison = _comparison(head, base, run, policy=policy)
+    policy = load.policy_of(settings.model_copy(update={"adk_compat": head.adk_compat}), run.suites)
+    comparison = None
+    if head.comparison is not None:
+        # by whose rules their run was decided is one more claim; here they are the settings'
+        comparison = compare.again(
+            head.comparison,
+            run,
+            None if base is None else base.run,
+            policy=policy,
+            stage=Stage.LAST if run.more else Stage.ONLY,
+            lacking="there are no base results",
+        )
+    if comparison is not None and base is not None:
+        comparison = repeats.settle_files(comparison, head=run, base=base.run, policy=policy)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison)
     lacking = () if comparison is None else repeats.not_run(comparison)
     return Report(
@@ -139,26 +151,6 @@ def _fetched(
     base = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
     shards.insist_of_run(base, run=run, commit="")
     return head, base
-
-
-def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) -> Comparison | None:
-    told = head.comparison
-    if told is None:
-        return None
-    if base is None:
-        # by whose rules their run was decided is one more claim; here they are the settings'
-        why = told.problem or "there are no base results"
-        return dataclasses.replace(told, problem=why, cases=(), by_base=False)
-    made = compare.compare(
-        run,
-        base.run,
-        policy=policy,
-        origin=told.origin,
-        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
-        relaxed=told.relaxed,
-        stage=Stage.LAST if run.more else Stage.ONLY,
-    )
-    return repeats.settle_files(made, head=run, base=base.run, policy=policy)
 
 
 def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str) -> list[Problem]:

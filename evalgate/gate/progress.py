@@ -19,9 +19,7 @@ PLAIN_EVERY_S = 15.0
 
 def watch(stream: TextIO) -> Watcher:
     """The watcher that suits the stream."""
-    if not stream.isatty():
-        return PlainWatcher(stream)
-    return LiveWatcher(stream)
+    return LiveWatcher(stream) if stream.isatty() else PlainWatcher(stream)
 
 
 class PlainWatcher:

@@ -13,7 +13,6 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import guarded
 from evalgate.baseline import rules as baseline_rules
-from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
@@ -51,33 +50,28 @@ def run(settings: Settings, context: Context) -> Report:
         rules = guarded.applied(baseline_rules.of(settings, project.suites, base), base, context)
         insist(rules, settings, context)
         keys = criteria_judges.key_names(rules.settings, rules.suites, context.environ)
-        told = (*rules.problems, *prepare.tell_keys(rules.settings, keys, context.environ))
-        told = (*told, *prepare.tell_token(settings.root, context))
-        rules = _own_part(rules)
+        told = (*prepare.tell_keys(rules.settings, keys, context.environ), *prepare.tell_token(settings.root, context))
+        shard = shards.of(rules.settings, rules.suites)
+        suites = rules.suites if shard is None else shards.own(rules.suites, shard)
         # what is on the base branch already has its own stores
         keeping = settings if context.on_base_branch else rules.settings
-        renamed = None if base is None else base.renamed
+        renamed = None if base is None else base.project.renamed
         history = stack.enter_context(
             results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
         )
-        # by the history as it was, before agents ran: regressions of these cases do not decide either
-        rules = dataclasses.replace(
-            rules, quarantined=history.quarantined(fingerprints.of_cases(rules.suites), rules.policy)
-        )
-        journals = [stack.enter_context(_journal(path, rules.settings, context)) for path in _journals(rules, base)]
+        # quarantined by the history as it was, before agents ran: regressions of these cases do not decide either
+        quarantined = history.quarantined(fingerprints.of_cases(suites), rules.policy)
+        rules = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=quarantined)
+        # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
+        names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
+        journals = [stack.enter_context(_journal(name, rules.settings, context)) for name in names]
         with measure.opened(rules, base, context, journals, judge_keys=keys) as session:
             head, then, comparison, problems = measure.measure(session, rules, base)
-        known = (*project.problems, *told, *history.problems, *problems)
+        known = (*project.problems, *rules.problems, *told, *history.problems, *problems)
         trends = history.trends(head)
         report = conclude(head, then, comparison, rules, context, problems=known, trends=trends, outcomes=journals)
         context.present(report)
         return history.keep(report)
-
-
-def _own_part(rules: Rules) -> Rules:
-    """The rules for the cases of this machine's shard, where `shard` names one."""
-    shard = shards.of(rules.settings, rules.suites)
-    return rules if shard is None else dataclasses.replace(rules, suites=shards.own(rules.suites, shard), shard=shard)
 
 
 def insist(rules: Rules, own: Settings, context: Context) -> None:
@@ -88,7 +82,7 @@ def insist(rules: Rules, own: Settings, context: Context) -> None:
         return
     problems = (
         *prepare.unready(settings, rules.suites, environ=context.environ),
-        *toolbox.check(settings, settings.gate_file.tools, root=settings.root, suites=rules.suites),
+        *toolbox.check(settings, rules.suites),
     )
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
@@ -98,16 +92,9 @@ def insist(rules: Rules, own: Settings, context: Context) -> None:
         raise ConfigError.collected(errors)
 
 
-def _journals(rules: Rules, base: Base | None) -> Iterator[Path]:
-    """Where what is measured is kept as it comes: head's, and the base's where anything of it is measured."""
-    folder = rules.settings.root / rules.settings.output
-    yield folder / JOURNAL
-    if base is not None and not base.problem:
-        yield folder / BASE_JOURNAL
-
-
-def _journal(path: Path, settings: Settings, context: Context) -> Journal:
+def _journal(name: str, settings: Settings, context: Context) -> Journal:
     """Raises ConfigError where `resume` would continue what a commit brought along."""
+    path = settings.root / settings.output / name
     if not settings.resume or not path.exists():
         run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
         return Journal.create(path, about={"evalgate": __version__, **run})
@@ -148,17 +135,17 @@ def conclude(
     are written.
     """
     settings = rules.settings
-    commit = head.commit or context.commit
     root = events.root_of(settings.root, context.links)
-    head = dataclasses.replace(head, commit=commit, root=root, workflow_run=context.workflow_run)
+    head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined)
     report = Report(
         run=head,
         verdict=verdict,
         policy=policy,
-        comparison=comparison and dataclasses.replace(comparison, by_base=rules.by_base),
+        comparison=comparison,
         trends=trends,
+        judged=apply.judged(head.suites, settings),
         asked=apply.asked(head.suites, settings),
         problems=tuple(problems) if rules.shard is None else (shards.note(rules.shard), *problems),
         links=context.links,
@@ -166,7 +153,6 @@ def conclude(
         version=__version__,
         exit_code=exit_code_of(head, verdict),
     )
-    report = apply.with_calibration(report, settings)
     texts = [(row.name, row.file_name, iter([row.render(report)])) for row in reports.RENDERERS.values()]
     texts += _results(report, base, outcomes)
     files, late = output.write_all(texts, settings.root / settings.output)
@@ -181,14 +167,12 @@ def _results(
         yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0])
     if base is not None and len(outcomes) > 1:
         verdict = comparison_verdict.decide(base, report.policy, comparison=None)
-        own = dataclasses.replace(
-            report,
+        own = Report(
             run=dataclasses.replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,
+            policy=report.policy,
+            version=report.version,
             exit_code=exit_code_of(base, verdict),
-            comparison=None,
-            judged=(),
-            problems=(),
         )
         yield "base", BASE_RESULTS, results_file.render_results(own, outcomes=outcomes[1])
 

@@ -327,7 +327,9 @@ def failure(
     keys = " or ".join(setting.api_key_env) or "the credentials of the endpoint"
     if setting.vertex:
         keys = "the Google Cloud credentials"
-    said = _one_line(detail)
+    # foreign words on one line, markup of an error page taken out, and no longer than bearable
+    said = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", detail, flags=re.DOTALL).split())
+    said = said if len(said) <= _LONGEST_DETAIL else f"{said[: _LONGEST_DETAIL - 3]}..."
     message = f"judge `{setting.model}`: {kind.what}{f' ({said})' if said else ''}; {kind.step.format(keys=keys)}"
     message = setting.redact(message)
     if setting.api_key:
@@ -339,12 +341,6 @@ def kind_of_status(status: int) -> JudgeFailureKind:
     """What an HTTP status says by itself."""
     rest = JudgeFailureKind.BAD_REQUEST if 400 <= status < 500 else JudgeFailureKind.SERVER_ERROR
     return _STATUSES.get(status, rest)
-
-
-def _one_line(text: str) -> str:
-    """Foreign words on one line, markup of an error page taken out, and no longer than bearable."""
-    line = " ".join(re.sub(r"<(style|script).*?</\1>|<[^<>]*>", " ", text, flags=re.DOTALL).split())
-    return line if len(line) <= _LONGEST_DETAIL else f"{line[: _LONGEST_DETAIL - 3]}..."
 
 
 ADK_MODEL = "gemini-2.5-flash"

@@ -93,10 +93,8 @@ class Clients:
     def _open(self, model: str) -> Client:
         name = models.parse_name(model)
         driver, setting = self._plan(name)
-        if driver is None:
-            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=_unknown_model(model)))
-        lacking = driver.missing(setting)
-        if lacking:
+        lacking = driver.missing(setting) if driver else _unknown_model(model)
+        if driver is None or lacking:
             raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
         return Client(
             judge=driver.open(setting),
@@ -111,47 +109,31 @@ class Clients:
         client = self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
         if name.client == EVALUATION and client != "replay":
             client = EVALUATION  # no model: a client or an endpoint of the user's own stands for models
-        setting = self._google(name) if client in ("gemini", EVALUATION) else self._compatible(name)
-        return self._drivers.get(client), setting
-
-    def _google(self, name: ModelName) -> JudgeSetting:
-        environment = self._environment
-        wanted = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
-        vertex = name.vertex or wanted
-        own_url = environment.get("GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", "")
-        base_url = (self._defaults.base_url if name.client != EVALUATION else "") or own_url
-        names = (self._defaults.api_key_env,) if self._defaults.api_key_env else GOOGLE_KEYS
-        return self._setting(name.name, base_url=base_url, key_names=names, keyless=bool(base_url), vertex=vertex)
-
-    def _compatible(self, name: ModelName) -> JudgeSetting:
-        endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
-        own_url = self._defaults.base_url or self._environment.get(endpoint.url, "")
-        if endpoint.url == "OLLAMA_API_BASE" and own_url and not own_url.rstrip("/").endswith("/v1"):
-            own_url = own_url.rstrip("/") + "/v1"  # LiteLLM's variable holds the address without it
-        key_name = self._defaults.api_key_env or endpoint.key
-        return self._setting(
-            name.name,
-            base_url=own_url or endpoint.base_url,
-            key_names=(key_name,) if key_name else (),
-            keyless=bool(own_url),
-            vertex=False,
-        )
-
-    def _setting(
-        self, model: str, *, base_url: str, key_names: tuple[str, ...], keyless: bool, vertex: bool
-    ) -> JudgeSetting:
-        """`keyless`: an endpoint of the user's own may do without a key, unless one is named."""
-        key = next((found for each in key_names if (found := self._environment.get(each, "").strip())), "")
-        needed = () if keyless and not self._defaults.api_key_env else key_names
-        return JudgeSetting(
-            model=model,
+        environment, defaults = self._environment, self._defaults
+        key_names: tuple[str, ...] = GOOGLE_KEYS
+        if client in ("gemini", EVALUATION):
+            vertex = name.vertex or environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
+            own_url = environment.get("GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", "")
+            own_url = (defaults.base_url if name.client != EVALUATION else "") or own_url
+            base_url = own_url
+        else:
+            endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
+            vertex, own_url = False, defaults.base_url or environment.get(endpoint.url, "")
+            if endpoint.url == "OLLAMA_API_BASE" and own_url and not own_url.rstrip("/").endswith("/v1"):
+                own_url = own_url.rstrip("/") + "/v1"  # LiteLLM's variable holds the address without it
+            base_url, key_names = own_url or endpoint.base_url, (endpoint.key,) if endpoint.key else ()
+        if defaults.api_key_env:
+            key_names = (defaults.api_key_env,)
+        is_keyless = own_url and not defaults.api_key_env  # an endpoint of one's own may do without a key
+        return self._drivers.get(client), JudgeSetting(
+            model=name.name,
             base_url=base_url,
-            api_key=key,
-            api_key_env=needed,
+            api_key=next((found for each in key_names if (found := environment.get(each, "").strip())), ""),
+            api_key_env=() if is_keyless else key_names,
             vertex=vertex,
-            environment=self._environment,
-            timeout_s=self._defaults.timeout,
-            path=self._defaults.replay,
+            environment=environment,
+            timeout_s=defaults.timeout,
+            path=defaults.replay,
             redact=self.redact,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,15 +44,11 @@ def missing(setting: JudgeSetting) -> str:
 
 def open_client(setting: JudgeSetting) -> Judge:
     """See JudgeDriver."""
-    problem: JudgeFailure | None = None
-    client: Client | None = None
     try:
-        client = _client(setting)
+        return GeminiJudge(setting, _client(setting))
     except Exception as error:  # noqa: BLE001 - google-auth and google-genai share no class of errors here
-        problem = base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=str(error))
-    if problem is not None or client is None:
-        raise JudgeFailed(problem or base.failure(JudgeFailureKind.NOT_CONFIGURED, setting))
-    return GeminiJudge(setting, client)
+        problem = str(error)
+    raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
 
 
 def _client(setting: JudgeSetting) -> Client:
@@ -60,7 +56,11 @@ def _client(setting: JudgeSetting) -> Client:
     from google.genai import types  # noqa: PLC0415 - as above
 
     found = _VERSION_IN_URL.match(setting.base_url)
-    base_url, version = (found[1], found[2]) if found else (setting.base_url or None, _version(setting))
+    # google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not
+    # every endpoint of one's own has
+    named = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
+    version = None if setting.vertex else "v1beta" if named in ("", "beta") else named
+    base_url, version = (found[1], found[2]) if found else (setting.base_url or None, version)
     options = types.HttpOptions(base_url=base_url, api_version=version, timeout=int(setting.timeout_s * 1000))
     if setting.vertex and not setting.api_key:
         project = setting.environment.get("GOOGLE_CLOUD_PROJECT")
@@ -68,18 +68,6 @@ def _client(setting: JudgeSetting) -> Client:
         return genai.Client(vertexai=True, project=project, location=location, http_options=options)
     key = setting.api_key or "none"  # the client wants one, an endpoint of one's own may not
     return genai.Client(vertexai=setting.vertex, api_key=key, http_options=options)
-
-
-def _version(setting: JudgeSetting) -> str | None:
-    """The version of the API; None leaves it to the client.
-
-    google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not
-    every endpoint of one's own has.
-    """
-    if setting.vertex:
-        return None
-    named = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
-    return "v1beta" if named in ("", "beta") else named
 
 
 class GeminiJudge:
@@ -182,15 +170,13 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     from google.genai import errors  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, errors.APIError):
-        return _api_failure(error.code, error.details, setting, headers=_headers_of(error), message=error.message)
+        found = getattr(getattr(error, "response", None), "headers", None) or {}
+        headers = {str(name).lower(): str(value) for name, value in found.items()}
+        return _api_failure(error.code, error.details, setting, headers=headers, message=error.message)
     if isinstance(error, auth_errors.GoogleAuthError):
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
-    return _transport_failure(error, setting)
-
-
-def _transport_failure(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
     names = {each.__name__ for each in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
@@ -205,7 +191,9 @@ def _transport_failure(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 def _api_failure(
     status: int, body: Any, setting: JudgeSetting, *, headers: Mapping[str, str], message: str | None
 ) -> JudgeFailure:
-    details = _details_in(body)
+    inner = body.get("error", body) if isinstance(body, Mapping) else {}
+    listed = inner.get("details") if isinstance(inner, Mapping) else None
+    details = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
     kind = base.kind_of_status(status)
     reasons = {str(each.get("reason")) for each in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
@@ -217,17 +205,6 @@ def _api_failure(
     said = parse_google(details)
     wait = http.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
     return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
-
-
-def _details_in(body: Any) -> Sequence[Mapping[str, Any]]:
-    error = body.get("error", body) if isinstance(body, Mapping) else {}
-    details = error.get("details") if isinstance(error, Mapping) else None
-    return [each for each in details if isinstance(each, Mapping)] if isinstance(details, list) else []
-
-
-def _headers_of(error: Any) -> Mapping[str, str]:
-    found = getattr(getattr(error, "response", None), "headers", None)
-    return {str(name).lower(): str(value) for name, value in found.items()} if found else {}
 
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")

@@ -15,7 +15,12 @@ from typing import Final
 
 from evalgate.model import Usage
 
-_OPENAI_NAME = re.compile(r"gpt-|o\d+(-|$)|chatgpt-")
+_BARE = {
+    "gemini": re.compile(r"(gemini|gemma|model-optimizer)-"),
+    "openai": re.compile(r"gpt-|o\d+(-|$)|chatgpt-"),
+    "anthropic": re.compile(r"claude-"),
+}
+"""How names without a prefix begin, by the prefix that they mean."""
 _VERTEX_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/(endpoints|publishers)/.+")
 
 
@@ -99,37 +104,21 @@ def parse_name(written: str) -> ModelName:
         return _vertex(written)
     bare = written.removeprefix("models/")
     prefix, _, rest = bare.partition("/")
-    return (_with_prefix(prefix, rest) if rest else _bare(bare)) or ModelName(client="", provider="", name=written)
-
-
-def _with_prefix(prefix: str, name: str) -> ModelName | None:
-    if prefix in ("gemini", "google"):
-        return _google(name)
+    if not rest:
+        prefix, rest = next((each for each, pattern in _BARE.items() if pattern.match(bare)), ""), bare
     if prefix == EVALUATION:
-        return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
+        return ModelName(client=EVALUATION, provider=EVALUATION, name=rest, vertex=True)
+    if prefix in ("gemini", "google"):
+        return ModelName(client="gemini", provider="google", name=rest, priced_as="google")
     if prefix in ("vertex_ai", "vertexai"):
-        return _vertex(name)
-    return _compatible(prefix, name) if prefix in ENDPOINTS else None
-
-
-def _bare(name: str) -> ModelName | None:
-    if re.match(r"(gemini|gemma|model-optimizer)-", name):
-        return _google(name)
-    if _OPENAI_NAME.match(name):
-        return _compatible("openai", name)
-    return _compatible("anthropic", name) if name.startswith("claude-") else None
-
-
-def _google(name: str) -> ModelName:
-    return ModelName(client="gemini", provider="google", name=name, priced_as="google")
+        return _vertex(rest)
+    if prefix in ENDPOINTS:
+        return ModelName(client="openai", provider=prefix, name=rest, priced_as=ENDPOINTS[prefix].priced_as)
+    return ModelName(client="", provider="", name=written)
 
 
 def _vertex(name: str) -> ModelName:
     return ModelName(client="gemini", provider="vertex", name=name, priced_as="google", vertex=True)
-
-
-def _compatible(provider: str, name: str) -> ModelName:
-    return ModelName(client="openai", provider=provider, name=name, priced_as=ENDPOINTS[provider].priced_as)
 
 
 def cost_usd(*, model: str, provider: str, usage: Usage | None) -> float | None:

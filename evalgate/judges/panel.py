@@ -301,7 +301,17 @@ def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int
 
 def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
     """The verdict on every item from the samples asked; those not asked count as if they could say either."""
-    verdicts = {item: _decide_item(ballot, item, samples) for item in ballot.items}
+    verdicts: dict[str, ItemVerdict] = {}
+    for item in ballot.items:
+        count = _count(ballot, item, samples)
+        passed = None if ballot.adk_compat and count.failed else _decided(count)
+        if passed is None:
+            undecided, message = _why_undecided(item, count, samples)
+            verdicts[item] = ItemVerdict(passed=None, count=count, undecided=undecided, message=message)
+            continue
+        votes = ((sample, sample.votes.get(item)) for sample in samples)
+        winner, vote = next((sample, vote) for sample, vote in votes if vote and vote.passed is passed)
+        verdicts[item] = ItemVerdict(passed=passed, count=count, vote=vote, sample=winner.index)
     return VoteResult(items=verdicts, samples=tuple(samples))
 
 
@@ -341,24 +351,11 @@ def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> Vote
     )
 
 
-def _decide_item(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> ItemVerdict:
-    count = _count(ballot, item, samples)
-    passed = None if ballot.adk_compat and count.failed else _decided(count)
-    if passed is None:
-        undecided, message = _why_undecided(item, count, samples)
-        return ItemVerdict(passed=None, count=count, undecided=undecided, message=message)
-    votes = ((sample, sample.votes.get(item)) for sample in samples)
-    winner, vote = next((sample, vote) for sample, vote in votes if vote and vote.passed is passed)
-    return ItemVerdict(passed=passed, count=count, vote=vote, sample=winner.index)
-
-
 def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tuple[Undecided, str]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        return (
-            Undecided.UNAVAILABLE,
-            f"{_part(len(failures), len(samples))} failed: {_told_failure(failures).message}",
-        )
+        told = next((failure for failure in failures if failure.kind in FINAL), failures[0])
+        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {told.message}"
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""
@@ -375,11 +372,6 @@ def _part(count: int, total: int) -> str:
     if count == total:
         return "the only sample" if total == 1 else f"all {total} samples"
     return f"{count} of {total} samples"
-
-
-def _told_failure(failures: Sequence[JudgeFailure]) -> JudgeFailure:
-    """The failure to tell of: one that all further samples would meet, else the first."""
-    return next((failure for failure in failures if failure.kind in FINAL), failures[0])
 
 
 def open_panel(

@@ -126,7 +126,9 @@ class CircuitBreaker:
         """A call exhausted its retries."""
         self._exhausted += 1
         if self._exhausted >= self._limits.outage_after:
-            self._down = _unasked(failure)
+            # what a question hears that is not asked: not what the others cost, nor an empty reply of its own
+            kind = JudgeFailureKind.SERVER_ERROR if failure.kind is JudgeFailureKind.EMPTY else failure.kind
+            self._down = JudgeFailure(kind=kind, message=failure.message, retry_after_s=failure.retry_after_s)
             self._down_until = now + self._limits.outage_s
 
     def refusal(self, now: float) -> JudgeFailure | None:
@@ -137,13 +139,6 @@ class CircuitBreaker:
         """A call goes out; to a model that was down, to look whether it is back, and no other until that is known."""
         if self._down is not None:
             self._down_until = now + self._limits.outage_s
-
-
-def _unasked(failure: JudgeFailure) -> JudgeFailure:
-    """What a question hears that is not asked because others failed: not what they cost, nor an empty
-    reply of its own."""
-    kind = JudgeFailureKind.SERVER_ERROR if failure.kind is JudgeFailureKind.EMPTY else failure.kind
-    return dataclasses.replace(failure, kind=kind, usage=None)
 
 
 # --- one provider ---------------------------------------------------------------------------------
@@ -353,11 +348,6 @@ LONGEST_PAUSE_S = 60.0
 LOOK_S = 1.0
 
 
-def at_once(agent: str, attempt: Callable[[], Outcome]) -> Outcome:  # noqa: ARG001 - the shape of a Pace
-    """At once."""
-    return attempt()
-
-
 class TrialLimiter:
     """A Pace that shares each provider's limiter with the judges; safe to use from many threads.
 
@@ -382,12 +372,22 @@ class TrialLimiter:
         try:
             outcome = attempt()
         finally:
-            self._leave(held)
-        self._learn(agent, outcome)
-        self._tell(agent, outcome, since=began)
+            with self._changed:
+                self._under_way.subtract(held)
+                self._changed.notify_all()
+        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+        named = {event.model_version for turn in turns for event in turn.events or () if event.model_version}
+        found = {provider for name in named if (provider := models.parse_name(name).provider)}
+        with self._changed:
+            self._providers[agent] = self._providers.get(agent, frozenset()) | found
+        for limiter in self._limiters_of(agent):
+            if not isinstance(outcome, AgentFailure):
+                limiter.succeeded(peers=self._trials_at_once)
+            elif outcome.kind is FailureKind.RATE_LIMITED:
+                wait_s = outcome.retry_after_s
+                kind = JudgeFailureKind.RATE_LIMITED
+                limiter.pushed_back(JudgeFailure(kind=kind, message=outcome.message, retry_after_s=wait_s), since=began)
         return outcome
-
-    # --- starting ---------------------------------------------------------------------------------
 
     def _enter(self, agent: str) -> tuple[RateLimiter, ...]:
         """Wait for the provider's pause and for room; what was taken, to be given back. A stopped run waits for
@@ -400,41 +400,12 @@ class TrialLimiter:
             if pause_s > 0 and not self._stop.is_set() and clock.sleep(min(pause_s, LOOK_S)):
                 continue
             with self._changed:
-                if self._stop.is_set() or all(self._under_way[each] < self._room(each) for each in limiters):
+                room = {each: max(1, round(self._trials_at_once * each.share)) for each in limiters}
+                if self._stop.is_set() or all(self._under_way[each] < room[each] for each in limiters):
                     self._under_way.update(limiters)
                     return limiters
                 self._changed.wait(LOOK_S)
 
-    def _leave(self, held: tuple[RateLimiter, ...]) -> None:
-        with self._changed:
-            self._under_way.subtract(held)
-            self._changed.notify_all()
-
-    def _room(self, limiter: RateLimiter) -> int:
-        return max(1, round(self._trials_at_once * limiter.share))
-
-    # --- telling ----------------------------------------------------------------------------------
-
     def _limiters_of(self, agent: str) -> tuple[RateLimiter, ...]:
         providers = self._providers.get(agent, frozenset())
         return tuple(self._limiters.of(name) for name in (f"agent {agent}", *sorted(providers)))
-
-    def _learn(self, agent: str, outcome: Outcome) -> None:
-        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-        named = {event.model_version for turn in turns for event in turn.events or () if event.model_version}
-        found = {provider for name in named if (provider := models.parse_name(name).provider)}
-        with self._changed:
-            self._providers[agent] = self._providers.get(agent, frozenset()) | found
-
-    def _tell(self, agent: str, outcome: Outcome, *, since: float) -> None:
-        for limiter in self._limiters_of(agent):
-            if not isinstance(outcome, AgentFailure):
-                limiter.succeeded(peers=self._trials_at_once)
-            elif outcome.kind is FailureKind.RATE_LIMITED:
-                limiter.pushed_back(_as_refusal(outcome), since=since)
-
-
-def _as_refusal(failure: AgentFailure) -> JudgeFailure:
-    return JudgeFailure(
-        kind=JudgeFailureKind.RATE_LIMITED, message=failure.message, retry_after_s=failure.retry_after_s
-    )

@@ -61,14 +61,13 @@ class Recorder:
         with self._lock:
             if not self._path.exists():
                 return
-            kept = sorted(read_recordings(self._path).values(), key=_order)
+            kept = sorted(
+                read_recordings(self._path).values(),
+                key=lambda each: (each.criterion, each.model, each.sample, each.address),
+            )
             ordered = self._path.with_suffix(".ordered")
             ordered.write_text("".join(cache.render_entry(entry) + "\n" for entry in kept), encoding="utf-8")
             ordered.replace(self._path)
-
-
-def _order(entry: Entry) -> tuple[str, str, int, str]:
-    return entry.criterion, entry.model, entry.sample, entry.address
 
 
 def missing(setting: JudgeSetting) -> str:
@@ -82,15 +81,11 @@ def missing(setting: JudgeSetting) -> str:
 
 def open_client(setting: JudgeSetting) -> Judge:
     """See JudgeDriver."""
-    problem = ""
-    recorded: Mapping[str, Entry] = {}
     try:
-        recorded = read_recordings(Path(setting.path))
+        return ReplayJudge(setting, read_recordings(Path(setting.path)))
     except OSError as error:
         problem = error.strerror or type(error).__name__
-    if problem:
-        raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
-    return ReplayJudge(setting, recorded)
+    raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
 
 
 class ReplayJudge:

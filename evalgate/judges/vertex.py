@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MOST_BYTES = 8_000_000
+_FAULTS = {Fault.TIMEOUT: JudgeFailureKind.TIMEOUT, Fault.UNREACHABLE: JudgeFailureKind.CONNECTION}
 _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
 
 
@@ -80,7 +81,8 @@ class VertexEvaluation:
         try:
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
         except ExchangeFailed as failed:
-            return judges_base.failure(_kind_of_fault(failed.fault), self._setting, detail=str(failed))
+            kind = _FAULTS.get(failed.fault, JudgeFailureKind.MALFORMED)
+            return judges_base.failure(kind, self._setting, detail=str(failed))
         finally:
             exchange.close()
         return self._reply(answer)
@@ -146,16 +148,6 @@ def _url(setting: JudgeSetting) -> str:
     base = own or f"https://{f'{location}-' if regional else ''}aiplatform.googleapis.com"
     parent = f"projects/{quote(project, safe='')}/locations/{quote(location, safe='')}/" if project else ""
     return f"{base}/v1beta1/{parent}:evaluateInstances"
-
-
-def _kind_of_fault(fault: Fault) -> JudgeFailureKind:
-    match fault:
-        case Fault.TIMEOUT:
-            return JudgeFailureKind.TIMEOUT
-        case Fault.UNREACHABLE:
-            return JudgeFailureKind.CONNECTION
-        case Fault.TOO_LARGE | Fault.REDIRECTS | Fault.INVALID:
-            return JudgeFailureKind.MALFORMED
 
 
 def _message(answer: Answer) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
@@ -52,13 +52,7 @@ def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> b
 
 def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair, ...]:
     """The calls of a turn aligned: equal calls first of all, then calls of the same tool between them."""
-    expected, actual = expected[:MAX_CALLS], actual[:MAX_CALLS]
-    matcher = SequenceMatcher(None, [_key(call) for call in expected], [_key(call) for call in actual], autojunk=False)
-    pairs: list[Pair] = []
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        left, right = expected[start:end], actual[other_start:other_end]
-        pairs += _zipped(left, right) if tag == "equal" else _pair_by_name(left, right)
-    return tuple(pairs)
+    return tuple(_aligned(expected[:MAX_CALLS], actual[:MAX_CALLS], _key, lambda call: call.name))
 
 
 def difference(pairs: Sequence[Pair]) -> tuple[Line, ...]:
@@ -68,24 +62,28 @@ def difference(pairs: Sequence[Pair]) -> tuple[Line, ...]:
 
 def spell(call: ToolCall) -> str:
     """`book(city="Oslo", nights=2)`, long values clipped."""
-    return f"{_tool(call.name)}({', '.join(_argument(name, value) for name, value in (call.args or {}).items())})"
+    shown = (f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}" for name, value in (call.args or {}).items())
+    return f"{_tool(call.name)}({', '.join(shown)})"
 
 
-def _pair_by_name(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> list[Pair]:
-    matcher = SequenceMatcher(None, [call.name for call in expected], [call.name for call in actual], autojunk=False)
+def _aligned(
+    expected: Sequence[ToolCall], actual: Sequence[ToolCall], alike: Callable[[ToolCall], Any], *further: Any
+) -> list[Pair]:
+    """Calls that are alike are pairs; those between them are aligned by what is alike `further`, else alone."""
+    matcher = SequenceMatcher(
+        None, [alike(call) for call in expected], [alike(call) for call in actual], autojunk=False
+    )
     pairs: list[Pair] = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         left, right = expected[start:end], actual[other_start:other_end]
         if tag == "equal":
-            pairs += _zipped(left, right)
+            pairs += [Pair(expected=one, actual=other) for one, other in zip(left, right, strict=True)]
+        elif further:
+            pairs += _aligned(left, right, *further)
         else:
             pairs += [Pair(expected=call, actual=None) for call in left]
             pairs += [Pair(expected=None, actual=call) for call in right]
     return pairs
-
-
-def _zipped(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> list[Pair]:
-    return [Pair(expected=left, actual=right) for left, right in zip(expected, actual, strict=True)]
 
 
 def _lines(each: Pair) -> list[Line]:
@@ -122,18 +120,11 @@ def _argument_lines(tool: str, expected: Mapping[str, Any], actual: Mapping[str,
 def _around_difference(left: str | None, right: str | None) -> tuple[str | None, str | None]:
     """Both values clipped so that the first place where they differ is seen."""
     if left is None or right is None:
-        return (
-            None if left is None else plain.clip(left, VALUE_WIDTH),
-            None if right is None else plain.clip(right, VALUE_WIDTH),
-        )
+        return left and plain.clip(left, VALUE_WIDTH), right and plain.clip(right, VALUE_WIDTH)
     common = next((at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other), 0)
     start = common - 40 if common > 80 else 0
     lead = "..." if start else ""
     return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(right[start:], VALUE_WIDTH)
-
-
-def _argument(name: str, value: Any) -> str:
-    return f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}"
 
 
 def _tool(name: str) -> str:

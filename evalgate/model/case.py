@@ -131,11 +131,6 @@ class CriterionUse:
         """Whether a judge scores it."""
         return not self.needs.isdisjoint({Need.JUDGE, Need.VERTEX})
 
-    @property
-    def is_computed(self) -> bool:
-        """Whether it asks nobody and runs no code but ours: it gives the same at any time, and costs nothing."""
-        return self.code is None and not self.is_judged
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatorUse:

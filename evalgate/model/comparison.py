@@ -293,17 +293,12 @@ class CaseComparison:
     @property
     def broken(self) -> bool:
         """Base passes, head fails."""
-        return self._turned(VerdictKind.PASS, VerdictKind.FAIL)
+        return (self.base and self.base.kind, self.head and self.head.kind) == (VerdictKind.PASS, VerdictKind.FAIL)
 
     @property
     def fixed(self) -> bool:
         """Base fails, head passes."""
-        return self._turned(VerdictKind.FAIL, VerdictKind.PASS)
-
-    def _turned(self, base: VerdictKind, head: VerdictKind) -> bool:
-        if self.base is None or self.head is None:
-            return False
-        return (self.base.kind, self.head.kind) == (base, head)
+        return (self.base and self.base.kind, self.head and self.head.kind) == (VerdictKind.FAIL, VerdictKind.PASS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

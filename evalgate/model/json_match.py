@@ -62,17 +62,22 @@ def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
     (key,) = matcher.model_fields_set
     if actual is MISSING:
         return key == "ignore"
+    agrees = True  # any, ignore
     match key:
         case "exact":
-            return bool(actual == matcher.exact)
+            agrees = actual == matcher.exact
         case "regex":
-            return isinstance(actual, str) and re.search(matcher.regex or "", actual) is not None
+            agrees = isinstance(actual, str) and re.search(matcher.regex or "", actual) is not None
         case "contains":
-            return _contains(actual, matcher.contains)
+            holds_items = isinstance(actual, list | tuple)
+            agrees = holds_items or (isinstance(actual, str) and isinstance(matcher.contains, str))
+            agrees = agrees and matcher.contains in actual
         case "number_tolerance":
-            return _near(actual, expected, matcher.number_tolerance or 0.0)
-        case _:  # any, ignore
-            return True
+            agrees = _is_number(actual) and _is_number(expected)
+            if agrees:  # in decimal, as people read them: 0.3 is no farther than 0.1 from 0.2
+                farthest = Decimal(repr(matcher.number_tolerance or 0.0))
+                agrees = abs(Decimal(repr(actual)) - Decimal(repr(expected))) <= farthest
+    return bool(agrees)
 
 
 def entries_differing(
@@ -158,24 +163,7 @@ def _free_partner(
     return None
 
 
-def _contains(actual: Any, wanted: Any) -> bool:
-    if isinstance(actual, str):
-        return isinstance(wanted, str) and wanted in actual
-    return isinstance(actual, list | tuple) and wanted in actual
-
-
-def _near(actual: Any, expected: Any, tolerance: float) -> bool:
-    if not (_is_number(actual) and _is_number(expected)):
-        return False
-    # in decimal, as people read them: 0.3 is no farther than 0.1 from 0.2
-    return abs(_decimal(actual) - _decimal(expected)) <= _decimal(tolerance)
-
-
 def _is_number(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _decimal(value: float) -> Decimal:
-    return Decimal(repr(value))

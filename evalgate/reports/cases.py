@@ -196,7 +196,12 @@ class CaseView:
         if len(self.trials) < 2:
             return ()
         uses = {use.name: use for use in self.suite.criteria}
-        return tuple(each for each in self.verdict.criteria if each.name in uses and _is_flaky(each, uses[each.name]))
+        found = []
+        for each in self.verdict.criteria:
+            if each.kind is not None and each.name in uses:
+                known = {threshold.reaches(value, uses[each.name]) for value in each.values if value is not None}
+                found += [each] if len(known) > 1 else []
+        return tuple(found)
 
 
 def collect(report: Report) -> Iterator[CaseView]:
@@ -243,19 +248,9 @@ def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
     )
 
 
-def of_kind(found: Sequence[CaseView], *kinds: VerdictKind) -> tuple[CaseView, ...]:
-    """Those that ended as one of `kinds`."""
-    return tuple(each for each in found if each.kind in kinds)
-
-
 def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
     grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
     return sum(1 for use, grade in grades if isinstance(grade, Score) and not threshold.reaches(grade.value, use))
-
-
-def _is_flaky(verdict: CriterionVerdict, use: CriterionUse) -> bool:
-    known = [threshold.reaches(value, use) for value in verdict.values if value is not None]
-    return verdict.kind is not None and any(known) and not all(known)
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:
@@ -271,7 +266,10 @@ def against(verdict: CriterionVerdict) -> str:
 def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     """Why every case that does not pass and decides nothing may do so, by suite and id; "" where whose failure it is
     says it all."""
-    decisive = _broken(report)
+    # what a pass rate allows may still be worse
+    regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
+    compared = report.comparison.cases if regressed and report.comparison is not None else ()
+    decisive = {case.key for case in compared if case.broken}
     found: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
         advisory = suite.suite in report.policy.advisory
@@ -281,13 +279,6 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
             if why is not None and not (why == ENOUGH and key in decisive):
                 found[key] = why
     return found
-
-
-def _broken(report: Report) -> Collection[CaseKey]:
-    """The cases that the change broke, where that is a regression: what a pass rate allows may still be worse."""
-    regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
-    compared = report.comparison.cases if regressed and report.comparison is not None else ()
-    return {case.key for case in compared if case.broken}
 
 
 def _why_allowed(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> str | None:
@@ -312,18 +303,13 @@ def failure_origin(case: CaseComparison | None) -> str:
     return OTHERWISE if case.origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[case.origin]
 
 
-def compared(row: CriterionComparison) -> tuple[str, str, str]:
-    """Both sides' means and head - base, signed, with decimals that agree on paper; `-` for what is not known."""
-    return words.compared(row.base, row.head)
-
-
 def between(row: CriterionComparison, *, share: bool = False) -> str:
     """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95 % interval of a difference; "exact" where it is no sample."""
     if row.fact:
         return "exact"
     if row.interval is None:
         return "-"
-    like = "" if share or row.delta is None else compared(row)[2]
+    like = "" if share or row.delta is None else words.compared(row.base, row.head)[2]
     return words.between(row.interval.low, row.interval.high, share=share, like=like)
 
 
@@ -371,18 +357,13 @@ def origin_words(origin: BaseOrigin) -> str:
     stored = origin.source is not BaseSource.RERUN
     parts = [how]
     if stored and origin.age_days is not None:
-        parts.append(_days_old(origin.age_days))
+        age = f"{origin.age_days:.0f} days"
+        if origin.age_days < 2:
+            age = words.counted(round(origin.age_days * 24), "hour")
+        parts.append(f"{age if origin.age_days >= 1 / 24 else 'less than an hour'} old")
     if stored and origin.distance:
         parts.append(f"{words.counted(origin.distance, 'commit')} before the base")
     return ", ".join(parts)
-
-
-def _days_old(days: float) -> str:
-    if days < 1 / 24:
-        return "less than an hour old"
-    if days < 2:
-        return f"{words.counted(round(days * 24), 'hour')} old"
-    return f"{days:.0f} days old"
 
 
 def certainty(comparison: Comparison) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -68,8 +68,9 @@ def render(report: Report) -> str:
 
 def render_head(report: Report) -> str:
     """What is always said: the verdict, rules that the change relaxes, the figures, the criteria."""
-    v, comment = view.of(report), _comment()
-    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM), _figures(v)]
+    v, comment = view.of(report), _macros("comment")
+    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM)]
+    parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
     if report.comparison is not None and report.comparison.criteria:
         parts.append(comment.compared(report.comparison, CRITERIA))
     else:
@@ -79,7 +80,12 @@ def render_head(report: Report) -> str:
 
 def render_rest(report: Report) -> str:
     """What is said where there is room: the cases, and what stands below them."""
-    v, foot = view.of(report), _footer(report)
+    v, comment = view.of(report), _macros("comment")
+    again = markdown.tidy(comment.reproduce(v))
+    asides = [comment.fixed(v.comparison), comment.excluded(v.comparison)] if v.comparison is not None else []
+    asides += [_flaky(v, limit=FLAKY), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
+    kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
+    foot = _joined((*kept, again, comment.footer(v)))
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
     return _joined((*_cases(v, room=room), foot))
 
@@ -89,8 +95,15 @@ def render_summary(report: Report) -> str:
 
     Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is counted.
     """
-    v, comment, summary = view.of(report), _comment(), _summary()
-    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM), _figures(v), *_beside(v)]
+    v, comment, summary = view.of(report), _macros("comment"), _macros("summary")
+    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM)]
+    comparison = v.comparison
+    if comparison is None:
+        head.append(comment.figures(v))
+    else:
+        drawn = chart(comparison.criteria, limit=20)
+        head += [comment.changes(v), summary.chart(drawn) if drawn else "", comment.compared(comparison, 200)]
+        head += [comment.fixed(comparison), comment.excluded(comparison)]
     head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
     head = [markdown.tidy(part) for part in head]
     room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head))
@@ -104,7 +117,10 @@ def render_summary(report: Report) -> str:
     ]
     foot = [markdown.tidy(part) for part in foot]
     room -= markdown.length(table) + sum(map(markdown.length, foot))
-    return _joined((*head, *_broken(v, room=room), table, *foot)) + "\n"
+    room //= len({case.kind for case in v.cases} - {VerdictKind.PASS}) or 1
+    kinds = (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURED)
+    broken = [_section(kind, v, room=room, depth=SUMMARY) for kind in kinds]
+    return _joined((*head, *broken, table, *foot)) + "\n"
 
 
 def _rules(report: Report, *, room: int) -> list[str]:
@@ -118,75 +134,31 @@ def _rules(report: Report, *, room: int) -> list[str]:
         room=room,
         size=lambda text: markdown.length(text) + len("> - \n"),
     )
-    return [_comment().rules(comparison, relaxed)]
-
-
-def _figures(v: View) -> str:
-    made: str = _comment().figures(v) if v.comparison is None else _comment().changes(v)
-    return made
-
-
-def _footer(report: Report) -> str:
-    v, comment = view.of(report), _comment()
-    again = markdown.tidy(comment.reproduce(v))
-    asides = [comment.fixed(v.comparison), comment.excluded(v.comparison)] if v.comparison is not None else []
-    asides += [_flaky(v, limit=FLAKY), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
-    kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
-    return _joined((*kept, again, comment.footer(v)))
+    return [_macros("comment").rules(comparison, relaxed)]
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
     """Failing, undecided and unmeasured cases; the latter two may take a share each, what they leave the first has."""
-    failing = reports_cases.worst_first(reports_cases.of_kind(v.cases, VerdictKind.FAIL))
     share = int(room * LATER_SHARE)
-    undecided, unknown = _undecided(v, room=share), _unknown(v, room=share)
+    undecided = _section(VerdictKind.INCONCLUSIVE, v, room=share, depth=FAILED)
+    unknown = _section(VerdictKind.NOT_MEASURED, v, room=share, depth=UNKNOWN)
     left = room - markdown.length(undecided) - markdown.length(unknown)
-    first = _section(VerdictKind.FAIL, failing, v, room=left, depth=FAILED)
-    left -= markdown.length(first)
-    undecided = _undecided(v, room=left + markdown.length(undecided))
-    left = room - markdown.length(first) - markdown.length(undecided)
-    return first, undecided, _unknown(v, room=left)
+    failing = _section(VerdictKind.FAIL, v, room=left, depth=FAILED)
+    left += markdown.length(undecided) - markdown.length(failing)
+    undecided = _section(VerdictKind.INCONCLUSIVE, v, room=left, depth=FAILED)
+    left = room - markdown.length(failing) - markdown.length(undecided)
+    return failing, undecided, _section(VerdictKind.NOT_MEASURED, v, room=left, depth=UNKNOWN)
 
 
-def _undecided(v: View, *, room: int) -> str:
-    found = reports_cases.of_kind(v.cases, VerdictKind.INCONCLUSIVE)
-    return _section(VerdictKind.INCONCLUSIVE, found, v, room=room, depth=FAILED)
-
-
-def _unknown(v: View, *, room: int) -> str:
-    found = reports_cases.of_kind(v.cases, VerdictKind.NOT_MEASURED)
-    return _section(VerdictKind.NOT_MEASURED, found, v, room=room, depth=UNKNOWN)
-
-
-def _beside(v: View) -> list[str]:
-    """How head stands beside the base, whole."""
-    comparison = v.comparison
-    if comparison is None:
-        return []
-    comment, drawn = _comment(), chart(comparison.criteria, limit=20)
-    return [
-        _summary().chart(drawn) if drawn else "",
-        comment.compared(comparison, 200),
-        comment.fixed(comparison),
-        comment.excluded(comparison),
-    ]
-
-
-def _broken(v: View, *, room: int) -> Iterator[str]:
-    kinds = (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURED)
-    found = {kind: reports_cases.of_kind(v.cases, kind) for kind in kinds}
-    share = room // (sum(map(bool, found.values())) or 1)
-    for kind, chosen in found.items():
-        ordered = reports_cases.worst_first(chosen) if kind is VerdictKind.FAIL else chosen
-        yield _section(kind, ordered, v, room=share, depth=SUMMARY)
-
-
-def _section(kind: VerdictKind, found: Sequence[CaseView], v: View, *, room: int, depth: Depth) -> str:
+def _section(kind: VerdictKind, v: View, *, room: int, depth: Depth) -> str:
     """A section of cases: whole ones, then lines, then a count; "" without any. Of those not measured GROUP_FROM and
     more of one and the same reason are told as one, largest group first."""
+    found: Sequence[CaseView] = [case for case in v.cases if case.kind is kind]
     if not found:
         return ""
-    comment = _comment()
+    if kind is VerdictKind.FAIL:
+        found = reports_cases.worst_first(found)
+    comment = _macros("comment")
     groups, alone = _by_reason(found) if kind is VerdictKind.NOT_MEASURED else ([], found)
     items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
     items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
@@ -201,7 +173,7 @@ def _section(kind: VerdictKind, found: Sequence[CaseView], v: View, *, room: int
 @functools.lru_cache(maxsize=20_000)
 def _line(v: View, case: CaseView) -> str:
     """The line of a case, which the comment tries twice and the summary has as well."""
-    return str(_comment().case_line(v, case))
+    return str(_macros("comment").case_line(v, case))
 
 
 def _whole(macro: Callable[..., str], *about: object) -> str:
@@ -219,7 +191,7 @@ def _by_reason(found: Sequence[CaseView]) -> tuple[list[list[CaseView]], list[Ca
 def _flaky(v: View, *, limit: int) -> str:
     found = [case for case in v.cases if case.flaky]
     rows = [(case, verdict) for case in found for verdict in case.flaky]
-    made: str = _comment().flaky(found, rows, limit) if rows else ""
+    made: str = _macros("comment").flaky(found, rows, limit) if rows else ""
     return markdown.tidy(made)
 
 
@@ -229,12 +201,12 @@ def _table(v: View, *, room: int) -> str:
     several = len({case.suite.key for case in v.cases}) > 1
     rows: list[str] = []
     for case in v.cases:
-        row = _summary().row(case, several)
+        row = _macros("summary").row(case, several)
         room -= markdown.length(row) + 1
         if room < 0:
             break
         rows.append(row)
-    return markdown.tidy(_summary().all_cases(rows, len(v.cases), several))
+    return markdown.tidy(_macros("summary").all_cases(rows, len(v.cases), several))
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -242,13 +214,9 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 @functools.cache
-def _comment() -> Any:
-    return templates.load("comment.md.j2", package=__package__, known=_KNOWN)
-
-
-@functools.cache
-def _summary() -> Any:
-    return templates.load("summary.md.j2", package=__package__, known=_KNOWN)
+def _macros(name: str) -> Any:
+    """Those of a template: `comment`, `summary`."""
+    return templates.load(f"{name}.md.j2", package=__package__, known=_KNOWN)
 
 
 def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
@@ -287,8 +255,9 @@ def _word_difference(pieces: Sequence[Piece]) -> str:
     for index, piece in enumerate(pieces):
         last = index == len(pieces) - 1
         kept = _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
-        text, column = _wrap_from(kept, column)
-        escaped = markdown.escape_html(text)
+        rows = plain.wrap(kept, WIDTH, start=column)
+        column = plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
+        escaped = markdown.escape_html("\n".join(rows))
         shown.append({"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark])
     return "".join(shown)
 
@@ -299,12 +268,6 @@ def _shortened(text: str, *, first: bool, last: bool) -> str:
     head = "" if first else text[: LONG_STRETCH // 3]
     tail = "" if last else text[-LONG_STRETCH // 3 :]
     return f"{head} [...] {tail}"
-
-
-def _wrap_from(text: str, column: int) -> tuple[str, int]:
-    """`text` with line feeds where it passes WIDTH, begun at `column`; and the column after it."""
-    rows = plain.wrap(text, WIDTH, start=column)
-    return "\n".join(rows), plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
 
 
 HALF = 24
@@ -346,7 +309,7 @@ def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
         cells[at] = mark if cells[at] in (" ", LINE) else cells[at]
     cells[_at(better * (row.delta or 0.0), reach)] = POINT
     name = plain.label(row.name, CHART_NAME)
-    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {reports_cases.compared(row)[2]}"
+    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {words.compared(row.base, row.head)[2]}"
 
 
 def _at(value: float, reach: float) -> int:

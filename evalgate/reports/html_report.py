@@ -47,7 +47,7 @@ def render(report: Report) -> str:
 
 def _within(v: View, *, room: int) -> tuple[list[Safe], int]:
     """The cases that find room, and how many do not."""
-    ordered = [each for kind in ORDER for each in cases.worst_first(cases.of_kind(v.cases, kind))]
+    ordered = [each for kind in ORDER for each in cases.worst_first([case for case in v.cases if case.kind is kind])]
     conversations = int(room * CONVERSATIONS_SHARE)
     shown: list[Safe] = []
     passing = 0

@@ -44,7 +44,7 @@ def render(report: Report) -> str:
         for name in ("tests", "failures", "errors"):
             root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
         suites += [_opened(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
-    root.set("time", _time(report.run.seconds))
+    root.set("time", f"{report.run.seconds:.3f}")
     return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', _opened(root, level=0), *suites, "\n</testsuites>\n"])
 
 
@@ -58,9 +58,9 @@ def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
-            test_case.set("time", _time(case.seconds))
+            test_case.set("time", f"{case.seconds:.3f}")
         test_cases.append(_within(element))
-    head.set("time", _time(sum(case.seconds for case in found)))
+    head.set("time", f"{sum(case.seconds for case in found):.3f}")
     return head, test_cases
 
 
@@ -72,11 +72,11 @@ def _gates(report: Report) -> tuple[ET.Element, list[str]]:
     element: ET.Element = made.build_xml_doc()
     element.attrib.pop("disabled", None)
     for test_case in element.iter("testcase"):
-        test_case.set("time", _time(0.0))
+        test_case.set("time", "0.000")
     body = _within(element)
     for test_case in list(element):
         element.remove(test_case)
-    element.set("time", _time(0.0))
+    element.set("time", "0.000")
     return element, [body]
 
 
@@ -115,28 +115,24 @@ def _within(suite: ET.Element) -> str:
 
 
 def _suite_element(suite: SuiteVerdict, found: list[CaseView], report: Report) -> ET.Element:
-    made = TestSuite(
-        plain.visible(suite.suite),
-        [_test_case(case) for case in found],
-        timestamp=report.run.started_at[:19],
-        file=plain.visible(suite.suite),
-        properties=_properties(suite, report),
-    )
-    element: ET.Element = made.build_xml_doc()
-    # The package writes float noise, leaves out a time of zero, and counts `disabled`, which Jenkins does not know.
-    element.attrib.pop("disabled", None)
-    return element
-
-
-def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
-    known = {
+    about = {
         "verdict": wording.kind_word(suite.kind),
         "reason": plain.one_line(plain.clip(suite.reason, TEXT_LIMIT)),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.links.commit or report.run.commit),
     }
-    return {name: value for name, value in known.items() if value}
+    made = TestSuite(
+        plain.visible(suite.suite),
+        [_test_case(case) for case in found],
+        timestamp=report.run.started_at[:19],
+        file=plain.visible(suite.suite),
+        properties={name: value for name, value in about.items() if value},
+    )
+    element: ET.Element = made.build_xml_doc()
+    # The package writes float noise, leaves out a time of zero, and counts `disabled`, which Jenkins does not know.
+    element.attrib.pop("disabled", None)
+    return element
 
 
 def _test_case(case: CaseView) -> TestCase:
@@ -186,16 +182,15 @@ def _error_type(case: CaseView) -> str:
 @functools.lru_cache(maxsize=1024)
 def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
     """Every criterion with its value, and the value of each repeat where there are several; the same for most cases."""
-    return "\n".join(_value(verdict) for verdict in criteria)
-
-
-def _value(verdict: CriterionVerdict) -> str:
-    value = words.score(verdict.value, beside=verdict.threshold)
-    limit = "informational" if verdict.threshold is None else f"threshold {words.threshold(verdict.threshold)}"
-    runs = ", ".join(words.score(each, beside=verdict.threshold) for each in verdict.values)
-    several = f"; runs: {runs}" if len(verdict.values) > 1 else ""
-    kind = f" {wording.kind_word(verdict.kind)}" if verdict.kind is not None else ""
-    return f"{plain.one_line(verdict.name)}:{kind} {value} ({limit}{several})"
+    lines = []
+    for verdict in criteria:
+        value = words.score(verdict.value, beside=verdict.threshold)
+        limit = "informational" if verdict.threshold is None else f"threshold {words.threshold(verdict.threshold)}"
+        runs = ", ".join(words.score(each, beside=verdict.threshold) for each in verdict.values)
+        several = f"; runs: {runs}" if len(verdict.values) > 1 else ""
+        kind = f" {wording.kind_word(verdict.kind)}" if verdict.kind is not None else ""
+        lines.append(f"{plain.one_line(verdict.name)}:{kind} {value} ({limit}{several})")
+    return "\n".join(lines)
 
 
 def _body(case: CaseView) -> str:
@@ -224,7 +219,3 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
         yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
     elif turn.has_no_final_answer:
         yield f"  actual:   {wording.UNMARKED}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3f}"

@@ -24,24 +24,33 @@ def render(report: Report) -> str:
     No line of it can be taken for a workflow command.
     """
     v = view.of(report)
-    lines = [*_table(v), "", *_broken(v.cases), *_beside(report), _figures(v), *_verdict(report)]
+    counts, run = v.totals, report.run
+    judge = view.judges_summary(run.judges)
+    figures = [
+        f"{counts.passed:,} passed",
+        f"{counts.failed:,} failed",
+        f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
+        f"{counts.not_measured:,} not measured",
+        words.counted(run.repeats, "run") + " per case",
+        "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
+        f"agent time {words.seconds(counts.agent_s)}",
+        f"judge: {judge}" if judge else "",
+    ]
+    lines = [*_table(v), "", *_broken(v.cases), *_beside(report)]
+    lines.append(", ".join(figure for figure in figures if figure))
+    answers = wording.answers(report)
+    for each in answers:
+        word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "
+        lines.append(f"{each.question}: {word_of}{each.reason}")
+    reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
+    word = wording.kind_word(report.verdict.kind).upper()
+    lines.append(wording.headline(report.verdict).upper() if answers else f"{word}: {reason}")
     step = wording.next_step(report, lies="above")
     return workflow_commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
 
 
 def _name(text: str) -> str:
     return plain.label(text, NAME_WIDTH)
-
-
-def _verdict(report: Report) -> Iterator[str]:
-    """The verdict with its reason; where there are two gates, the answer of each above it."""
-    word = wording.kind_word(report.verdict.kind).upper()
-    answers = wording.answers(report)
-    for each in answers:
-        word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "
-        yield f"{each.question}: {word_of}{each.reason}"
-    reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
-    yield wording.headline(report.verdict).upper() if answers else f"{word}: {reason}"
 
 
 def _beside(report: Report) -> Iterator[str]:
@@ -61,7 +70,8 @@ def _beside(report: Report) -> Iterator[str]:
     rows, _ = cases.rows(comparison)
     cells = [("criterion", "base", "head", "change", "95 % interval", "p", "")]
     cells += [
-        (_name(row.name), *cases.compared(row), cases.between(row), cases.p_value(row), cases.said(row)) for row in rows
+        (_name(row.name), *words.compared(row.base, row.head), cases.between(row), cases.p_value(row), cases.said(row))
+        for row in rows
     ]
     yield from _columns(cells, right=range(1, 6))
     broken, fixed, flaky = (
@@ -73,22 +83,6 @@ def _beside(report: Report) -> Iterator[str]:
     yield from (plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT) for note in origin.notes)
     yield cases.certainty(comparison)
     yield ""
-
-
-def _figures(v: View) -> str:
-    counts, run = v.totals, v.report.run
-    judge = view.judges_summary(run.judges)
-    figures = [
-        f"{counts.passed:,} passed",
-        f"{counts.failed:,} failed",
-        f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
-        f"{counts.not_measured:,} not measured",
-        words.counted(run.repeats, "run") + " per case",
-        "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
-        f"agent time {words.seconds(counts.agent_s)}",
-        f"judge: {judge}" if judge else "",
-    ]
-    return ", ".join(figure for figure in figures if figure)
 
 
 def _table(v: View) -> Iterator[str]:
@@ -118,9 +112,8 @@ def _columns(cells: Sequence[Sequence[str]], *, right: range) -> Iterator[str]:
 
 
 def _broken(found: Sequence[CaseView]) -> Iterator[str]:
-    failing = cases.worst_first(cases.of_kind(found, VerdictKind.FAIL))
-    unknown = cases.of_kind(found, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
-    broken = [*failing, *unknown]
+    broken = [*cases.worst_first([case for case in found if case.kind is VerdictKind.FAIL])]
+    broken += [case for case in found if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)]
     told: set[str] = set()
     for case in broken[:CASES]:
         kind = wording.kind_word(case.verdict.kind)

@@ -6,6 +6,7 @@ import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import fmean
 from typing import Final
 
@@ -17,15 +18,12 @@ from evalgate.model import (
     CriterionUse,
     CriterionVerdict,
     FailureOrigin,
-    GradedTrial,
     JudgeUse,
     Links,
     RelaxedKind,
     RelaxedRule,
     Report,
     Run,
-    Suite,
-    SuiteVerdict,
     VerdictKind,
 )
 from evalgate.reports import cases as reports_cases
@@ -59,11 +57,6 @@ class View:
     totals: Totals
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
-
-    @property
-    def kind(self) -> VerdictKind:
-        """The verdict's kind."""
-        return self.report.verdict.kind
 
     @property
     def head_commit(self) -> str:
@@ -162,7 +155,12 @@ class CriterionTotals:
 def count(report: Report) -> Totals:
     """The totals of a report."""
     verdict = report.verdict
-    spent = _spent(report)
+    comparison = report.comparison
+    spent = [*report.run.trials, *report.run.confirmations]
+    if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
+        stored = comparison.origin.source is BaseSource.STORE
+        spent += [trial for trial in comparison.base.trials if not stored and not trial.reused]
+        spent += comparison.base.confirmations
     known = [trial.tokens for trial in spent if trial.tokens is not None]
     return Totals(
         passed=verdict.count(VerdictKind.PASS),
@@ -174,44 +172,29 @@ def count(report: Report) -> Totals:
     )
 
 
-def _spent(report: Report) -> Sequence[GradedTrial]:
-    """All trials that were run for this report."""
-    comparison = report.comparison
-    found = [*report.run.trials, *report.run.confirmations]
-    if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
-        stored = comparison.origin.source is BaseSource.STORE
-        found += [trial for trial in comparison.base.trials if not stored and not trial.reused]
-        found += comparison.base.confirmations
-    return found
-
-
 def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     """Every criterion of every suite, in the suites' order."""
-    verdicts = {suite.suite: suite for suite in report.verdict.suites}
-    return tuple(
-        _totals_of(use, suite=suite, found=found.get(use.name, ()), cases=len(verdicts[suite.key].cases))
-        for suite in report.run.suites
-        if suite.key in verdicts
-        for found in (_by_name(verdicts[suite.key]),)
-        for use in suite.criteria
-    )
+    verdicts = {suite.suite: suite.cases for suite in report.verdict.suites}
+    made: list[CriterionTotals] = []
+    for suite in report.run.suites:
+        found: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
+        for case in verdicts.get(suite.key, ()):
+            for each in case.criteria:
+                found[each.name].append(each)
+        if suite.key in verdicts:
+            cases = len(verdicts[suite.key])
+            made += [_totals_of(use, suite=suite.key, found=found[use.name], cases=cases) for use in suite.criteria]
+    return tuple(made)
 
 
-def _by_name(suite: SuiteVerdict) -> Mapping[str, Sequence[CriterionVerdict]]:
-    found: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
-    for case in suite.cases:
-        for each in case.criteria:
-            found[each.name].append(each)
-    return found
-
-
-def _totals_of(use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
+def _totals_of(use: CriterionUse, *, suite: str, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
     values = [each.value for each in found if each.value is not None]
-    failed = _count(found, VerdictKind.FAIL)
+    kinds = [each.kind for each in found]
+    failed = kinds.count(VerdictKind.FAIL)
     # An informational criterion decides nothing: all that it has are values and gaps.
-    passed = len(values) if use.informational else _count(found, VerdictKind.PASS)
+    passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
     return CriterionTotals(
-        suite=suite.key,
+        suite=suite,
         name=use.name,
         threshold=None if use.informational else use.threshold,
         lower_is_better=use.lower_is_better,
@@ -220,10 +203,6 @@ def _totals_of(use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerd
         failed=failed,
         not_evaluated=cases - passed - failed,
     )
-
-
-def _count(verdicts: Iterable[CriterionVerdict], kind: VerdictKind) -> int:
-    return sum(1 for verdict in verdicts if verdict.kind is kind)
 
 
 def judges_total(uses: Sequence[JudgeUse]) -> JudgeUse:
@@ -283,23 +262,16 @@ def asked_by(use: JudgeUse) -> str:
 
 def judge_row(use: JudgeUse) -> tuple[str, ...]:
     """The cells of a row after criterion and judge, as JUDGE_HEADER names them; `-` where no tokens are known."""
+    failed = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(use.failures.items()))
     return (
         f"{use.calls:,}",
         f"{use.cached:,}",
         f"{use.retries:,}",
-        _failed_calls(use),
+        f"{sum(use.failures.values()):,} ({failed})" if failed else "0",
         words.tokens(use.prompt_tokens) if use.prompt_tokens else UNKNOWN,
         words.tokens(use.output_tokens) if use.output_tokens else UNKNOWN,
         judge_cost(use),
     )
-
-
-def _failed_calls(use: JudgeUse) -> str:
-    """`3 (2 timeout, 1 blocked)`; 0 without any."""
-    if not use.failures:
-        return "0"
-    kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(use.failures.items()))
-    return f"{sum(use.failures.values()):,} ({kinds})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +290,10 @@ def facts(report: Report) -> tuple[Fact, ...]:
     base = None if comparison is None or comparison.problem else comparison.base
     beside = base is not None
     more = len(report.asked) - JUDGES
+    statistics = ""
+    if comparison is not None and comparison.draws:
+        version = f"evalgate {report.version}, " if report.version else ""
+        statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
     found = [
         _fact(
             "commit",
@@ -331,7 +307,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
         ),
         *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
         Fact(name="judge", head=f"of {more:,} more", base=SAME if beside else "") if more > 0 else None,
-        _statistics(report, comparison, beside=beside),
+        Fact(name="statistics", head=statistics, base=SAME if beside else "") if statistics else None,
     ]
     known = tuple(fact for fact in found if fact is not None)
     return known if [fact.name for fact in known] != ["commit"] else ()
@@ -375,14 +351,6 @@ def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
     parts = (judge.model, words.counted(judge.num_samples, "sample"), prompt)
     said = ", ".join(part for part in parts if part)
     return Fact(name="judge", of=asked.criterion, head=said, base=SAME if beside else "")
-
-
-def _statistics(report: Report, comparison: Comparison | None, *, beside: bool) -> Fact | None:
-    if comparison is None or not comparison.draws:
-        return None
-    said = f"seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
-    version = f"evalgate {report.version}, " if report.version else ""
-    return Fact(name="statistics", head=f"{version}{said}", base=SAME if beside else "")
 
 
 def _listed(values: Iterable[str]) -> str:
@@ -444,8 +412,12 @@ def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str],
 def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLine], int]) -> tuple[RelaxedLine, ...]:
     """All of the lines while they fit into `room`; else as many of each kind as of any other, as far as there are, so
     that none hides another. In their order."""
+    kinds: dict[str, list[int]] = {}
+    for at, line in enumerate(found):
+        kinds.setdefault(line.about, []).append(at)
+    in_turn = (at for turn in zip_longest(*kinds.values()) for at in turn if at is not None)
     kept: set[int] = set()
-    for at in _in_turn(found):
+    for at in in_turn:
         needs = size(found[at])
         if needs <= room:
             kept.add(at)
@@ -457,15 +429,6 @@ def _relaxed_counts(rules: int, found: int) -> str:
     """`3 rules and 12 cases`."""
     told = (words.counted(rules, "rule") if rules else "", words.counted(found, "case") if found else "")
     return words.listed(each for each in told if each)
-
-
-def _in_turn(found: Sequence[RelaxedLine]) -> Iterator[int]:
-    """The first line of every kind, then the second of each, and so on."""
-    kinds: dict[str, list[int]] = {}
-    for at, line in enumerate(found):
-        kinds.setdefault(line.about, []).append(at)
-    for turn in range(max(map(len, kinds.values()), default=0)):
-        yield from (own[turn] for own in kinds.values() if turn < len(own))
 
 
 def _relaxed_sentence(each: RelaxedRule, *, mark: Callable[[str], str]) -> str:

@@ -301,13 +301,9 @@ def reproduce(report: Report) -> str:
         words = shlex.split(told)
     except ValueError:
         return told
-    return shlex.join([*_without_base(words), "--base", base[:SHA_WIDTH]])
-
-
-def _without_base(words: list[str]) -> list[str]:
-    kept: list[str] = []
-    for at, word in enumerate(words):
-        value_of = words[at - 1] if at else ""
-        if word != "--base" and value_of != "--base" and not word.startswith("--base="):
-            kept.append(word)
-    return kept
+    kept = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if "--base" not in (before, word) and not word.startswith("--base=")
+    ]
+    return shlex.join([*kept, "--base", base[:SHA_WIDTH]])

@@ -243,7 +243,16 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
     if run.shard is not None:
         head["shard"] = _shard(run.shard, report)
     if comparison is not None:
-        cases = tuple(each for each in comparison.cases if _is_worth_telling(each))
+        cases = tuple(
+            each
+            for each in comparison.cases
+            if each.head is None
+            or each.head != each.base
+            or each.status is not CaseStatus.PAIRED
+            or each.flaky
+            or each.origin is not None
+            or each.divergence is not None
+        )
         head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
     # the key that tells whose file it is comes first: it is looked for there (`discovery.agents`)
@@ -257,12 +266,6 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
 def _opened(head: dict[str, Any], name: str) -> str:
     """The object, open behind the bracket of one more list."""
     return f'{shapes.encode(head).decode()[:-1]},"{name}":['
-
-
-def _is_worth_telling(case: CaseComparison) -> bool:
-    alike = case.head is not None and case.base is not None and case.head == case.base
-    told = case.flaky or case.origin is not None or case.divergence is not None
-    return not alike or told or case.status is not CaseStatus.PAIRED
 
 
 def _suite_lines(
@@ -291,15 +294,12 @@ def _suite_lines(
             "quarantined": case_verdict.quarantined,
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
-        yield (",\n" if number else "\n") + _case_line({name: value for name, value in told.items() if value})
+        told = {name: value for name, value in told.items() if value}
+        text = shapes.encode(told)
+        if shapes.may_be_not_finite(text) and (places := shapes.not_finite_places(told["eval_case"])):
+            text = shapes.encode({**told, "not_finite": places})
+        yield (",\n" if number else "\n") + text.decode()
     yield "]}"
-
-
-def _case_line(told: dict[str, Any]) -> str:
-    text = shapes.encode(told)
-    if shapes.may_be_not_finite(text) and (places := shapes.not_finite_places(told["eval_case"])):
-        text = shapes.encode({**told, "not_finite": places})
-    return text.decode()
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:

@@ -229,7 +229,9 @@ class Journal:
                 raise UnavailableError(f"the journal {self.path} is closed")
             try:
                 untouched = os.fstat(self._writer.fileno()).st_size == self._end
-                _write_all(self._writer, data)
+                left = memoryview(data)
+                while left:
+                    left = left[self._writer.write(left) :]
             except OSError as error:
                 # part of the line may stand there: nothing may follow it
                 self._writer.close()
@@ -348,13 +350,6 @@ def _read_lines(path: Path) -> Iterator[tuple[_Line, dict[str, Any] | None, int]
 def _mark_of(line: bytes) -> bytes:
     """What tells a line (without its end) from every other."""
     return hashlib.blake2b(line, digest_size=8).digest()
-
-
-def _write_all(file: FileIO, data: bytes) -> None:
-    """Write `data` whole. Raises OSError; a part of it may stand there then."""
-    left = memoryview(data)
-    while left:
-        left = left[file.write(left) :]
 
 
 def not_written(path: Path, error: OSError) -> UnavailableError:

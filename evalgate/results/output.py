@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from evalgate.errors import Place, Problem, Severity
@@ -65,20 +65,14 @@ def hand_over(workspace: Path) -> None:
     owner = workspace.stat()
     if os.geteuid() != 0 or owner.st_uid == 0:
         return
-    for path in _everything(workspace):
+    found = (Path(where) / name for where, folders, files in os.walk(workspace) for name in (*folders, *files))
+    for path in (workspace, *found):
         with contextlib.suppress(OSError):  # vanished meanwhile, or a file system without owners
             status = path.lstat()
             if status.st_uid == 0:
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
                 if not path.is_symlink():
                     path.chmod(status.st_mode | (0o755 if path.is_dir() else 0o644))
-
-
-def _everything(folder: Path) -> Iterator[Path]:
-    yield folder
-    for where, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            yield Path(where) / name
 
 
 def _append(path: Path, text: str) -> Problem | None:

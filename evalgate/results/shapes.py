@@ -204,29 +204,24 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     What the agents were told is the same in almost every turn of a run, and long: it is written once, in a table.
     Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
     """
-    made = _outcome_json(outcome, agents_seen=agents_seen, address=address)
+    made: dict[str, Any]
+    if isinstance(outcome, Transcript):
+        turns = outcome.invocations
+        made = {"kind": "transcript", "invocations": [_turn_json(each) for each in turns]}
+        if outcome.final_state is not None:
+            made["final_state"] = dict(outcome.final_state)
+        if outcome.ended_by is not None:
+            made["ended_by"] = outcome.ended_by.value
+        if any(each.agents for each in turns):
+            made["agents"] = [_remember(each.agents, agents_seen, address) for each in turns]
+    else:
+        told = {name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")}
+        made = {"kind": outcome.kind.value} | {name: value for name, value in told.items() if value not in (None, "")}
+        if outcome.partial:
+            made["partial"] = [_turn_json(each) for each in outcome.partial]
     if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
         made["not_finite"] = places
     return made
-
-
-def _outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> dict[str, Any]:
-    match outcome:
-        case Transcript(invocations=turns, final_state=state, ended_by=ended_by):
-            made: dict[str, Any] = {"kind": "transcript", "invocations": [_turn_json(each) for each in turns]}
-            if state is not None:
-                made["final_state"] = dict(state)
-            if ended_by is not None:
-                made["ended_by"] = ended_by.value
-            if any(each.agents for each in turns):
-                made["agents"] = [_remember(each.agents, agents_seen, address) for each in turns]
-            return made
-        case AgentFailure(partial=turns):
-            told = {name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")}
-            made = {"kind": outcome.kind.value} | {
-                name: value for name, value in told.items() if value not in (None, "")
-            }
-            return made | ({"partial": [_turn_json(each) for each in turns]} if turns else {})
 
 
 def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:

@@ -18,22 +18,17 @@ class Limits:
     tokens: int | None = None
     usd: float | None = None
 
-    @property
-    def any(self) -> bool:
-        """Whether anything is bounded."""
-        return (self.agent_calls, self.tokens, self.usd) != (None, None, None)
-
     def share(self, index: int, of: int) -> Limits:
         """The part of one of `of` machines, `index` from 1; the parts add up to the whole."""
+
+        def part(whole: int | None) -> int | None:
+            return None if whole is None else whole * index // of - whole * (index - 1) // of
+
         return Limits(
-            agent_calls=None if self.agent_calls is None else _part(self.agent_calls, index, of),
-            tokens=None if self.tokens is None else _part(self.tokens, index, of),
+            agent_calls=part(self.agent_calls),
+            tokens=part(self.tokens),
             usd=None if self.usd is None else self.usd / of,
         )
-
-
-def _part(whole: int, index: int, of: int) -> int:
-    return whole * index // of - whole * (index - 1) // of
 
 
 class Budget:
@@ -50,16 +45,23 @@ class Budget:
 
     def begin(self) -> bool:
         """Whether a further trial may begin; it is counted as begun."""
+        limits = self._limits
         with self._lock:
-            self.ended = self.ended or self._spent()
             if self.ended:
                 return False
-            self._calls += 1
-            return True
+            if limits.agent_calls is not None and self._calls >= limits.agent_calls:
+                self.ended = f"the budget of {words.counted(limits.agent_calls, 'agent run')} is spent"
+            elif limits.tokens is not None and self._tokens >= limits.tokens:
+                self.ended = f"the budget of {limits.tokens:,} agent tokens is spent"
+            elif limits.usd is not None and self._usd >= limits.usd:
+                self.ended = f"the budget of ${limits.usd:g} for agents is spent"
+            else:
+                self._calls += 1
+            return not self.ended
 
     def spend(self, outcome: Outcome) -> None:
         """Count what the model calls of a trial reported."""
-        if not self._limits.any:
+        if self._limits == Limits():
             return
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         for event in (event for turn in turns for event in turn.events or ()):
@@ -74,13 +76,3 @@ class Budget:
                 self._usd += cost or 0.0
                 if cost is None:
                     self.unpriced.add(event.model_version or "a model without a name")
-
-    def _spent(self) -> str:
-        limits = self._limits
-        if limits.agent_calls is not None and self._calls >= limits.agent_calls:
-            return f"the budget of {words.counted(limits.agent_calls, 'agent run')} is spent"
-        if limits.tokens is not None and self._tokens >= limits.tokens:
-            return f"the budget of {limits.tokens:,} agent tokens is spent"
-        if limits.usd is not None and self._usd >= limits.usd:
-            return f"the budget of ${limits.usd:g} for agents is spent"
-        return ""

@@ -34,7 +34,8 @@ def take_over(
     graded = {trial.key: trial for trial in stored.run.trials}
     taken = TakenOver()
     for task in tasks:
-        then = dataclasses.replace(task.key, suite=(renamed or {}).get(task.key.suite, task.key.suite))
+        key = task.key
+        then = TrialKey(suite=(renamed or {}).get(key.suite, key.suite), case_id=key.case_id, repeat=key.repeat)
         standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, side)
         if standing is not CaseStatus.PAIRED:
             taken.unpaired[task.key.suite, task.key.case_id] = standing
@@ -77,12 +78,11 @@ def _keep(known: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
     if _same_case(known.key, task, stored, side):
         for use in task.suite.criteria:
             grade = known.grades.get(use.name)
-            if use.name not in addresses.grades:  # it only computes
-                continue
-            if use.code is not None:  # a custom metric's own code may have changed: it is cheap to run again
+            # one that only computes, or a custom metric whose own code may have changed, is cheap to run again
+            if use.name not in addresses.grades or use.code is not None:
                 continue
             setting = stored.criteria.get((known.key.suite, use.name))
-            if isinstance(grade, Score) and setting == side.criterion_print(task, use.name):
+            if isinstance(grade, Score) and setting == side.criterion_prints[task.suite.key, use.name]:
                 side.journal.add_grade(addresses.grades[use.name], grade)
     return True
 

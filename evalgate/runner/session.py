@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import functools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
@@ -39,7 +39,6 @@ from evalgate.model import (
     Transcript,
     Trial,
     TrialKey,
-    Usage,
 )
 from evalgate.model.watcher import Watcher
 from evalgate.results.journal import Journal
@@ -61,39 +60,16 @@ def grade(
     *,
     find: Find = lambda _: None,
     keep: Keep = lambda _name, _score: None,
+    behavior: str = "",
 ) -> GradedTrial:
     """The grades of a trial. An agent that failed leaves every criterion not evaluated."""
-    failure = trial.outcome if isinstance(trial.outcome, AgentFailure) else None
-    return GradedTrial(
-        key=trial.key,
-        failure=failure,
-        grades=_grades(trial.outcome, task, criteria, find=find, keep=keep),
-        seconds=trial.seconds,
-        attempts=trial.attempts,
-        tokens=tokens_of(trial.outcome),
-    )
-
-
-def tokens_of(outcome: Outcome) -> int | None:
-    """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
-    invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-    usages = [event.usage for each in invocations for event in each.events or () if event.usage is not None]
-    said = [tokens for usage in usages if (tokens := _tokens(usage)) is not None]
-    return sum(said) if said else None
-
-
-def _tokens(usage: Usage) -> int | None:
-    parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
-    known = [part for part in parts if part is not None]
-    return sum(known) or usage.total_tokens or 0 if known else usage.total_tokens
-
-
-def _grades(
-    outcome: Outcome, task: Task, criteria: Mapping[str, Criterion], *, find: Find, keep: Keep
-) -> dict[str, Grade]:
+    outcome, grades = trial.outcome, dict[str, Grade]()
     match outcome:
-        case AgentFailure():
-            return dict.fromkeys(criteria, _unmeasured(outcome))
+        case AgentFailure(kind=FailureKind.SIMULATOR, message=message):
+            grades = dict.fromkeys(criteria, NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=message))
+        case AgentFailure(message=message):
+            unknown = NotEvaluated(reason=Reason.AGENT_FAILED, message=f"the agent failed: {message}")
+            grades = dict.fromkeys(criteria, unknown)
         case Transcript():
             evidence = Evidence(
                 case=task.case,
@@ -102,15 +78,29 @@ def _grades(
                 final_state=outcome.final_state,
                 ended_by=outcome.ended_by,
             )
-            return {
-                name: find(name) or _grade_one(name, criterion, evidence, keep) for name, criterion in criteria.items()
-            }
+            for name, criterion in criteria.items():
+                grades[name] = find(name) or _grade_one(name, criterion, evidence, keep)
+    return GradedTrial(
+        key=trial.key,
+        failure=outcome if isinstance(outcome, AgentFailure) else None,
+        grades=grades,
+        seconds=trial.seconds,
+        attempts=trial.attempts,
+        tokens=tokens_of(outcome),
+        behavior=behavior,
+    )
 
 
-def _unmeasured(failure: AgentFailure) -> NotEvaluated:
-    if failure.kind is FailureKind.SIMULATOR:
-        return NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=failure.message)
-    return NotEvaluated(reason=Reason.AGENT_FAILED, message=f"the agent failed: {failure.message}")
+def tokens_of(outcome: Outcome) -> int | None:
+    """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
+    invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+    said: list[int] = []
+    for usage in (event.usage for each in invocations for event in each.events or () if event.usage is not None):
+        parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
+        known = [part for part in parts if part is not None]
+        if known or usage.total_tokens is not None:
+            said.append(sum(known) or usage.total_tokens or 0)
+    return sum(said) if said else None
 
 
 def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) -> Grade:
@@ -122,7 +112,17 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) 
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, not a valid score")
     if isinstance(found, Score):  # why there was none may be cured when the run is resumed
         keep(name, found)
-    return found
+    if found.findings or (isinstance(found, Score) and (found.breakdown or found.passed is not None)):
+        return found
+    if isinstance(found, Score):
+        return _plain(Score, value=found.value, turns=found.turns)
+    return _plain(NotEvaluated, reason=found.reason, message=found.message, turns=found.turns)
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
+    """One value for equal plain grades: most of 10,000 cases have the same few."""
+    return make(**fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,111 +163,80 @@ class Side:
         self.codes = {fingerprints.agent_key(suite.agent): code_of(suite.agent) for suite in suites}
         self._session = session
         self._criteria = criteria
-        self._criterion_prints = {
+        self.criterion_prints = {
             (suite.key, use.name): fingerprints.of_criterion(
                 use, version=__version__, adk_compat=session.settings.adk_compat
             )
             for suite in suites
             for use in suite.criteria
         }
-        self._kept = {suite.key: [use.name for use in suite.criteria if not use.is_computed] for suite in suites}
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether any of its agents is a process or an endpoint to wait for, and no recording."""
-        return any(agents.is_asked(suite.agent) for suite in self.suites)
-
-    @property
-    def has_absent(self) -> bool:
-        """Whether a suite has no agent to ask."""
-        return any(suite.agent.is_absent for suite in self.suites)
-
-    def is_quick(self, task: Task) -> bool:
-        """Whether no agent is asked: the trial is known, or there is nobody to ask."""
-        return task.suite.agent.is_absent or self.journal.knows(self.addresses(task).trial)
+        # the others ask nobody and run no code but ours: they give the same at any time, and cost nothing
+        self._kept = {
+            suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged] for suite in suites
+        }
 
     def addresses(self, task: Task) -> Addresses:
         """Where the journal keeps what comes of a task."""
-        asked = fingerprints.of_task(task.case, simulator=task.suite.simulator)
         trial = fingerprints.of_trial(
             task.key,
-            task=asked,
+            task=fingerprints.of_task(task.case, simulator=task.suite.simulator),
             agent=task.suite.agent,
             code=self.codes[fingerprints.agent_key(task.suite.agent)],
             seed=self._session.settings.seed,
         )
-        case = self._fingerprint(task, asked=asked)
+        case, prints = self.fingerprint(task), self.criterion_prints
         grades = {
-            name: fingerprints.of_grade(trial=trial, case=case, criterion=self.criterion_print(task, name))
+            name: fingerprints.of_grade(trial=trial, case=case, criterion=prints[task.suite.key, name])
             for name in self._kept[task.suite.key]
         }
         return Addresses(trial=trial, grades=grades)
 
     def fingerprint(self, task: Task) -> str:
         """The fingerprint of the case, references and rubrics included."""
-        return self._fingerprint(task, asked=fingerprints.of_task(task.case, simulator=task.suite.simulator))
-
-    def _fingerprint(self, task: Task, *, asked: str) -> str:
         name = (task.suite.key, task.case.case_id)
-        found = self.fingerprints.get(name) or fingerprints.of_case(task.case, task=asked)
-        self.fingerprints[name] = found
-        return found
-
-    def criterion_print(self, task: Task, criterion: str) -> str:
-        """The fingerprint of a criterion's settings."""
-        return self._criterion_prints[task.suite.key, criterion]
+        if name not in self.fingerprints:
+            asked = fingerprints.of_task(task.case, simulator=task.suite.simulator)
+            self.fingerprints[name] = fingerprints.of_case(task.case, task=asked)
+        return self.fingerprints[name]
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
-        addresses = self.addresses(task)
-        trial = self._trial(task, addresses)
+        session, journal, addresses = self._session, self.journal, self.addresses(task)
+        kept = addresses.grades
+        trial = journal.trial(addresses.trial, task.key)
         if trial is None:
-            return
-        journal, kept = self.journal, addresses.grades
-        self.models.update(_models(trial.outcome))
+            if not session.budget.begin():
+                return
+            trial = session.runner.run(task, self.agents)
+            session.budget.spend(trial.outcome)
+            if session.stop.is_set() and isinstance(trial.outcome, AgentFailure):
+                return
+            journal.add_trial(addresses.trial, trial, grades=kept.values())
+        outcome = trial.outcome
+        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+        self.models.update(each.model_version for turn in turns for each in turn.events or () if each.model_version)
         graded = grade(
             trial,
             task,
             self._criteria[task.suite.key],
             find=lambda name: journal.grade(kept[name]) if name in kept else None,
             keep=lambda name, score: journal.add_grade(kept[name], score) if name in kept else None,
+            # of a single run there is nothing to tell apart
+            behavior=fingerprints.of_outcome(outcome) if session.settings.runs.most > 1 else "",
         )
-        if self._session.settings.runs.most > 1:  # else there is nothing to tell apart
-            graded = dataclasses.replace(graded, behavior=fingerprints.of_outcome(trial.outcome))
         if task.key.repeat >= FRESH:
             self.fresh.append(graded)
         else:
             self.graded[task.key] = graded
-        self._session.watcher.trial_done(task.key, trial.outcome, trial.seconds)
-
-    def _trial(self, task: Task, addresses: Addresses) -> Trial | None:
-        session = self._session
-        known = self.journal.trial(addresses.trial, task.key)
-        if known is not None:
-            return known
-        if not session.budget.begin():
-            return None
-        trial = session.runner.run(task, self.agents)
-        session.budget.spend(trial.outcome)
-        if session.stop.is_set() and isinstance(trial.outcome, AgentFailure):
-            return None
-        self.journal.add_trial(addresses.trial, trial, grades=addresses.grades.values())
-        return trial
-
-
-def _models(outcome: Outcome) -> Iterator[str]:
-    for turn in outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations:
-        for event in turn.events or ():
-            if event.model_version:
-                yield event.model_version
+        session.watcher.trial_done(task.key, outcome, trial.seconds)
 
 
 class Session:
-    """Sides that are measured together: the same cases, the same criteria, trials of all sides interleaved.
+    """`sides` that are measured together: the same cases, the same criteria, trials of all sides interleaved.
 
-    Trials that a side's journal holds are not run again, grades that it holds are not asked for again. When `stop` is
-    set (Ctrl-C), what is running ends and the Runs are marked incomplete; when the budget is spent, no trial is begun
-    any more and the Runs are marked truncated.
+    All are there before the first run. Trials that a side's journal holds are not run again, grades that it holds are
+    not asked for again. When `stop` is set (Ctrl-C), what is running ends and the Runs are marked incomplete; when the
+    budget is spent, no trial is begun any more and the Runs are marked truncated.
     """
 
     def __init__(
@@ -290,14 +259,15 @@ class Session:
         self._panel = panel
         self._asks = panel is not None
         self._limiters = limiters
-        self._pace = TrialLimiter(limiters, trials_at_once=settings.concurrency, stop=self.stop)
+        pace = TrialLimiter(limiters, trials_at_once=settings.concurrency, stop=self.stop)
         self.runner = TrialRunner(
             retries=settings.retries,
             stop=self.stop,
             say=watcher.say,
             simulate=user.simulation_of(panel, settings),
-            pace=self._paced,
+            pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
+        self._shard = shard
         self._now = now
         self._started = time.monotonic()
         self._repeats = 0
@@ -306,21 +276,6 @@ class Session:
         self._fresh = 0
         self._idle: Side | None = None
         self._cut_off = False
-
-    def add(
-        self,
-        suites: tuple[Suite, ...],
-        *,
-        agents: Mapping[str, Agent],
-        criteria: Mapping[str, Mapping[str, Criterion]],
-        journal: Journal,
-        code_of: Callable[[AgentUse], str],
-        skipped: Collection[CaseKey] = (),
-    ) -> Side:
-        """A further side, before the first run; its parameters are those of `Side`."""
-        side = Side(self, suites, agents=agents, criteria=criteria, journal=journal, code_of=code_of, skipped=skipped)
-        self.sides.append(side)
-        return side
 
     def first(self, repeats: int) -> None:
         """Run every case `repeats` times. Raises UnavailableError when a journal cannot be written: what cannot be
@@ -356,7 +311,7 @@ class Session:
             for suite in side.suites
             for case in suite.eval_set.cases
             if (suite.key, case.case_id) not in side.skipped
-            for repeat in self._repeats_of(suite.key, case.case_id)
+            for repeat in range(self._repeats + (self._more if (suite.key, case.case_id) in self._repeated else 0))
         ]
         return Run(
             suites=side.suites,
@@ -373,51 +328,32 @@ class Session:
             complete=not self._cut_off,
             agents={key: dict(agent.about()) for key, agent in side.agents.items()},
             fingerprints=side.fingerprints,
+            judges=self.judge_uses() if side is self.sides[0] else (),
             codes=side.codes,
             models=frozenset(side.models),
+            shard=self._shard,
         )
 
-    def tasks(self, repeats: Iterable[int], *, only: Container[CaseKey] | None = None) -> Iterator[Task]:
-        """The trials of all sides, in a fair order, but for those that a side does not run."""
-        every = trials.tasks([side.suites for side in self.sides], repeats, only=only)
-        return (task for task in every if not self._is_skipped(task))
-
-    def _is_skipped(self, task: Task) -> bool:
-        side = self.sides[task.side]
-        return side is self._idle or (task.suite.key, task.case.case_id) in side.skipped
-
-    def _repeats_of(self, suite: str, case_id: str) -> range:
-        return range(self._repeats + (self._more if (suite, case_id) in self._repeated else 0))
-
-    def _planned(self, runs: int, *, only: Container[CaseKey] | None) -> list[int]:
-        """How many trials each side is to have."""
-        cases = [
-            (suite.key, case.case_id)
-            for suite in self.sides[0].suites
-            for case in suite.eval_set.cases
-            if only is None or (suite.key, case.case_id) in only
-        ]
-        return [
-            0 if side is self._idle else sum(case not in side.skipped for case in cases) * runs for side in self.sides
-        ]
-
     def _carry_out(self, repeats: Sequence[int], *, only: Container[CaseKey] | None) -> None:
-        planned = self._planned(len(repeats), only=only)
-        wanted, before = sum(planned), self._served()
+        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run."""
+        every: list[Task] = []
+        for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
+            side = self.sides[task.side]
+            if side is not self._idle and (task.suite.key, task.case.case_id) not in side.skipped:
+                every.append(task)
+        before = self._served()
         if self.stop.is_set():
-            self._cut_off = self._cut_off or wanted > 0
+            self._cut_off = self._cut_off or bool(every)
             return
         # where all is recorded, threads would only take turns at one interpreter, which costs half as much again
-        self._asks = self._asks or any(side.is_asked for side in self.sides)
+        self._asks = self._asks or any(agents.is_asked(suite.agent) for side in self.sides for suite in side.suites)
         at_once = self.settings.concurrency if self._asks else 1
-        self.watcher.begin(trials=wanted, done=0)
+        self.watcher.begin(trials=len(every), done=0)
         try:
-            order = None
-            if len(self.sides) > 1:
-                order = self._order(repeats, only=only, planned=planned, at_once=at_once)
+            order = self._order(every, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(
                 lambda task: self._serve(task, order),
-                order or self.tasks(repeats, only=only),
+                order or every,
                 threads=at_once,
                 stop=self.stop,
                 abort=self._close,
@@ -430,27 +366,24 @@ class Session:
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
         finally:
             self.watcher.end()
-            self._cut_off = self._cut_off or (self.stop.is_set() and self._served() - before < wanted)
+            self._cut_off = self._cut_off or (self.stop.is_set() and self._served() - before < len(every))
 
-    def _order(
-        self, repeats: Sequence[int], *, only: Container[CaseKey] | None, planned: Sequence[int], at_once: int
-    ) -> Abreast:
-        """`planned`: how many trials each side is to have."""
-        known: set[tuple[int, TrialKey]] = set()
-        if any(side.journal.trials or side.has_absent for side in self.sides):
-            every = self.tasks(repeats, only=only)
-            known.update((task.side, task.key) for task in every if self.sides[task.side].is_quick(task))
-        kept = Counter(side for side, _ in known)
+    def _order(self, every: Sequence[Task], *, at_once: int) -> Abreast:
+        known: set[tuple[int, TrialKey]] = set()  # where no agent is asked: the trial is known, or nobody is there
+        suites = [suite for side in self.sides for suite in side.suites]
+        if any(side.journal.trials for side in self.sides) or any(suite.agent.is_absent for suite in suites):
+            for task in every:
+                side = self.sides[task.side]
+                if task.suite.agent.is_absent or side.journal.knows(side.addresses(task).trial):
+                    known.add((task.side, task.key))
+        left = Counter(task.side for task in every if (task.side, task.key) not in known)
         return Abreast(
-            self.tasks(repeats, only=only),
-            left=[number - kept[side] for side, number in enumerate(planned)],
+            every,
+            left=[left[number] for number in range(len(self.sides))],
             known=lambda task: (task.side, task.key) in known,
             at_once=at_once,
             stop=self.stop,
         )
-
-    def _paced(self, agent: str, attempt: Callable[[], Outcome]) -> Outcome:
-        return self._pace(agent, attempt) if self._asks else attempt()
 
     def _serve(self, task: Task, order: Abreast | None) -> None:
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import queue
 import random
 import threading
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
@@ -15,83 +15,47 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, assert_never, cast
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
+from evalgate.agents.conversation import Stopwatch
 from evalgate.formats import fingerprints
-from evalgate.judges import rate_limit
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
     INFRASTRUCTURE,
     AgentFailure,
     Case,
-    Content,
     FailureKind,
     Invocation,
-    Json,
     Outcome,
     Suite,
     Transcript,
     Trial,
     TrialKey,
 )
-from evalgate.simulation import user as simulation_user
-from evalgate.simulation.user import Message, Simulate, SimulatorFailure, SimulatorServices, Stop, UserSimulator
+from evalgate.simulation.user import Message, Simulate, SimulatorFailure, Stop, UserSimulator
 from evalgate.text import words
 
 
-def written(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:  # noqa: ARG001 - the shape of Simulate
-    """The user where no model may be asked: says what is written down, and cannot follow a scenario."""
-    return simulation_user.begin(case, suite.simulator, SimulatorServices())
-
-
-def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation]) -> Transcript:
+def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation], watch: Stopwatch) -> Transcript:
     """Let them talk until the user stops. Every turn is put into `done` as it ends, so that a failure loses none.
 
-    Raises AgentFailed; where the user could say nothing, with the kind SIMULATOR, which is never the agent's.
+    `watch` times the agent's part: not the wait for a free worker or for a provider, not the start of a worker, not
+    what a simulated user takes to think. Raises AgentFailed; where the user could say nothing, with the kind SIMULATOR,
+    which is never the agent's.
     """
     while True:
         said = user.next_message(done)
         match said:
             case Message():
-                done.append(conversation.send(said.content))
+                with watch:
+                    done.append(conversation.send(said.content))
             case Stop():
-                return Transcript(invocations=tuple(done), final_state=conversation.finish(), ended_by=said.ended_by)
+                with watch:
+                    state = conversation.finish()
+                return Transcript(invocations=tuple(done), final_state=state, ended_by=said.ended_by)
             case SimulatorFailure():
                 failure = AgentFailure(kind=FailureKind.SIMULATOR, message=said.message, turn=len(done) + 1)
                 raise AgentFailed(failure)
             case _:
                 assert_never(said)
-
-
-class Stopwatch:
-    """Adds up the seconds of what is done `with` it."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        self._began = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds += time.monotonic() - self._began
-
-
-class TimedConversation:
-    """A conversation of which the agent's part is timed: not the wait for a free worker or for a provider, not the
-    start of a worker, not what a simulated user takes to think."""
-
-    def __init__(self, conversation: Conversation, watch: Stopwatch) -> None:
-        self._conversation = conversation
-        self._watch = watch
-
-    def send(self, user_content: Content) -> Invocation:
-        """See Conversation."""
-        with self._watch:
-            return self._conversation.send(user_content)
-
-    def finish(self) -> Json | None:
-        """See Conversation."""
-        with self._watch:
-            return self._conversation.finish()
 
 
 Item = TypeVar("Item")
@@ -179,27 +143,19 @@ def map_bounded(
             worker = threading.Thread(target=work, name=f"trial-{number}")
             workers.append(worker)
             worker.start()
-        yield from _until_all_left(results, threads)
+        for _ in range(threads):
+            for result in iter(results.get, _LEFT):
+                if isinstance(result, _Raised):
+                    raise result.error
+                yield result
     except BaseException:
         stop.set()
         abort()
         raise
     finally:
         for worker in workers:
-            if worker.ident is not None:
+            with contextlib.suppress(RuntimeError):  # one that was not started yet
                 worker.join()
-
-
-def _until_all_left(results: queue.SimpleQueue[Any], threads: int) -> Generator[Any, None, None]:
-    left = 0
-    while left < threads:
-        result = results.get()
-        if result is _LEFT:
-            left += 1
-        elif isinstance(result, _Raised):
-            raise result.error
-        else:
-            yield result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,28 +169,28 @@ class TrialRunner:
     retries: int
     stop: threading.Event
     say: Callable[[str], None]
-    simulate: Simulate = written
-    pace: Pace = rate_limit.at_once
+    simulate: Simulate
+    pace: Pace
     pause_s: float = BACKOFF_S
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time; never raises for what an agent does. `agents`: by
         `agent_key`."""
-        watch = Stopwatch()
-        outcome: Outcome = self._try(task, agents, watch)
-        attempts = 1
-        while isinstance(outcome, AgentFailure) and outcome.kind in INFRASTRUCTURE and attempts <= self.retries:
-            pause_s = _pause_s(outcome, self.pause_s * 2 ** (attempts - 1))
+        watch, attempts = Stopwatch(), 0
+        key = fingerprints.agent_key(task.suite.agent)
+        while True:
+            attempts += 1
+            outcome = self.pace(key, lambda: self._attempt(task, agents[key], watch))
+            if not isinstance(outcome, AgentFailure) or outcome.kind not in INFRASTRUCTURE or attempts > self.retries:
+                break
+            # no shorter than the provider asks for, within the ceiling
+            backoff_s = min(self.pause_s * 2 ** (attempts - 1), BACKOFF_CEILING_S)
+            asked_s = min(outcome.retry_after_s or 0.0, BACKOFF_CEILING_S)
+            pause_s = max(asked_s, backoff_s * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             self.say(f"{task.key}: {outcome.message}; retrying in {words.seconds(pause_s)}")
             if self.stop.wait(pause_s):
                 break
-            attempts += 1
-            outcome = self._try(task, agents, watch)
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
-
-    def _try(self, task: Task, agents: Mapping[str, Agent], watch: Stopwatch) -> Outcome:
-        key = fingerprints.agent_key(task.suite.agent)
-        return self.pace(key, lambda: self._attempt(task, agents[key], watch))
 
     def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
         try:
@@ -250,28 +206,19 @@ class TrialRunner:
             )
 
 
-def _pause_s(failure: AgentFailure, backoff_s: float) -> float:
-    """With jitter; no shorter than the provider asks for, within the ceiling."""
-    asked_s = min(failure.retry_after_s or 0.0, BACKOFF_CEILING_S)
-    return max(asked_s, min(backoff_s, BACKOFF_CEILING_S) * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-
-
 def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) -> Outcome:
     """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed."""
     done: list[Invocation] = []
     try:
         with agent.converse(task.case, task.key) as conversation:
-            return talk(TimedConversation(conversation, watch), user, done)
+            return talk(conversation, user, done, watch)
     except AgentFailed as failed:
         failure = failed.failure
-        turn = failure.turn if failure.turn is not None else _turn_of(failure, done)
+        turn = failure.turn
+        # a driver that tells what was answered and names no turn: all were, and ending the session went wrong
+        if turn is None and failure.kind not in {FailureKind.INSTALL, FailureKind.START} and not failure.partial:
+            turn = len(done) + 1
         raise AgentFailed(dataclasses.replace(failure, turn=turn, partial=tuple(done))) from failed
-
-
-def _turn_of(failure: AgentFailure, done: list[Invocation]) -> int | None:
-    before_any_turn = failure.kind in {FailureKind.INSTALL, FailureKind.START}
-    # a driver that tells what was answered and names no turn: all were, and ending the session went wrong
-    return None if before_any_turn or failure.partial else len(done) + 1
 
 
 LEAD = 2

@@ -6,10 +6,13 @@ built on the last one: a turn costs as much as it is long.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, Final
 
 from evalgate.judges import prompting
@@ -74,7 +77,13 @@ class Script:
         self._told = ""
         self._conversation = ""
         self._system = _system(self._persona, stop_signal=stop_signal)
-        self._before = self._pieces_before()
+        texts = {"conversation_plan": plan}
+        if self._persona is not None:
+            texts["user_persona"] = personas.instructions(self._persona, stop_signal=stop_signal)
+        self._before = "\n\n".join(  # the conversation, with `_CODE` in place of the code
+            prompting.between(Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE)
+            for name, text in texts.items()
+        )
         self._hashed = hashlib.blake2b(self._before.encode(), digest_size=16)
 
     def add(self, invocation: Invocation) -> None:
@@ -100,7 +109,7 @@ class Script:
                 "conversation_history": self._told,
             }
             if self._persona is not None:
-                values["persona"] = _PersonaInTemplate(self._persona)
+                values["persona"] = _in_template(self._persona)
             return Question(system="", prompt=self._render(values), version=VERSION)
         code = prompting.pick_code(self._codes(), (self._before, self._conversation))
         pieces = self._before.replace(_CODE, code)
@@ -111,22 +120,10 @@ class Script:
         return Question(system=self._system, prompt=prompt, version=VERSION)
 
     def _codes(self) -> Iterator[str]:
-        number = 0
-        while True:
+        for number in itertools.count():
             turn = self._hashed.copy()
             turn.update(str(number).encode())
             yield turn.hexdigest()
-            number += 1
-
-    def _pieces_before(self) -> str:
-        """What stands before the conversation, `_CODE` in place of the code."""
-        texts = {"conversation_plan": self._plan}
-        if self._persona is not None:
-            texts["user_persona"] = personas.instructions(self._persona, stop_signal=self._stop_signal)
-        return "\n\n".join(
-            prompting.between(Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE)
-            for name, text in texts.items()
-        )
 
 
 _CODE: Final = "\0"
@@ -138,16 +135,14 @@ def ends(reply: str, *, stop_signal: str, as_adk: bool = False) -> bool:
 
     A signal in quotes with further words behind it is spoken of and not given; ADK takes it for given (`as_adk`).
     """
-    signal = re.escape(stop_signal.strip())
     if as_adk:
         return stop_signal.lower() in reply.lower()
-    found = list(re.finditer(signal, reply, re.IGNORECASE))
-    return any(not _is_quoted(reply, each.start(), each.end()) for each in found)
-
-
-def _is_quoted(reply: str, start: int, end: int) -> bool:
-    pair = reply[start - 1 : start] + reply[end : end + 1]
-    return pair in _QUOTES and any(character.isalnum() for character in reply[end + 1 :])
+    for found in re.finditer(re.escape(stop_signal.strip()), reply, re.IGNORECASE):
+        start, end = found.span()
+        is_quoted = reply[start - 1 : start] + reply[end : end + 1] in _QUOTES
+        if not is_quoted or not any(character.isalnum() for character in reply[end + 1 :]):
+            return True
+    return False
 
 
 _QUOTES = frozenset({'""', "''", "``", "\u201c\u201d", "\u2018\u2019", "\u00ab\u00bb", "()", "[]", "\u201e\u201c"})
@@ -186,29 +181,21 @@ def _as_adk_told(invocation: Invocation, *, include_calls: bool) -> Iterator[str
             yield f"{author}: {text}"
 
 
-class _BehaviorInTemplate:
-    """A habit with the names that ADK's templates use."""
-
-    def __init__(self, name: str, description: str, instructions: list[str], rubrics: list[str]) -> None:
-        self.name = name
-        self.description = description
-        self.behavior_instructions = instructions
-        self.violation_rubrics = rubrics
-
-    def get_behavior_instructions_str(self) -> str:
-        return "\n".join(f"  * {each}" for each in self.behavior_instructions)
-
-    def get_violation_rubrics_str(self) -> str:
-        return "\n".join(f"  * {each}" for each in self.violation_rubrics)
-
-
-class _PersonaInTemplate:
+def _in_template(persona: Persona) -> SimpleNamespace:
     """A persona with the names that ADK's templates use."""
 
-    def __init__(self, persona: Persona) -> None:
-        self.id = persona.persona_id
-        self.description = persona.description
-        self.behaviors = [
-            _BehaviorInTemplate(each.name, each.description, list(each.instructions), list(each.violation_rubrics))
-            for each in persona.behaviors
-        ]
+    def listed(points: Sequence[str]) -> str:
+        return "\n".join(f"  * {each}" for each in points)
+
+    behaviors = [
+        SimpleNamespace(
+            name=each.name,
+            description=each.description,
+            behavior_instructions=list(each.instructions),
+            violation_rubrics=list(each.violation_rubrics),
+            get_behavior_instructions_str=functools.partial(listed, each.instructions),
+            get_violation_rubrics_str=functools.partial(listed, each.violation_rubrics),
+        )
+        for each in persona.behaviors
+    ]
+    return SimpleNamespace(id=persona.persona_id, description=persona.description, behaviors=behaviors)

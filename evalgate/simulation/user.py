@@ -116,7 +116,18 @@ class LlmUser:
             self._script.add(invocation)
         self._told = len(history)
         try:
-            reply = self._panel.ask(self._request())
+            question = self._script.question()
+            reply = self._panel.ask(
+                JudgeRequest(
+                    model=self._use.model,
+                    prompt=question.prompt,
+                    criterion=USER_SIMULATOR,
+                    version=question.version,
+                    system=question.system,
+                    config=self._use.config or {},
+                    sample=self._services.draw,
+                )
+            )
         except JudgeFailed as failed:
             return SimulatorFailure(message=f"{self._use.model} {failed.failure.kind.value}: {failed.failure.message}")
         except TemplateError as error:
@@ -127,18 +138,6 @@ class LlmUser:
         if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=self._services.adk_compat):
             return Stop(ended_by=Ending.STOP_SIGNAL)
         return _message(text)
-
-    def _request(self) -> JudgeRequest:
-        question = self._script.question()
-        return JudgeRequest(
-            model=self._use.model,
-            prompt=question.prompt,
-            criterion=USER_SIMULATOR,
-            version=question.version,
-            system=question.system,
-            config=self._use.config or {},
-            sample=self._services.draw,
-        )
 
 
 def _message(text: str) -> Message:
@@ -237,17 +236,29 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
 def _settle(suite: Suite, settings: Settings) -> Suite:
     rule = settings.gate_file.simulator
     simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
-    compat = settings.adk_compat
+    compat, signal = settings.adk_compat, {"stop_signal": simulator.stop_signal}
+    # judged by the user's stop signal; below its threshold the test was broken
+    by_policy = not compat and rule.on_poor_quality == "not_measured"
     uses = [
-        _on_the_test(use, simulator, by_policy=not compat and rule.on_poor_quality == "not_measured")
+        dataclasses.replace(use, options={**signal, **use.options}, on_the_test=by_policy)
+        if Need.SCENARIO in use.needs
+        else use
         for use in suite.criteria
     ]
     on_limit = "pass" if compat else rule.on_turn_limit
     if not any(use.name == ENDED for use in uses):
         first_informational = next((place for place, use in enumerate(uses) if use.informational), len(uses))
         uses.insert(first_informational, CriterionUse(name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO})))
-    ended = [_ended(use, on_limit) if use.name == ENDED and use.code is None else use for use in uses]
-    return dataclasses.replace(suite, simulator=simulator, criteria=tuple(ended))
+    passes = on_limit == "pass"
+    for place, use in enumerate(uses):
+        if use.name == ENDED and use.code is None:
+            uses[place] = dataclasses.replace(
+                use,
+                threshold=None if passes else use.threshold,
+                informational=passes or use.informational,
+                on_the_test=use.on_the_test if passes else on_limit == "not_measured",
+            )
+    return dataclasses.replace(suite, simulator=simulator, criteria=tuple(uses))
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
@@ -260,17 +271,3 @@ def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> Simula
     max_turns = use.max_turns if limit is None else None if limit < 0 else limit
     config = {**written, **(rule.config or {})}
     return dataclasses.replace(use, model=model, config=config, max_turns=max_turns, prompt_version=prompt.VERSION)
-
-
-def _on_the_test(use: CriterionUse, simulator: SimulatorUse, *, by_policy: bool) -> CriterionUse:
-    """A criterion of the simulated user, judged by its stop signal; below its threshold the test was broken."""
-    if Need.SCENARIO not in use.needs:
-        return use
-    options = {"stop_signal": simulator.stop_signal, **use.options}
-    return dataclasses.replace(use, options=options, on_the_test=by_policy)
-
-
-def _ended(use: CriterionUse, on_limit: str) -> CriterionUse:
-    if on_limit == "pass":
-        return dataclasses.replace(use, threshold=None, informational=True)
-    return dataclasses.replace(use, on_the_test=on_limit == "not_measured")

@@ -278,7 +278,7 @@ def _wait(child: Child, *, given: bytes, timeout_s: float) -> Ended | None:
 # --- the user's repository ----------------------------------------------------------------
 
 
-_REF = re.compile(r"[0-9a-f]{40,64} refs/[^\s\x00-\x1f\x7f]+")
+_REF = re.compile(rb"[0-9a-f]{40,64} refs/[^\s\x00-\x1f\x7f]+")
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -378,13 +378,6 @@ def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> 
 _PARTIAL = ("promisor", "partialclonefilter")
 
 
-def _read_refs(git: Git, git_dir: Path, *, cwd: Path) -> str:
-    """All branches and tags as the lines of a packed-refs file. Raises GitFailed."""
-    arguments = (f"--git-dir={git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
-    listed = git.run(*arguments, cwd=str(cwd)).decode("utf-8", "surrogateescape")
-    return "".join(f"{line}\n" for line in listed.split("\n") if _REF.fullmatch(line))
-
-
 def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
     """The commit that is checked out; "" on a branch without any. Raises GitFailed."""
     # `--symbolic-full-name` and peeling are left out: they would look at objects, in the user's repository
@@ -412,7 +405,12 @@ def private_folder(under: Path) -> Iterator[Path]:
     name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
     try:
         under.mkdir(parents=True, exist_ok=True)
-        _remove_stale(under)
+        for stale in sorted(under.glob(f"{_PREFIX}*")):
+            if stale.is_dir():
+                lock = _lock_of(stale)
+                with contextlib.suppress(OSError):  # filelock.Timeout, where its process lives, is one
+                    lock.acquire()
+                    _remove_with_lock(stale, lock)
         folder = under.resolve() / name
         lock = _lock_of(folder)
         lock.acquire()  # before the folder is there, so that none is ever without
@@ -423,16 +421,6 @@ def private_folder(under: Path) -> Iterator[Path]:
         yield folder
     finally:
         _remove_with_lock(folder, lock)
-
-
-def _remove_stale(under: Path) -> None:
-    """Remove the folders in `under` whose process is gone."""
-    for folder in sorted(under.glob(f"{_PREFIX}*")):
-        if folder.is_dir():
-            lock = _lock_of(folder)
-            with contextlib.suppress(OSError):  # filelock.Timeout, where its process lives, is one
-                lock.acquire()
-                _remove_with_lock(folder, lock)
 
 
 def remove_folder(folder: Path) -> None:
@@ -542,10 +530,6 @@ class Repository:
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
         self.run_with_remote("fetch", *quiet, *options, "origin", *specs)
 
-    def has_commit(self, sha: str) -> bool:
-        """Whether the commit is here."""
-        return is_full_sha(sha) and self.resolve(sha) == sha
-
     def resolve(self, name: str) -> str | None:
         """The commit that a name (branch, tag, SHA, `HEAD~2`) stands for here; None where it stands for none."""
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
@@ -566,13 +550,53 @@ class Repository:
 
 @contextlib.contextmanager
 def open_repository(root: Path, *, environ: Mapping[str, str], token: str | None, under: Path) -> Iterator[Repository]:
-    """The repository that `root` lies in, for as long as the block lasts; what is private lies in `under`.
+    """The repository that `root` lies in, for as long as the block lasts; what is private lies in `under`: a bare
+    repository with the same branches, which borrows the user's objects.
 
     The user's settings are read now and never again: open it before an agent runs. Raises UnavailableError.
     """
     found = find_source(root)
     with private_folder(under) as folder:
-        yield _borrowed(found, root=root, environ=environ, token=token, folder=folder)
+        environment, ours = git_environment(environ), [*given_settings(environ), *HARDENED]
+        listed = tuple(_read_settings(Git(environment=environment, settings=ours), found.git_dir, cwd=folder))
+        settings, remote = dict(listed), parse_remote(listed, working_tree=found.working_tree)
+        is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
+        if is_sparse:  # a checkout of the base shares it
+            cone = "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
+            ours += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
+        git = Git(environment=environment, settings=ours, secrets=_secrets(remote, token))
+        is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
+        git_dir = _made(git, folder, object_format="sha256" if is_sha256 else "sha1")
+        (git_dir / "objects" / "info").mkdir(exist_ok=True)
+        (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(found.common_dir / "objects"))
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(found.common_dir / "shallow", git_dir / "shallow")
+        each_ref = (f"--git-dir={found.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
+        refs = git.run(*each_ref, cwd=str(folder)).split(b"\n")
+        (git_dir / "packed-refs").write_bytes(b"".join(line + b"\n" for line in refs if _REF.fullmatch(line)))
+        head = _read_head(git, found.git_dir, cwd=folder)
+        if head:
+            (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
+        if is_sparse:
+            (git_dir / "info").mkdir(exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(found.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
+        ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
+        if token:
+            server = environ.get("GITHUB_SERVER_URL") or GITHUB
+            url = over_https(remote.url, server=server)
+            ways.append([*token_settings(token, server=server), ("remote.origin.url", url)])
+        below = root.resolve().relative_to(found.working_tree).as_posix()
+        yield Repository(
+            prefix="" if below == "." else below,
+            source=found,
+            folder=folder,
+            git_dir=git_dir,
+            remote=remote,
+            head=head,
+            git=git,
+            ways=tuple(ways),
+        )
 
 
 def empty_beside(repo: Repository, name: str) -> Repository:
@@ -589,52 +613,6 @@ def _made(git: Git, folder: Path, *, object_format: str) -> Path:
     kind = f"--object-format={object_format}"
     git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
     return git_dir
-
-
-def _borrowed(found: Source, *, root: Path, environ: Mapping[str, str], token: str | None, folder: Path) -> Repository:
-    """A bare repository in `folder` with the branches of `found`, whose objects it borrows."""
-    environment, ours = git_environment(environ), [*given_settings(environ), *HARDENED]
-    listed = tuple(_read_settings(Git(environment=environment, settings=ours), found.git_dir, cwd=folder))
-    settings, remote = dict(listed), parse_remote(listed, working_tree=found.working_tree)
-    is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
-    if is_sparse:  # a checkout of the base shares it
-        cone = "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
-        ours += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
-    git = Git(environment=environment, settings=ours, secrets=_secrets(remote, token))
-    is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
-    git_dir = _made(git, folder, object_format="sha256" if is_sha256 else "sha1")
-    (git_dir / "objects" / "info").mkdir(exist_ok=True)
-    (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(found.common_dir / "objects"))
-    _copy(found.common_dir / "shallow", git_dir / "shallow")
-    refs = _read_refs(git, found.git_dir, cwd=folder)
-    (git_dir / "packed-refs").write_text(refs, encoding="utf-8", errors="surrogateescape")
-    head = _read_head(git, found.git_dir, cwd=folder)
-    if head:
-        (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
-    if is_sparse:
-        (git_dir / "info").mkdir(exist_ok=True)
-        _copy(found.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
-    ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
-    if token:
-        server = environ.get("GITHUB_SERVER_URL") or GITHUB
-        url = over_https(remote.url, server=server)
-        ways.append([*token_settings(token, server=server), ("remote.origin.url", url)])
-    below = root.resolve().relative_to(found.working_tree).as_posix()
-    return Repository(
-        prefix="" if below == "." else below,
-        source=found,
-        folder=folder,
-        git_dir=git_dir,
-        remote=remote,
-        head=head,
-        git=git,
-        ways=tuple(ways),
-    )
-
-
-def _copy(path: Path, to: Path) -> None:
-    if path.is_file():
-        to.write_bytes(path.read_bytes())
 
 
 def quoted_path(path: Path) -> bytes:

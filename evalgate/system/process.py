@@ -146,23 +146,20 @@ class _Guard:
         with self._lock:
             self._groups.discard(group)
             self._tell(f"- {group}\n")
-            if not self._groups:
-                self._dismiss()
 
     def _tell(self, lines: str) -> None:
-        if self._shell is None or self._shell.stdin is None:
+        """Tell the shell; without groups it has nothing more to do, and is dismissed."""
+        shell = self._shell
+        if shell is None or shell.stdin is None:
             return
-        try:
-            self._shell.stdin.write(lines.encode())
-            self._shell.stdin.flush()
-        except OSError:  # somebody ended the shell; the next group gets a new one, told of all
-            self._dismiss()
-
-    def _dismiss(self) -> None:
-        shell, self._shell = self._shell, None
-        if shell is not None:
-            with contextlib.suppress(OSError):
-                shell.communicate()
+        with contextlib.suppress(OSError):  # somebody ended the shell; the next group gets a new one, told of all
+            shell.stdin.write(lines.encode())
+            shell.stdin.flush()
+            if self._groups:
+                return
+        self._shell = None
+        with contextlib.suppress(OSError):
+            shell.communicate()
 
 
 _GUARD = _Guard()
@@ -321,8 +318,21 @@ class Child:
         deadline = time.monotonic() + timeout_s
         if not self._writing.acquire(timeout=max(timeout_s, 0.0)):
             raise TimeoutError
+        pipe, rest = self._process.stdin, memoryview(data)
         try:
-            self._write(memoryview(data), deadline)
+            while rest:
+                if self._leaving.is_set() or pipe is None or pipe.closed:
+                    raise ChildClosed
+                try:
+                    rest = rest[os.write(pipe.fileno(), rest) :]
+                except BlockingIOError:
+                    if time.monotonic() >= deadline:
+                        raise TimeoutError from None
+                    poll = select.poll()
+                    poll.register(pipe, select.POLLOUT)
+                    poll.poll(1000 * min(TICK_S, max(deadline - time.monotonic(), 0.0)))
+                except OSError:
+                    raise ChildClosed from None
         finally:
             self._writing.release()
 
@@ -352,27 +362,24 @@ class Child:
 
     # --- the listening thread ---
 
-    def _write(self, rest: memoryview, deadline: float) -> None:
-        pipe = self._process.stdin
-        while rest:
-            if self._leaving.is_set() or pipe is None or pipe.closed:
-                raise ChildClosed
-            try:
-                rest = rest[os.write(pipe.fileno(), rest) :]
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise TimeoutError from None
-                poll = select.poll()
-                poll.register(pipe, select.POLLOUT)
-                poll.poll(1000 * min(TICK_S, max(deadline - time.monotonic(), 0.0)))
-            except OSError:
-                raise ChildClosed from None
-
     def _listen(self) -> None:
         try:
             self._read_output()
         finally:
-            self._reap()
+            self._leaving.set()
+            self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
+            _GUARD.release(self.pid)
+            ended = Ended(returncode=self._process.wait())
+            with self._writing:
+                for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                    if pipe is not None:
+                        with contextlib.suppress(OSError):
+                            pipe.close()
+            with self._waking:
+                self._ended = ended
+                os.close(self._wake_read)
+                os.close(self._wake_write)
+            self._on_end(ended)
 
     def _read_output(self) -> None:
         """Hand on what it says until it has ended, and send the signals that are due."""
@@ -423,7 +430,7 @@ class Child:
             self._signal_group(item[1])
 
     def _signal_group(self, number: signal.Signals) -> None:
-        # Only called before `_reap`: until then the dead leader keeps the group's number from being given away.
+        # Only called before it is reaped: until then the dead leader keeps the group's number from being given away.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -434,22 +441,6 @@ class Child:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
         except ChildProcessError:
             return True
-
-    def _reap(self) -> None:
-        self._leaving.set()
-        self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
-        _GUARD.release(self.pid)
-        ended = Ended(returncode=self._process.wait())
-        with self._writing:
-            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-        with self._waking:
-            self._ended = ended
-            os.close(self._wake_read)
-            os.close(self._wake_write)
-        self._on_end(ended)
 
 
 def _read(fd: int) -> bytes | None:

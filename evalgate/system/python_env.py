@@ -115,28 +115,22 @@ def _named(python: str, root: str, world: World) -> str:
 
 
 def _found(wanted: Wanted, world: World) -> Interpreter:
-    """Without requirements: a `.venv` of the checkout, else PATH, where the framework can be imported."""
-    looked = []
-    for python in _pythons(wanted, world):
+    """Without requirements: a `.venv` from the agent's folder up to the checkout's root, else PATH, where the framework
+    can be imported."""
+    folder, root = Path(wanted.folder), Path(wanted.root)
+    places = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
+    own = [str(path) for place in places if (path := place / ".venv" / "bin" / "python").is_file()]
+    looked = list(dict.fromkeys([*own, *_on_path(world)]))
+    for python in looked:
         if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
             return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
-        looked.append(python)
     what = f"that has {wanted.framework}" if wanted.framework else "at all"
-    folder, root = Path(wanted.folder), Path(wanted.root)
     start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else wanted.folder
     raise InstallFailed(
         f"there is no Python {what} for the agent. Looked for uv.lock, pyproject.toml (with [project]) and "
         f"requirements.txt from {start} up to the checkout's root, then asked "
         f"{', '.join(looked) or 'PATH, which has no python3'}. Add a requirements.txt, or set python or requirements."
     )
-
-
-def _pythons(wanted: Wanted, world: World) -> list[str]:
-    """A `.venv` from the agent's folder up to the checkout's root, then what is on PATH."""
-    root = Path(wanted.root)
-    places = [place for place in (Path(wanted.folder), *Path(wanted.folder).parents) if place.is_relative_to(root)]
-    found = [str(python) for place in places if (python := place / ".venv" / "bin" / "python").is_file()]
-    return list(dict.fromkeys([*found, *_on_path(world)]))
 
 
 def _on_path(world: World) -> list[str]:
@@ -327,7 +321,7 @@ def _is_ready(folder: Path) -> bool:
 
 def _about(base: str, world: World) -> str:
     """Implementation, version and platform of a Python, as it says itself."""
-    environment = _install_environment(world)
+    environment = world.install_environment or world.environment
     try:
         finished = process.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=CHECK_TIMEOUT_S)
     except process.ChildStartError as error:
@@ -360,7 +354,7 @@ def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]
 
 
 def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> None:
-    environment = _install_environment(world)
+    environment = world.install_environment or world.environment
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
     settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
@@ -376,10 +370,6 @@ def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> 
         raise InstallFailed(
             f"installing {needs} failed: `{what}` ended with {finished.returncode}", _last_lines(finished, environment)
         )
-
-
-def _install_environment(world: World) -> Mapping[str, str]:
-    return world.install_environment or world.environment
 
 
 def _last_lines(finished: process.Finished, environment: Mapping[str, str]) -> str:

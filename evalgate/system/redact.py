@@ -14,20 +14,12 @@ def is_named(name: str) -> bool:
     return any(word in name.upper() for word in SECRET_WORDS)
 
 
-def secrets_in(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that are named like secrets, longest first; short ones would hide innocent words."""
-    found = {
-        value.strip() for name, value in environment.items() if is_named(name) and len(value.strip()) >= SHORTEST_SECRET
-    }
-    return tuple(sorted(found, key=lambda value: (-len(value), value)))
-
-
 def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that writes `***` over every secret value of `environment`; each line of a long one counts."""
-    values: set[str] = set()
-    for secret in secrets_in(environment):
-        values.add(secret)
-        values.update(line.strip() for line in secret.splitlines() if len(line.strip()) >= SHORTEST_SECRET)
+    """A function that writes `***` over the values of variables that are named like secrets; each line of a long one
+    counts. Short ones would hide innocent words."""
+    secrets = [value for name, value in environment.items() if is_named(name)]
+    lines = {line.strip() for secret in secrets for line in (secret, *secret.splitlines())}
+    values = [line for line in lines if len(line) >= SHORTEST_SECRET]
     if not values:
         return str
     longest_first = sorted(values, key=lambda value: (-len(value), value))

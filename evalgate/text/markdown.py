@@ -33,6 +33,7 @@ _HEX_STEP = 4
 _SPECIAL = re.compile(r"[\\`*_\[\]|~!]|^(?:[-+=#]+|\d{1,9}(?=[.)](?:\s|$)))")
 _QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
 _BACKTICKS = re.compile(r"`+")
+_EMPTY = "(empty)"
 RESERVED_FOR_LINES = 0.4
 GIVE_UP_AFTER = 5
 _FENCE = re.compile(r"(`{3,})[a-z]*$")
@@ -47,12 +48,14 @@ def prose(text: str) -> str:
 
 def raw_prose(text: str) -> str:
     """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
-    return _with_code(plain.one_line(text), words=lambda each: _escape_html_marks(_part(each)), names=raw_code)
+    return _with_code(
+        plain.one_line(text), words=lambda each: _escape_html_marks(_LIVE.sub(_broken, each)), names=raw_code
+    )
 
 
 def raw_code(text: str) -> str:
     """A `<code>` element for the inside of an HTML block; never empty."""
-    return f"<code>{escape_html(_shown(text))}</code>"
+    return f"<code>{escape_html(plain.one_line(text) or _EMPTY)}</code>"
 
 
 def escape_html(text: str) -> str:
@@ -62,7 +65,7 @@ def escape_html(text: str) -> str:
 
 def code(text: str) -> str:
     """`text` on one line as a code span whose delimiter is longer than any run of backticks in it; never empty."""
-    shown = _hide_marker(_shown(text))
+    shown = _hide_marker(plain.one_line(text) or _EMPTY)
     ticks = "`" * (_longest_run(shown) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{ticks}{pad}{shown}{pad}{ticks}"
@@ -118,10 +121,6 @@ def tidy(text: str) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def _shown(text: str) -> str:
-    return plain.one_line(text) or "(empty)"
-
-
 def _longest_run(text: str) -> int:
     return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
 
@@ -138,11 +137,7 @@ def _with_code(text: str, *, words: Callable[[str], str], names: Callable[[str],
 
 
 def _prose(text: str) -> str:
-    return _escape_html_marks(_SPECIAL.sub(_escape, _part(text)))
-
-
-def _part(text: str) -> str:
-    return _LIVE.sub(_broken, text)
+    return _escape_html_marks(_SPECIAL.sub(_escape, _LIVE.sub(_broken, text)))
 
 
 def _broken(match: re.Match[str]) -> str:
@@ -182,7 +177,7 @@ class Filled:
 
 def length(text: str) -> int:
     """The length of a text as GitHub may count it: UTF-16 units, never less than characters."""
-    return len(text) + sum(1 for character in text if character > "\uffff")
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:

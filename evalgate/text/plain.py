@@ -116,7 +116,9 @@ def columns(text: str) -> int:
     """How wide `text` is in a fixed-width font: East Asian wide characters take two columns, marks none."""
     if text.isascii():
         return len(text)
-    return sum(_columns_of(character) for character in text)
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+    )
 
 
 def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:
@@ -132,9 +134,3 @@ def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:
                 size = columns(fitting)
             row, used = row + fitting, used + size
     return [*rows, row]
-
-
-def _columns_of(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

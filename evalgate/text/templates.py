@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from importlib.machinery import SourceFileLoader
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from markupsafe import Markup
@@ -86,57 +88,57 @@ Safe: TypeAlias = Markup
 
 def load(name: str, *, package: str, known: Mapping[str, Any]) -> Any:
     """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe text. `known`: what
-    templates may call by name, the same at every call."""
-    make = _html if name.endswith(".html.j2") else _markdown
-    environment = make(package)
+    templates may call by name, the same at every call. Its bytecode is kept as Python keeps a module's."""
+    environment = _environment(package, name.split(".")[1])
     environment.globals.update(known)
-    return environment.get_template(name).module
+    assert environment.loader is not None  # made with one
+    compiler = _Compiler(name, environment.loader.get_source(environment, name)[1] or name)
+    compiler.environment = environment
+    code = compiler.get_code(name)
+    assert code is not None  # a template is no built-in module
+    return environment.template_class.from_code(environment, code, environment.globals).module
 
 
 def source(name: str, *, package: str) -> Safe:
     """A file among the templates as it is: a style, a script."""
-    environment = _html(package)
+    environment = _environment(package, "html")
     assert environment.loader is not None  # made with one
     return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704 - our own file
 
 
-@functools.cache
-def _markdown(package: str) -> Environment:
-    filters: dict[str, Callable[..., Any]] = {
-        "code": _marked(lambda text, limit: markdown.code(plain.label(text, limit))),
-        "cell": _marked(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
-        "raw": _marked(markdown.raw_prose),
-        "raw_code": _marked(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
-        "fence": _marked(lambda text, language: markdown.fence(text, language=language)),
-        "link": _marked(markdown.link),
-        "together": _marked(lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}")),
-        "wrapped": lambda text, width: "\n".join(plain.wrap(plain.visible(text), width)),
-    }
-    return _environment(package, filters, finalize=_prose)
+class _Compiler(SourceFileLoader):
+    """Compiles a template as Python would a module; the bytecode stands in `__pycache__` beside it."""
+
+    environment: Environment
+
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
+        """See `importlib.abc.InspectLoader`."""
+        return self.environment.compile(data.decode(), self.name, path)
+
+    def path_stats(self, path: Any) -> Mapping[str, Any]:
+        """See `importlib.abc.SourceLoader`. Jinja, and the filters that constants went through, count as sources."""
+        import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
+
+        files = (path, jinja2.__file__, __file__, html.__file__, markdown.__file__, plain.__file__, words.__file__)
+        found = [SourceFileLoader.path_stats(self, each) for each in files]
+        return {**found[0], "mtime": sum(int(each["mtime"]) for each in found)}
 
 
 @functools.cache
-def _html(package: str) -> Environment:
-    return _environment(package, {"coded": _marked(html.with_code)}, finalize=_visible)
-
-
-def _environment(
-    package: str, filters: Mapping[str, Callable[..., Any]], *, finalize: Callable[[Any], Markup]
-) -> Environment:
+def _environment(package: str, kind: str) -> Environment:
+    """Of the templates that write `html` or `md`."""
     import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=True,
-        finalize=finalize,
+        finalize=_visible if kind == "html" else _prose,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=False,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters.update(filters)
-    shared = {"clip": plain.clip, "clip_end": plain.clip_end, "label": plain.label, "flat": plain.flat}
-    made.filters.update(shared, counted=words.counted, thousands="{:,}".format)
+    made.filters.update(_HTML if kind == "html" else _MARKDOWN)
     return made
 
 
@@ -144,12 +146,41 @@ def _marked(spell: Callable[..., str]) -> Callable[..., Markup]:
     return lambda *given, **named: Markup(spell(*given, **named))  # noqa: S704 - what `spell` returns is safe
 
 
+_SHARED: Final[Mapping[str, Callable[..., Any]]] = {
+    "clip": plain.clip,
+    "clip_end": plain.clip_end,
+    "label": plain.label,
+    "flat": plain.flat,
+    "counted": words.counted,
+    "thousands": "{:,}".format,
+}
+_HTML = {**_SHARED, "coded": _marked(html.with_code)}
+_MARKDOWN: Final[Mapping[str, Callable[..., Any]]] = {
+    **_SHARED,
+    "code": _marked(lambda text, limit: markdown.code(plain.label(text, limit))),
+    "cell": _marked(lambda text, limit: markdown.cell_code(plain.label(text, limit))),
+    "raw": _marked(markdown.raw_prose),
+    "raw_code": _marked(lambda text, limit: markdown.raw_code(plain.label(text, limit))),
+    "fence": _marked(lambda text, language: markdown.fence(text, language=language)),
+    "link": _marked(markdown.link),
+    "together": _marked(lambda text: markdown.prose(text).replace(" ", "\N{NO-BREAK SPACE}")),
+    "wrapped": lambda text, width: "\n".join(plain.wrap(plain.visible(text), width)),
+}
+
+
 def _prose(value: object) -> Markup:
     return value if isinstance(value, Markup) else _prose_of(str(value))
 
 
 def _visible(value: object) -> Markup:
-    return value if isinstance(value, Markup) else html.text(str(value))
+    if isinstance(value, Markup):
+        return value
+    text = str(value)
+    return _short_html(text) if len(text) <= _SHORT else html.text(text)
+
+
+_SHORT = 200
+_short_html = functools.lru_cache(maxsize=4096)(html.text)
 
 
 @functools.lru_cache(maxsize=4096)

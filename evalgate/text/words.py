@@ -67,8 +67,10 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
     for decimals in range(least, least + 4):
         for fewer in (decimals, decimals - 1):
             shown = _fixed(base, decimals), _fixed(head, decimals), _fixed(abs(delta), max(fewer, 0))
-            enough = _number(shown[2]) >= (1 if fewer >= least else TWO_DIGITS)
-            if _is_difference(*shown) and (enough or delta == 0):
+            left, right, size = map(_number, shown)
+            apart = abs(right - left)
+            agree = apart == size if max(fewer, 0) == decimals else abs(apart - 10 * size) <= 5
+            if agree and (size >= (1 if fewer >= least else TWO_DIGITS) or delta == 0):
                 return shown
     return _fixed(base, least), _fixed(head, least), _fixed(abs(delta), least)
 
@@ -141,19 +143,14 @@ def _decimals(value: float, *, beside: float | None = None) -> int | None:
         return 2
     for decimals in range(2, MOST_DECIMALS + 1):
         shown = float(f"{value:.{decimals}f}")
-        if not _is_false(shown, value) and (alone or _is_different(shown, decimals, value=value, beside=beside or 0.0)):
+        false_whole = shown.is_integer() and not value.is_integer() and abs(shown) <= 10
+        if false_whole or abs(shown - value) > abs(value) / 10:
+            continue
+        if alone or beside is None:
+            return decimals
+        if shown not in (float(f"{beside:.{decimals}f}"), beside) and (shown < beside) == (value < beside):
             return decimals
     return None
-
-
-def _is_false(shown: float, value: float) -> bool:
-    false_whole = shown.is_integer() and not value.is_integer() and abs(shown) <= 10
-    return false_whole or abs(shown - value) > abs(value) / 10
-
-
-def _is_different(shown: float, decimals: int, *, value: float, beside: float) -> bool:
-    other = float(f"{beside:.{decimals}f}")
-    return shown not in (other, beside) and (shown < beside) == (value < beside)
 
 
 def _fixed(value: float, decimals: int) -> str:
@@ -164,14 +161,6 @@ def _fixed(value: float, decimals: int) -> str:
 def _number(text: str) -> int:
     """In units of its last decimal."""
     return int(text.replace(",", "").replace(".", ""))
-
-
-def _is_difference(base: str, head: str, delta: str) -> bool:
-    """`delta` has as many decimals as the others, or one less."""
-    apart = abs(_number(head) - _number(base))
-    if len(delta.partition(".")[2]) == len(head.partition(".")[2]):
-        return apart == _number(delta)
-    return abs(apart - 10 * _number(delta)) <= 5
 
 
 def percent(share: float, *, beside: float | None = None) -> str:

@@ -39,15 +39,13 @@ def render_problem(problem: Problem) -> str:
 
 def disarm(text: str) -> str:
     """`text` for stdout: no line of it can be taken for a workflow command, old (`##[`) or new (`::`) style."""
-    return "\n".join(_disarmed_line(line) for line in plain.visible(text).split("\n"))
-
-
-def _disarmed_line(line: str) -> str:
-    # The runner looks for `::` after leading blanks, and for `##[` anywhere in the line.
-    bare = line.lstrip()
-    if bare.startswith("::"):
-        line = f"{line[: len(line) - len(bare)]}: :{bare[2:]}"
-    return line.replace("##[", "# #[")
+    lines = []
+    for line in plain.visible(text).split("\n"):
+        # The runner looks for `::` after leading blanks, and for `##[` anywhere in the line.
+        bare = line.lstrip()
+        harmless = f"{line[: len(line) - len(bare)]}: :{bare[2:]}" if bare.startswith("::") else line
+        lines.append(harmless.replace("##[", "# #["))
+    return "\n".join(lines)
 
 
 def _data(text: str) -> str:

@@ -84,7 +84,7 @@ def beside(
             for run, done in zip(runs, fresh, strict=True)
         ]
     ours, theirs = (dataclasses.replace(run, seed=7) for run in runs)
-    comparison = compare.compare_runs(
+    comparison = compare.compare(
         ours,
         theirs,
         policy=policy,
@@ -92,11 +92,13 @@ def beside(
         unpaired=unpaired or {},
         relaxed=relaxed,
         stage=Stage.LAST if start else Stage.ONLY,
+        run_together=True,
     )
     if fresh is not None:
         pairs = max(len(each) for each in fresh[0].values())
         only = repeats.new_failures(comparison, policy=policy, unreliable=frozenset())
-        comparison = repeats.settle(comparison, head=ours, base=theirs, pairs=pairs, only=only)
+        asked = repeats.Asked(cases=frozenset(only), pairs=pairs, alone=frozenset())
+        comparison = asked.settle(comparison, head=ours, base=theirs)
     return of(ours, comparison, policy=policy, links=links, **more)
 
 

@@ -140,7 +140,7 @@ def compare_runs(
     run_together: bool = True,
 ) -> Comparison:
     """The real comparison, with scales of 0 to 1 where `scales` has no others."""
-    return comparison_compare.compare_runs(
+    return comparison_compare.compare(
         scaled(head, scales or {}, judged=judged),
         base,
         policy=policy or Policy(),

@@ -11,7 +11,7 @@ from pathlib import Path
 import cmarkgfm
 import pytest
 from builders import build
-from builders.scenarios import SCENARIOS
+from builders.scenarios import MADE, SCENARIOS
 from cmarkgfm.cmark import Options
 
 import evalgate.reports
@@ -48,11 +48,16 @@ def rendered(row: str, scenario: str) -> str:
     return reports.RENDERERS[row].render(SCENARIOS[scenario]())
 
 
+@functools.cache
+def made_again(scenario: str) -> Report:
+    return MADE[scenario]()
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("row", reports.RENDERERS)
 def test_it_renders_the_same_each_time_and_can_be_written(row: str, scenario: str) -> None:
     text = rendered(row, scenario)
-    assert text == reports.RENDERERS[row].render(SCENARIOS[scenario]())
+    assert text == reports.RENDERERS[row].render(made_again(scenario))
     assert text.encode().decode() == text
     assert text.endswith("\n")
 
@@ -152,7 +157,7 @@ def test_no_table_and_no_fold_breaks(row: str, scenario: str) -> None:
 
 
 LIMIT = 500_000
-LIMITS = {"comment": 65_536 - 1_536, "summary": 1024 * 1024, "html": 20_000_000}
+LIMITS = {"comment": 65_536 - 1_536, "summary": 1024 * 1024 - 1024, "html": 20_000_000}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -163,15 +168,19 @@ def test_it_stays_within_its_limit(row: str, scenario: str) -> None:
     assert size <= LIMITS.get(row, LIMIT)
 
 
-@pytest.mark.parametrize("row", reports.RENDERERS)
-def test_megabytes_are_bounded(row: str) -> None:
-    blob = "@octocat | `x` \u202e\n" * 600_000
+@functools.cache
+def megabytes() -> Report:
+    blob = "@octocat | `x` \u202e\n" * 200_000
     asked = build.case("blob", build.turn(blob, build.call("t", x=blob), answer=blob))
     suite = build.suite(asked)
     done = build.scores(
         build.turn(blob, build.call("t", y=blob), answer=blob[::-1]), **{build.TOOLS: 0.0, build.WORDS: 0.0}
     )
-    report = build.run_report(
+    return build.run_report(
         [suite], {(suite.key, "blob"): [done, build.failed(build.FailureKind.RAISED, blob, detail=blob)]}
     )
-    assert len(reports.RENDERERS[row].render(report)) < LIMIT
+
+
+@pytest.mark.parametrize("row", reports.RENDERERS)
+def test_megabytes_are_bounded(row: str) -> None:
+    assert len(reports.RENDERERS[row].render(megabytes())) < LIMIT

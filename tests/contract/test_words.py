@@ -85,8 +85,10 @@ def strings_of(path: Path) -> Iterator[tuple[int, str]]:
     """The strings of a module with their lines, without docstrings but for those of commands."""
     tree = ast.parse(path.read_text("utf-8"))
     silent: set[int] = set()
-    for node in ast.walk(tree):
-        for statement in getattr(node, "body", []) if isinstance(getattr(node, "body", None), list) else []:
+    nodes = list(ast.walk(tree))
+    for node in nodes:
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 shown = isinstance(node, ast.FunctionDef) and any(
                     "click" in ast.unparse(d) for d in node.decorator_list
@@ -98,7 +100,7 @@ def strings_of(path: Path) -> Iterator[tuple[int, str]]:
                 node.lineno,
                 "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values),
             )
-    for node in ast.walk(tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)

@@ -42,7 +42,9 @@ def test_every_evaluation_set_is_found_or_explained(whole):
     expected = {
         row["file"]
         for row in rows()
-        if row["kind"] in EVALSET_KINDS and walk.is_evaluation_name(row["file"]) and "/.adk/" not in row["file"]
+        if row["kind"] in EVALSET_KINDS
+        and row["file"].endswith(walk.EVALUATION_ENDINGS)
+        and "/.adk/" not in row["file"]
     }
     assert len(expected) > 80
     explained = {problem.place.file for problem in whole.problems if problem.severity is Severity.ERROR}
@@ -52,7 +54,9 @@ def test_every_evaluation_set_is_found_or_explained(whole):
 
 def test_those_under_other_names_are_found_by_naming_them():
     others = [
-        row["file"] for row in rows() if row["kind"] in EVALSET_KINDS and not walk.is_evaluation_name(row["file"])
+        row["file"]
+        for row in rows()
+        if row["kind"] in EVALSET_KINDS and not row["file"].endswith(walk.EVALUATION_ENDINGS)
     ]
     assert others
     found = discover.discover(Settings(root=FILES.resolve(), paths=others), specs=criteria.CRITERIA)
@@ -62,7 +66,7 @@ def test_those_under_other_names_are_found_by_naming_them():
 
 def test_each_repository_alone_is_read_without_a_crash():
     for folder in sorted(FILES.iterdir()):
-        if any(walk.is_evaluation_name(path.name) for path in folder.rglob("*.json")):
+        if any(path.name.endswith(walk.EVALUATION_ENDINGS) for path in folder.rglob("*.json")):
             found = discover.discover(Settings(root=folder.resolve()), specs=criteria.CRITERIA)
             for problem in (*found.problems, *lint(found)):
                 assert str(problem)
@@ -108,7 +112,7 @@ def test_what_adk_passes_over_in_silence_is_told(whole, tmp_path):
             if kind is None or issue.endswith(COMMENT_ONLY):
                 continue
             codes = codes_of_config(row["file"], tmp_path) if row["kind"] == "test_config" else by_set[row["file"]]
-            if row["kind"] != "test_config" and not walk.is_evaluation_name(row["file"]):
+            if row["kind"] != "test_config" and not row["file"].endswith(walk.EVALUATION_ENDINGS):
                 continue
             if kind == "eval_set_id != file stem" and not row["file"].endswith(".evalset.json"):
                 continue

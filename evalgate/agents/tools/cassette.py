@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -83,17 +83,12 @@ def spell_call(tool: str, args: Json) -> str:
 
 def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
     """The recorded arguments with the fewest differences; of several the first."""
-    return min(recorded, key=lambda each: len(changed_args(args, each)), default=None)
-
-
-def changed_args(actual: Json, recorded: Json) -> tuple[tuple[str, str], ...]:
-    """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are looked into."""
-    return tuple(_changed(actual, recorded, ""))
+    return min(recorded, key=lambda each: len(list(changed_args(args, each))), default=None)
 
 
 def difference(actual: Json, recorded: Json) -> str:
     """``argument `unit` differs``, ``arguments `a` and `b.c` differ; argument `d` is new``."""
-    found = changed_args(actual, recorded)
+    found = list(changed_args(actual, recorded))
     parts = []
     for what, plural in (("differs", "differ"), ("is new", "are new"), ("is missing", "are missing")):
         names = [f"`{path}`" for each, path in found if each == what]
@@ -113,7 +108,8 @@ def unknown_tool(tool: str, known: Sequence[str], *, verb: str) -> str:
     return f"no call of `{tool}` was {verb} ({verb}: {names}){hint}"
 
 
-def _changed(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -> Iterable[tuple[str, str]]:
+def changed_args(actual: Json, recorded: Json, above: str = "") -> Iterator[tuple[str, str]]:
+    """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are looked into."""
     for name in dict.fromkeys([*recorded, *actual]):
         path = f"{above}{name}"
         if name not in actual:
@@ -121,7 +117,7 @@ def _changed(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str)
         elif name not in recorded:
             yield "is new", path
         elif isinstance(recorded[name], Mapping) and isinstance(actual[name], Mapping):
-            yield from _changed(actual[name], recorded[name], f"{path}.")
+            yield from changed_args(actual[name], recorded[name], f"{path}.")
         elif not matches(recorded[name], actual[name]):
             yield "differs", path
 
@@ -210,13 +206,14 @@ def render_cassette(entries: Iterable[Entry], *, suite: str, case: str) -> str:
     The keys of arguments are ordered, since only their values count; those of a response stay as the tool gave them,
     since a model reads them in that order.
     """
-    calls = [_json(entry) for entry in sorted(entries, key=lambda entry: entry.address)]
-    return (
-        json.dumps(
-            {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}, ensure_ascii=False, indent=2
-        )
-        + "\n"
-    )
+    calls = []
+    for entry in sorted(entries, key=lambda entry: entry.address):
+        reply = entry.reply
+        told: dict[str, Any] = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
+        told |= {"error": dataclasses.asdict(reply.error)} if reply.error else {"response": reply.response}
+        calls.append(told | ({"effects": dict(reply.effects)} if reply.effects else {}))
+    file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}
+    return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
 def merge(first: Iterable[Entry], *others: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -244,13 +241,3 @@ def _plain_name(text: str) -> str:
 
 def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
-
-
-def _json(entry: Entry) -> Mapping[str, Any]:
-    reply = entry.reply
-    told: dict[str, Any] = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
-    if reply.error is not None:
-        told["error"] = dataclasses.asdict(reply.error)
-    else:
-        told["response"] = reply.response
-    return told if not reply.effects else {**told, "effects": dict(reply.effects)}

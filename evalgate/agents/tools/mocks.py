@@ -175,7 +175,11 @@ class MockRules:
                 continue
             self._served[name] = self._served.get(name, 0) + 1
             delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{luck}:latency")
-            return _outcome(rule, delay_s)
+            if rule.run:
+                return RunTool(report=False, delay_s=delay_s)
+            error = rule.error.noun() if rule.error else None
+            reply = ToolReply(response=rule.response, error=error, effects=rule.effects)
+            return Replied(reply=reply, delay_s=delay_s)
         return None
 
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
@@ -190,13 +194,6 @@ class MockRules:
 def chance(text: str) -> float:
     """A number in [0, 1) that is the same for the same text, everywhere and always."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big") / 2**48
-
-
-def _outcome(rule: MockRule, delay_s: float) -> Replied | RunTool:
-    if rule.run:
-        return RunTool(report=False, delay_s=delay_s)
-    error = rule.error.noun() if rule.error else None
-    return Replied(reply=ToolReply(response=rule.response, error=error, effects=rule.effects), delay_s=delay_s)
 
 
 RECORD_HINT = "record it with `--tools record`"
@@ -256,13 +253,14 @@ class ConversationTools:
 
     def keep(self, call: AskedCall, reply: ToolReply) -> None:
         """See base.TrialTools."""
-        entry = Entry(
-            tool=call.tool,
-            args=cassette.redacted(call.args, self._redact),
-            nth=self._nth[call.number],
-            reply=_redacted_reply(reply, self._redact),
+        redact, error = self._redact, reply.error
+        kept = ToolReply(
+            response=cassette.redacted(reply.response, redact),
+            error=ToolError(type=error.type, message=redact(error.message)) if error else None,
+            effects=cassette.redacted(reply.effects, redact),
         )
-        self._recorded.append(entry)
+        args, nth = cassette.redacted(call.args, redact), self._nth[call.number]
+        self._recorded.append(Entry(tool=call.tool, args=args, nth=nth, reply=kept))
 
     def finish(self) -> None:
         """See base.TrialTools."""
@@ -303,15 +301,6 @@ class ConversationTools:
         nearest = cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
         told = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
         return Unmatched(message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{told}")
-
-
-def _redacted_reply(reply: ToolReply, redact: Callable[[str], str]) -> ToolReply:
-    error = reply.error
-    return ToolReply(
-        response=cassette.redacted(reply.response, redact),
-        error=ToolError(type=error.type, message=redact(error.message)) if error else None,
-        effects=cassette.redacted(reply.effects, redact),
-    )
 
 
 def _number_text(number: int) -> str:

@@ -58,20 +58,19 @@ class Toolbox:
 
     def open(self, key: TrialKey) -> ConversationTools:
         """The tools of one trial."""
-        name = file_of(self._folder, key.suite, key.case_id)
+        name, entries = file_of(self._folder, key.suite, key.case_id), None
+        if self.mode is ToolMode.REPLAY:
+            entries = read_entries(self._root / name)
+            own = None if self._own == self._root else read_entries(self._own / name)
+            entries = entries if own is None else cassette.merge(own, entries or ())
         return ConversationTools(
             mode=self.mode,
             rules=MockRules(self._mocks, key=key, seed=self._seed),
-            entries=self._recorded_for(name) if self.mode is ToolMode.REPLAY else None,
+            entries=entries,
             cassette=name,
             keep=lambda entries: self._keep(key, self._root / name, entries),
             redact=self._redact,
         )
-
-    def _recorded_for(self, name: str) -> tuple[Entry, ...] | None:
-        entries = read_entries(self._root / name)
-        own = None if self._own == self._root else read_entries(self._own / name)
-        return entries if own is None else cassette.merge(own, entries or ())
 
     def _keep(self, key: TrialKey, path: Path, entries: tuple[Entry, ...]) -> None:
         case = (key.suite, key.case_id)
@@ -140,17 +139,18 @@ def _write(path: Path, text: str) -> None:
         raise UnavailableError(f"the cassette {path.name} cannot be written: {error}") from error
 
 
-def mode_of(settings: Settings, rule: ToolsRule) -> ToolMode:
+def mode_of(settings: Settings) -> ToolMode:
     """What a door says, else evalgate.yml."""
-    return ToolMode(settings.tools or rule.mode)
+    return ToolMode(settings.tools or settings.gate_file.tools.mode)
 
 
-def check(settings: Settings, rule: ToolsRule, *, root: Path, suites: Iterable[Suite]) -> list[Problem]:
+def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     """All that forbids the mode, or makes it pointless, before anything runs."""
-    mode, listed = mode_of(settings, rule), tuple(suites)
+    mode, rule, root, listed = mode_of(settings), settings.gate_file.tools, settings.root, tuple(suites)
     if mode is ToolMode.LIVE:
         return []
-    outside = [named for named in (rule.cassettes, rule.mocks) if _is_outside(named)]
+    paths = {named: PurePosixPath(named) for named in (rule.cassettes, rule.mocks)}
+    outside = [named for named, path in paths.items() if path.is_absolute() or ".." in path.parts]
     if outside:
         return [_problem("tools-place", f"`tools`: `{named}` is not inside the repository") for named in outside]
     problems = _driver_problems(mode, listed)
@@ -165,16 +165,14 @@ def check(settings: Settings, rule: ToolsRule, *, root: Path, suites: Iterable[S
     return problems
 
 
-def source(
-    settings: Settings, rule: ToolsRule, *, root: Path, own: Path, environment: Mapping[str, str]
-) -> Toolbox | None:
+def source(settings: Settings, *, own: Path, environment: Mapping[str, str]) -> Toolbox | None:
     """What answers the tool calls of a side's agent, None where they just run.
 
-    `root`: head's checkout, whose rules and cassettes answer both sides. `own`: the side's checkout, whose cassettes
-    come first: a base made the calls that were recorded for it. Only head records. `environment`: the agent's own,
-    whose secrets are kept out of cassettes.
+    `settings`: head's, whose rules and cassettes answer both sides. `own`: the side's checkout, whose cassettes come
+    first: a base made the calls that were recorded for it. Only head records. `environment`: the agent's own, whose
+    secrets are kept out of cassettes.
     """
-    mode = mode_of(settings, rule)
+    mode, rule, root = mode_of(settings), settings.gate_file.tools, settings.root
     if mode is ToolMode.LIVE or (mode is ToolMode.RECORD and own != root):
         return None
     return Toolbox(
@@ -189,16 +187,16 @@ def source(
     )
 
 
-def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path, own: Path) -> str:
+def fingerprint(settings: Settings, own: Path) -> str:
     """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint of its code; ""
-    where they just run."""
-    mode = mode_of(settings, rule)
+    where they just run. As for `source`."""
+    mode, rule = mode_of(settings), settings.gate_file.tools
     if mode is ToolMode.LIVE:
         return ""
     files = [rule.mocks] if rule.mocks else []
     files += [rule.cassettes] if mode is ToolMode.REPLAY else []
-    seen = digest(root, files)
-    if own != root and mode is ToolMode.REPLAY:
+    seen = digest(settings.root, files)
+    if own != settings.root and mode is ToolMode.REPLAY:
         seen += digest(own, [rule.cassettes])
     return f"+{mode}-{seen}"
 
@@ -255,11 +253,6 @@ def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Prob
             place = reading.places.get(name)
             problems.append(_problem("unknown-tool", message, hint, place, severity=Severity.WARNING))
     return problems
-
-
-def _is_outside(named: str) -> bool:
-    path = PurePosixPath(named)
-    return path.is_absolute() or ".." in path.parts
 
 
 def _problem(

@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import ModuleType
@@ -25,17 +25,11 @@ from .tools import SessionTools
 
 Message = dict[str, Any]
 
-COLLECT = (10_000, 10, 10)
 OPTIONAL = {"google.adk.agents.remote_a2a_agent": "a2a"}  # imported in each turn, and the package that it needs
 DEAF = ("opentelemetry.trace", "opentelemetry._logs")  # where the providers live that record nothing
 
 
 # --- less work in every turn ---
-
-
-def collect_seldom() -> None:
-    """Before the agent is loaded, whose own settings then stand: what is loaded is mostly kept."""
-    gc.set_threshold(*COLLECT)
 
 
 def skip_unused_services() -> None:
@@ -73,20 +67,18 @@ def run_options() -> dict[str, Any]:
     """
     from google.adk.agents.run_config import RunConfig
 
-    if "telemetry" not in RunConfig.model_fields or _is_recorded():
+    if "telemetry" not in RunConfig.model_fields:
         return {}
     from google.adk.telemetry.context import TelemetryConfig
+    from opentelemetry import _logs, trace
+
+    providers = (trace.get_tracer_provider(), _logs.get_logger_provider())
+    if not all(type(provider).__module__.startswith(DEAF) for provider in providers):
+        return {}
 
     if "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
         return {}
     return {"run_config": RunConfig(telemetry=TelemetryConfig(genai_semconv_stability_opt_in="stable"))}
-
-
-def _is_recorded() -> bool:
-    from opentelemetry import _logs, trace
-
-    providers = (trace.get_tracer_provider(), _logs.get_logger_provider())
-    return not all(type(provider).__module__.startswith(DEAF) for provider in providers)
 
 
 # --- what google-adk's events do not say ---
@@ -191,7 +183,10 @@ async def load_agent(path: str, *, wanted: str | None, root: str) -> FoundAgent:
     except FileNotFoundError as error:
         raise errors.LoadFailed(str(error)) from error
     load_environment(home.own_folder, root)
-    _load_adk()
+    try:
+        import google.adk  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise errors.LoadFailed.of(error, "google-adk") from error
     closing = AsyncExitStack()
     what = f"the agent {path!r}"
     try:
@@ -227,13 +222,6 @@ def load_environment(folder: str, root: str) -> None:
     load_dotenv(file, override=False)
 
 
-def _load_adk() -> None:
-    try:
-        import google.adk  # noqa: F401 - whether it is there
-    except ImportError as error:
-        raise errors.LoadFailed.of(error, "google-adk") from error
-
-
 async def _find(home: modules.Home, wanted: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
     for module in _modules(home):
         named = getattr(module, wanted, None) if wanted else None
@@ -242,25 +230,25 @@ async def _find(home: modules.Home, wanted: str | None, closing: AsyncExitStack)
         app, agent = await _in_module(module, closing)
         if agent is not None:
             return app, _within(agent, wanted)
-    agent = _from_yaml(home)
-    return None, _within(agent, wanted) if agent is not None else None
+    for name in ("root_agent.yaml", "root_agent.yml"):
+        file = os.path.join(home.own_folder, name)
+        if os.path.isfile(file):
+            from google.adk.agents import config_agent_utils
+
+            return None, _within(config_agent_utils.from_config(file), wanted)
+    return None, None
 
 
 def _modules(home: modules.Home) -> Any:
     """The modules to look in, imported as late as possible: `agent` of the package first, as ADK has it."""
     package = modules.import_home(home)
     submodule = getattr(package, "agent", None)
-    if not isinstance(submodule, ModuleType) and not _offers(package):
+    offers = hasattr(package, "root_agent") or hasattr(package, "get_agent_async")
+    if not isinstance(submodule, ModuleType) and not offers and not _is_app(getattr(package, "app", None)):
         submodule = modules.import_module_of(home, "agent")
     if isinstance(submodule, ModuleType):
         yield submodule
     yield package
-
-
-def _offers(module: ModuleType) -> bool:
-    return any(hasattr(module, name) for name in ("root_agent", "get_agent_async")) or _is_app(
-        getattr(module, "app", None)
-    )
 
 
 async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, Any]:
@@ -293,26 +281,15 @@ def _within(agent: Any, wanted: str | None) -> Any:
         return agent
     found = agent.find_agent(wanted) if hasattr(agent, "find_agent") else None
     if found is None:
-        names = ", ".join(repr(name) for name in _names(agent))
+        names = ", ".join(repr(str(getattr(each, "name", ""))) for each in _tree(agent))
         raise errors.LoadFailed(f"no agent {wanted!r}: the agent tree has {names}")
     return found
 
 
-def _names(agent: Any) -> list[str]:
-    names = [str(getattr(agent, "name", ""))]
+def _tree(agent: Any) -> Iterator[Any]:
+    yield agent
     for child in getattr(agent, "sub_agents", None) or ():
-        names += _names(child)
-    return names
-
-
-def _from_yaml(home: modules.Home) -> Any:
-    for name in ("root_agent.yaml", "root_agent.yml"):
-        file = os.path.join(home.own_folder, name)
-        if os.path.isfile(file):
-            from google.adk.agents import config_agent_utils
-
-            return config_agent_utils.from_config(file)
-    return None
+        yield from _tree(child)
 
 
 def _nothing_found(home: modules.Home, path: str, wanted: str | None) -> str:
@@ -369,7 +346,7 @@ class AdkSession:
         watch = server.TurnWatch()
         server.CURRENT.set(watch)
         authors: list[str] = []
-        failed: Any = None
+        failed: Any = None  # the last event with an error, after which nothing was said
         invocation_id = ""
         async for event in self._runner.run_async(
             user_id=self._user_id, session_id=self._session_id, new_message=message, **run_options()
@@ -377,7 +354,10 @@ class AdkSession:
             invocation_id = invocation_id or event.invocation_id
             if event.partial:
                 continue
-            failed = _failed(event, failed)
+            if event.content and event.content.parts:
+                failed = None
+            elif event.error_code:
+                failed = event
             authors.append(event.author)
             emit(_event(event))
         if failed is not None:
@@ -410,14 +390,6 @@ def _target(loaded: FoundAgent, plugins: tuple[Any, Any], app_name: str) -> Mess
         return {"app_name": app_name, "agent": loaded.root_agent, "plugins": [first, last]}
     update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": [first, *loaded.app.plugins, last]}
     return {"app": loaded.app.model_copy(update=update)}
-
-
-def _failed(event: Any, before: Any) -> Any:
-    """The error that stands after `event`: its own, none where something was said, else that of before."""
-    has_content = bool(event.content and event.content.parts)
-    if event.error_code and not has_content:
-        return event
-    return None if has_content else before
 
 
 def _event(event: Any) -> Message:
@@ -503,7 +475,7 @@ class Host:
         """Import the agent; raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        collect_seldom()
+        gc.set_threshold(10_000, 10, 10)  # what is loaded is mostly kept; the agent's own settings come after it
         modules.add_folders(tuple(options.get("import_roots") or ()))
         loaded = await load_agent(path, wanted=options.get("agent"), root=root)
         self._loaded = loaded
@@ -511,7 +483,15 @@ class Host:
         self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]
         await prewarm(self._plugins)
         skip_unused_services()
-        return _about(loaded)
+        from google.adk.version import __version__
+
+        return {
+            "framework": "google-adk",
+            "framework_version": str(__version__),
+            "python": platform.python_version(),
+            "interpreter": sys.executable,
+            "agent": str(loaded.root_agent.name),
+        }
 
     async def open(self, start: Message, asked: SessionTools | None) -> Any:
         """A fresh session."""
@@ -536,25 +516,7 @@ class Host:
             return
         if self._loaded.closing is not None:
             await self._loaded.closing.aclose()
-        for toolset in _toolsets(self._loaded.root_agent):
-            await toolset.close()
-
-
-def _toolsets(agent: Any) -> list[Any]:
-    tools_of_agent = getattr(agent, "tools", None) or ()
-    found = [tool for tool in tools_of_agent if any(base.__name__ == "BaseToolset" for base in type(tool).__mro__)]
-    for child in getattr(agent, "sub_agents", None) or ():
-        found += _toolsets(child)
-    return found
-
-
-def _about(loaded: FoundAgent) -> dict[str, str]:
-    from google.adk.version import __version__
-
-    return {
-        "framework": "google-adk",
-        "framework_version": str(__version__),
-        "python": platform.python_version(),
-        "interpreter": sys.executable,
-        "agent": str(loaded.root_agent.name),
-    }
+        for agent in _tree(self._loaded.root_agent):
+            for tool in getattr(agent, "tools", None) or ():
+                if any(base.__name__ == "BaseToolset" for base in type(tool).__mro__):
+                    await tool.close()

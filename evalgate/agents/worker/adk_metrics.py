@@ -22,8 +22,10 @@ async def run(message: Message, package: str) -> Message:
     try:
         function = _resolve(code, package)
         arguments = _arguments(message, function)
-        result = await _call(function, arguments)
-        return _read(result, code)
+        if inspect.iscoroutinefunction(function):
+            return _read(await function(*arguments), code)
+        result = await asyncio.to_thread(function, *arguments)
+        return _read(await result if inspect.isawaitable(result) else result, code)
     except BaseException as error:
         return {"score": None, "error": f"{errors.sentence(error)}\n{errors.own_traceback(error)}"}
 
@@ -103,13 +105,6 @@ def _invocation(turn: Message) -> Any:
         if len(known) == len(turn):
             raise
         return Invocation.model_validate(known)
-
-
-async def _call(function: Callable[..., Any], arguments: list[Any]) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments)
-    result = await asyncio.to_thread(function, *arguments)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _read(result: Any, code: str) -> Message:

@@ -50,7 +50,12 @@ class ModelAnsweredError(Exception):
 
     def __init__(self, error_code: Any, error_message: Any) -> None:
         super().__init__(str(error_message or error_code))
-        self.found = describe_error_event(error_code, error_message)
+        name = getattr(error_code, "value", error_code)
+        text = f"the model answered with error {name}" + (f": {error_message}" if error_message else "")
+        code = _status(name)
+        self.found: dict[str, Any] = {"kind": _kind_of_status(code) or MODEL_ERROR, "message": text, "detail": ""}
+        if code is not None:
+            self.found["code"] = code
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -71,17 +76,6 @@ def describe(error: BaseException) -> dict[str, Any]:
         found["code"] = code
     if wait_s is not None:
         found["retry_after_s"] = wait_s
-    return found
-
-
-def describe_error_event(error_code: Any, error_message: Any) -> dict[str, Any]:
-    """The same for a model's answer that holds an error code instead of content."""
-    name = getattr(error_code, "value", error_code)
-    text = f"the model answered with error {name}" + (f": {error_message}" if error_message else "")
-    code = _status(name)
-    found: dict[str, Any] = {"kind": _kind_of_status(code) or MODEL_ERROR, "message": text, "detail": ""}
-    if code is not None:
-        found["code"] = code
     return found
 
 
@@ -138,17 +132,10 @@ def is_users(file: str) -> bool:
     return not path.startswith((os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep))
 
 
-def missing_module(error: BaseException) -> str | None:
-    """The name of the module that an import did not find, where that is what went wrong."""
-    for cause in errors_of(error):
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
-            return cause.name
-    return None
-
-
 def describe_start(error: BaseException, what: str) -> dict[str, Any]:
     """`kind`, `message`, `detail` of an exception that kept the agent from being loaded."""
-    name = missing_module(error)
+    absent = (cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError))
+    name = next(filter(None, absent), None)
     if isinstance(error, SystemExit):
         message = f"{what} cannot be loaded: it called sys.exit({error.code!r}) while it was imported"
     elif name is not None:

@@ -44,41 +44,23 @@ def locate(path: str, root: str) -> Home:
     Raises FileNotFoundError.
     """
     root = os.path.abspath(root)
-    as_path = os.path.abspath(os.path.join(root, path))
-    if os.path.isdir(as_path):
-        return _of_folder(as_path, root)
-    if os.path.isfile(as_path):
-        stem = os.path.splitext(os.path.basename(as_path))[0]
-        if stem in ("__init__", "agent", "root_agent"):
-            return _of_folder(os.path.dirname(as_path), root)
-        return _of_file(as_path, root)
-    dotted = os.path.join(root, *path.split("."))
-    if os.path.isdir(dotted):
-        return _of_folder(dotted, root)
-    if os.path.isfile(dotted + ".py"):
-        return _of_file(dotted + ".py", root)
-    raise FileNotFoundError(f"there is neither a folder, a file nor a module {path!r} in the checkout")
-
-
-def _of_folder(folder: str, root: str) -> Home:
-    init = os.path.join(folder, "__init__.py")
-    top, name = _module_name(folder, root)
-    return Home(
-        name=name,
-        file=init if os.path.isfile(init) else None,
-        folder=folder,
-        roots=tuple(dict.fromkeys((root, top))),
-        aliases=_other_names(folder, root, name),
-    )
-
-
-def _of_file(file: str, root: str) -> Home:
-    stem = os.path.splitext(file)[0]
+    place = os.path.abspath(os.path.join(root, path))
+    stem, _ = os.path.splitext(place)
+    if os.path.isfile(place) and os.path.basename(stem) in ("__init__", "agent", "root_agent"):
+        place = os.path.dirname(place)
+    if not os.path.isdir(place) and not os.path.isfile(place):
+        place = os.path.join(root, *path.split("."))
+        if not os.path.isdir(place):
+            place += ".py"
+            if not os.path.isfile(place):
+                raise FileNotFoundError(f"there is neither a folder, a file nor a module {path!r} in the checkout")
+    is_folder = os.path.isdir(place)
+    file, stem = (os.path.join(place, "__init__.py"), place) if is_folder else (place, os.path.splitext(place)[0])
     top, name = _module_name(stem, root)
     return Home(
         name=name,
-        file=file,
-        folder=None,
+        file=file if os.path.isfile(file) else None,
+        folder=place if is_folder else None,
         roots=tuple(dict.fromkeys((root, top))),
         aliases=_other_names(stem, root, name),
     )

@@ -97,7 +97,8 @@ class CallSession:
 
 
 async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> None:
-    if _is_async(callee):
+    functions = (callee, getattr(callee, "__call__", None))  # noqa: B004 - its method is looked at, not whether it has one
+    if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions):
         result = callee(*positional, **keywords)
         if inspect.isasyncgen(result):
             async for item in result:
@@ -121,11 +122,6 @@ def _call(callee: Any, positional: list[Any], keywords: Message, recorder: Recor
         return None
     recorder.result(result)
     return None
-
-
-def _is_async(callee: Any) -> bool:
-    functions = (callee, getattr(callee, "__call__", None))  # noqa: B004 - its method is looked at, not whether it has one
-    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions)
 
 
 class Recorder:

@@ -26,7 +26,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -87,8 +87,15 @@ class TurnWatch:
         found = []
         for author in dict.fromkeys(authors):
             request = self.requests.get(author)
-            if request is not None:
-                found.append(_details(author, request.config))
+            if request is None:
+                continue
+            config = request.config
+            details: dict[str, Any] = {"name": author}
+            if instructions := getattr(config, "system_instruction", None):
+                details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
+            if declared := getattr(config, "tools", None):
+                details["tool_declarations"] = [_declaration(tool) for tool in declared]
+            found.append(details)
         return found
 
 
@@ -99,17 +106,6 @@ def seconds_of(intervals: list[Interval]) -> float:
         total += max(0.0, end - max(start, counted_to))
         counted_to = max(counted_to, end)
     return total
-
-
-def _details(name: str, config: Any) -> dict[str, Any]:
-    instructions = getattr(config, "system_instruction", None)
-    tools = getattr(config, "tools", None) or []
-    details: dict[str, Any] = {"name": name}
-    if instructions:
-        details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
-    if tools:
-        details["tool_declarations"] = [_declaration(tool) for tool in tools]
-    return details
 
 
 def _declaration(tool: Any) -> dict[str, Any]:
@@ -183,7 +179,9 @@ class Server:
             message = await self._inbox.get()
             if message is None or message.get("type") == "bye":
                 break
-            self._begin(self._serve(message))
+            task = asyncio.ensure_future(self._serve(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
         try:
@@ -196,18 +194,15 @@ class Server:
         try:
             for message in self._pipe.messages():
                 if message.get("type") == "tool_response":
-                    self._answer(message)
+                    # from here and not from the loop, so that a plain function which waits on the loop is answered, too
+                    asked = self._tools.get(str(message.get("session", "")))
+                    if asked is not None:
+                        asked.tell(message)
                 else:
                     loop.call_soon_threadsafe(self._inbox.put_nowait, message)
         except ValueError as error:
             self._pipe.send({"type": "fatal", "kind": "protocol", "message": str(error), "detail": ""})
         loop.call_soon_threadsafe(self._inbox.put_nowait, None)
-
-    def _answer(self, message: Message) -> None:
-        """From here and not from the loop, so that a plain function which waits on the loop is answered, too."""
-        asked = self._tools.get(str(message.get("session", "")))
-        if asked is not None:
-            asked.tell(message)
 
     async def _greet(self, hello: Message) -> bool:
         if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
@@ -224,11 +219,6 @@ class Server:
         self._asks = bool(hello.get("tools")) and self._host.asks
         self._pipe.send({**ready, "tools": True} if self._asks else ready)
         return True
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, message: Message) -> None:
         kind = message.get("type")
@@ -299,7 +289,10 @@ class Server:
 
 
 def serve(pipe: Pipe, host: Host) -> int:
-    """Serve and leave; a `sys.exit` somewhere in the agent ends its turn, not the other sessions."""
+    """Serve and leave; a `sys.exit` somewhere in the agent ends its turn, not the other sessions.
+
+    The agent's own exit hooks run, but its threads are not waited for, nor thousands of modules taken down.
+    """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     main = loop.create_task(Server(pipe, host).run())
@@ -310,12 +303,6 @@ def serve(pipe: Pipe, host: Host) -> int:
             # asyncio lets these two escape from the loop although a task holds them already: go on where it stood.
             continue
     code = main.result()
-    _leave(code)
-    return code
-
-
-def _leave(code: int) -> None:
-    """Exit with the agent's own exit hooks, but without waiting for its threads or taking thousands of modules down."""
     atexit._run_exitfuncs()  # noqa: SLF001 - the one way to run them without a full shutdown
     for stream in (sys.stdout, sys.stderr):
         try:

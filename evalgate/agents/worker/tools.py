@@ -370,7 +370,7 @@ class Tools:
     def call(self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None) -> Any:
         """The result of the tool `name`; `run` is called with the arguments by name where it is to run."""
         given = dict(args or {})
-        real = _tool_call(name, given, run)
+        real = functools.partial(_run, name, given, run)
         return real() if self._asked is None else self._asked.ask(name, given).wait(real)
 
     async def call_async(
@@ -378,7 +378,11 @@ class Tools:
     ) -> Any:
         """The same for a coroutine function."""
         given = dict(args or {})
-        real = _async_call(_tool_call(name, given, run))
+
+        async def real() -> Any:
+            result = _run(name, given, run)
+            return await result if inspect.isawaitable(result) else result
+
         return await real() if self._asked is None else await self._asked.ask(name, given).settle(real)
 
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
@@ -414,18 +418,7 @@ class Tools:
         return asking
 
 
-def _tool_call(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Callable[[], Any]:
-    def real() -> Any:
-        if run is None:
-            raise TypeError(f"the tool {name!r} has nothing to run")
-        return run(**args)
-
-    return real
-
-
-def _async_call(real: Callable[[], Any]) -> Callable[[], Any]:
-    async def run() -> Any:
-        result = real()
-        return await result if inspect.isawaitable(result) else result
-
-    return run
+def _run(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Any:
+    if run is None:
+        raise TypeError(f"the tool {name!r} has nothing to run")
+    return run(**args)

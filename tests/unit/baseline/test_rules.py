@@ -9,7 +9,6 @@ import pytest
 from evalgate.agents import opening
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
-from evalgate.baseline.rules import Rules
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
@@ -64,10 +63,6 @@ def with_rules(made: Base, **rules: object) -> Base:
     return dataclasses.replace(made, project=dataclasses.replace(made.project, rules=changed))
 
 
-def rules_of(settings: Settings, head: tuple[Suite, ...], then: Base | None, *, policy: Policy | None = None) -> Rules:
-    return baseline_rules.of(settings, head, then, policy=policy or Policy())
-
-
 @pytest.mark.parametrize(
     ("agents", "of_the_deleted", "expected"),
     [
@@ -80,7 +75,7 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
     agents: list[AgentUse], of_the_deleted: AgentUse, expected: AgentUse | None
 ) -> None:
     head = tuple(suite(f"s{number}", agent) for number, agent in enumerate(agents))
-    found = rules_of(BY_BASE, head, base(*head, suite("gone", of_the_deleted)))
+    found = baseline_rules.of(BY_BASE, head, base(*head, suite("gone", of_the_deleted)))
     restored = next(each for each in found.suites if each.key == "gone")
     if expected is not None:
         assert restored.agent == expected
@@ -92,7 +87,7 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
 
 def test_a_renamed_file_keeps_the_bases_rules() -> None:
     head = (suite("new", ONE, threshold=0.1, cases="a"),)
-    found = rules_of(BY_BASE, head, base(suite("old", ONE), renamed={"new": "old"}))
+    found = baseline_rules.of(BY_BASE, head, base(suite("old", ONE), renamed={"new": "old"}))
     (made,) = found.suites
     assert made.key == "new"
     assert [use.threshold for use in made.criteria] == [0.9]
@@ -107,7 +102,7 @@ def test_a_new_file_stands_under_the_bases_own_globs() -> None:
     gate_file = GateFile.model_validate({"suites": rules})
     theirs = chosen(policy="base", pass_rate=0.5).model_copy(update={"gate_file": gate_file})
     head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
-    found = rules_of(BY_BASE, head, base(suite("old", ONE), settings=theirs))
+    found = baseline_rules.of(BY_BASE, head, base(suite("old", ONE), settings=theirs))
     assert found.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
     assert "trial/new" in found.policy.advisory
 
@@ -125,16 +120,16 @@ def led(made: Suite, *, model: str) -> Suite:
 
 def test_the_first_simulated_user_brings_its_criterion() -> None:
     """Without it a conversation that its limit cut short could pass by the base's criteria."""
-    found = rules_of(BY_BASE, (led(suite("s", ONE), model="mine"),), base(suite("s", ONE)))
+    found = baseline_rules.of(BY_BASE, (led(suite("s", ONE), model="mine"),), base(suite("s", ONE)))
     assert {use.name for use in found.suites[0].criteria} == {"conversation_ended", "m"}
     assert found.suites[0].simulator.model == "mine"
 
 
 def test_the_bases_simulated_user_stays() -> None:
     head, then = (led(suite("s", ONE), model=model) for model in ("an easy one", "a strict one"))
-    found = rules_of(BY_BASE, (head,), base(then))
+    found = baseline_rules.of(BY_BASE, (head,), base(then))
     assert found.suites[0].simulator.model == "a strict one"
-    found = rules_of(chosen(), (head,), base(then))
+    found = baseline_rules.of(chosen(), (head,), base(then))
     assert found.suites[0].simulator.model == "an easy one"
     told = [(each.subject, each.base, each.head) for each in found.relaxed if each.subject.startswith("simulator")]
     assert told == [("simulator model of s", "a strict one", "an easy one")]
@@ -156,7 +151,7 @@ def test_by_whose_settings_and_judges_it_is_measured(
 ) -> None:
     head = chosen(judge={"base_url": "mine", "min_kappa": 0.1}, output="here", **ours)
     then = None if theirs is None else chosen(judge={"base_url": "theirs", "min_kappa": 0.6}, output="there", **theirs)
-    found = rules_of(head, (suite("s", ONE),), base(suite("s", ONE), settings=then))
+    found = baseline_rules.of(head, (suite("s", ONE),), base(suite("s", ONE), settings=then))
     settings, judge = found.settings, found.settings.gate_file.judge
     assert (settings.runs.start, settings.skip_judged, judge.base_url) == ruling
     assert judge.min_kappa == (0.6 if judge.base_url == "theirs" else 0.1)
@@ -171,7 +166,7 @@ def test_of_a_file_of_which_only_new_cases_run_the_bases_rules_stay(known: froze
     head, then = led(suite("s", ONE, threshold=0.1), model="an easy one"), led(suite("s", ONE), model="a strict one")
     none_of_them = dataclasses.replace(then, eval_set=dataclasses.replace(then.eval_set, cases=()))
     made = base(none_of_them)
-    found = rules_of(BY_BASE, (head,), with_rules(made, simulated=known))
+    found = baseline_rules.of(BY_BASE, (head,), with_rules(made, simulated=known))
     assert {use.name: use.threshold for use in found.suites[0].criteria} == {"conversation_ended": 1.0, "m": 0.9}
     assert [case.case_id for case in found.suites[0].eval_set.cases] == ["a", "b", "c"]
     assert found.suites[0].simulator.model == model
@@ -197,7 +192,7 @@ FIRST = dataclasses.replace(NOT_THERE, problem="it has no agent", no_agent=True)
 def test_a_base_whose_rules_are_not_known_is_said(
     choice: Settings, then: Base | None, codes: list[str], blocks: bool
 ) -> None:
-    found = rules_of(choice, (), then, policy=Policy(fail_on=frozenset()))
+    found = baseline_rules.of(choice.model_copy(update={"fail_on": ()}), (), then)
     assert [problem.code for problem in found.problems] == codes
     assert (found.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
     assert not found.by_base
@@ -205,15 +200,16 @@ def test_a_base_whose_rules_are_not_known_is_said(
 
 def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> None:
     theirs = chosen(runs=3, max_drop=0.05).model_copy(update={"places": Locator(None, "evalgate.yml")})
-    ours = chosen(runs=1, max_drop=0.5)
+    gate_file = GateFile.model_validate({"suites": [{"match": ["s"], "pass_rate": 0.5}]})
+    ours = chosen(runs=1, max_drop=0.5).model_copy(update={"gate_file": gate_file})
     then = dataclasses.replace(NOT_THERE, project=BaseProject(settings=theirs))
     head = (suite("s", ONE),)
-    found = rules_of(ours, head, then, policy=Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}))
+    found = baseline_rules.of(ours, head, then)
     assert {each.subject for each in found.relaxed} == {"runs", "max_drop"}
     without_one = dataclasses.replace(
         NOT_THERE, project=BaseProject(settings=theirs.model_copy(update={"places": None}))
     )
-    assert rules_of(ours, head, without_one, policy=Policy(max_drop=0.5)).relaxed == ()
+    assert baseline_rules.of(ours, head, without_one).relaxed == ()
 
 
 def error(file: str) -> Problem:
@@ -240,7 +236,7 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, t
         unruled=frozenset({"bad", "gone"}),
     )
     head = tuple(suite(key, ONE, threshold=0.5, cases="b") for key in ("whole", "bad", "unread"))
-    found = rules_of(chosen(policy=policy), head, broken)
+    found = baseline_rules.of(chosen(policy=policy), head, broken)
     for problem, (code, files) in zip(found.problems, told, strict=True):
         assert problem.code == code
         assert files in problem.message
@@ -257,7 +253,9 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, t
 def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
     """Renamed, one case of two edited, and its threshold lowered: that is no file that was merely deleted."""
     sides = [suite("old", ONE), suite("new", ONE, threshold=0.1, cases="ac")]
-    told = {(each.kind.value, each.subject) for each in rules_of(chosen(), (sides[1],), base(sides[0])).relaxed}
+    told = {
+        (each.kind.value, each.subject) for each in baseline_rules.of(chosen(), (sides[1],), base(sides[0])).relaxed
+    }
     assert ("threshold", "m") in told
     assert ("case_removed", "b") in told
     assert "suite_removed" not in {kind for kind, _ in told}
@@ -267,6 +265,6 @@ def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
 def test_in_which_stores_the_past_is_looked_up(policy: str, named: str) -> None:
     """A store of the change's own choice has no past, or whatever past it likes."""
     theirs = chosen(policy=policy, data_branch="kept", admission=2)
-    found = rules_of(chosen(data_branch="mine", admission=2), (suite("s", ONE),), base(settings=theirs))
+    found = baseline_rules.of(chosen(data_branch="mine", admission=2), (suite("s", ONE),), base(settings=theirs))
     assert found.settings.data_branch == named
     assert "data_branch" in {each.subject for each in found.relaxed}

@@ -116,7 +116,7 @@ def test_kappas_interval_holds_the_truth_as_often_as_it_says(
     held = known = 0
     for _ in range(250):
         drawn = random.choices(["y/y", "y/n", "n/y", "n/n"], weights=cells, k=total)
-        rate = agreement.kappa_rate(labelled(" ".join(drawn)), seed=random.randrange(10**6), draws=400)
+        rate = agreement.kappa_rate(labelled(" ".join(drawn)), seed=random.randrange(10**6), draws=200)
         if rate is not None:
             known += 1
             held += rate.interval.low <= truth <= rate.interval.high

@@ -11,7 +11,6 @@ from builders import sides
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalgate.comparison import compare
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
     CaseStatus,
@@ -154,8 +153,9 @@ def test_lower_is_better_turns_the_claims_round() -> None:
 
 
 def test_the_floor_is_a_share_of_the_scale() -> None:
-    use = dataclasses.replace(sides.use("m"), scale=Scale(lowest=1.0, highest=5.0))
-    assert compare.rule_of(use, Policy(), advisory=False).floor(3.0) == pytest.approx(0.2)
+    scales = {"m": Scale(lowest=1.0, highest=5.0)}
+    row = sides.compare("33/33", uses=(sides.use("m"),), scales=scales).criteria[0]
+    assert row.rule.floor == pytest.approx(0.2)
 
 
 def test_a_difference_that_measuring_itself_makes_is_none() -> None:
@@ -196,7 +196,7 @@ def test_criteria_beside_each_other_are_held_to_more() -> None:
         ("F/P", "new"),
         ("F/F", "known"),
         ("F/?", "unknown"),
-        ("F/.", "unknown"),
+        ("F/. P/P", "unknown"),  # of the first case
         ("P/P", None),
         ("?/P", None),
         ("FFP/PPP", "flaky"),  # 1 of 3 against 3 of 3: p = 0.2

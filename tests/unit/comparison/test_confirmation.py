@@ -28,14 +28,12 @@ def settle(text: str, fresh: str, *, pairs: int = 2, alone: bool = False) -> Com
     head, base = sides.sides(text)
     comparison = sides.compare_runs(head, base)
     rows = [[word.partition("/") for word in row.split()] for row in fresh.split(";")]
-    open_ones = candidates(comparison)
-    return comparison_repeats.settle(
+    open_ones = frozenset(candidates(comparison))
+    asked = comparison_repeats.Asked(cases=open_ones, pairs=pairs, alone=open_ones if alone else frozenset())
+    return asked.settle(
         comparison,
         head=fresh_run(head, [[head for head, _, _ in row] for row in rows]),
         base=base if alone else fresh_run(base, [[base for _, _, base in row] for row in rows]),
-        pairs=pairs,
-        only=open_ones,
-        alone=open_ones if alone else (),
     )
 
 

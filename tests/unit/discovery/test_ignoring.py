@@ -10,7 +10,7 @@ def rules(**layers):
     made = IgnoreRules()
     for prefix, text in layers.items():
         spec, _ = walk.parse_rules(text, file=".gitignore")
-        made = made.add("" if prefix == "root" else f"{prefix}/", spec)
+        made = IgnoreRules((*made.layers, ("" if prefix == "root" else f"{prefix}/", spec)))
     return made
 
 

@@ -47,7 +47,7 @@ def test_a_scope_is_looked_up_on_its_own():
     found.enter(("a", 1), start, end)
     assert found.place_of(("a", 1, "userContent")).line == 4
     assert found.place_of(("other",)).line is None
-    found.remember(("other",), 2)
+    found.starts[("other",)] = 2
     assert found.place_of(("other", "below")).line == 2
 
 

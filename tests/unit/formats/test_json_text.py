@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evalgate.errors import Problem
 from evalgate.formats import json_source
-from evalgate.formats.json_source import JsonFault, JsonText, Problems
+from evalgate.formats.json_source import JsonFault, JsonText, Path, Problems
 from evalgate.text import decoding
 
 
@@ -129,30 +129,22 @@ values = st.recursive(
 @given(values, st.sampled_from([None, 1, 4]), st.booleans())
 def test_walking_reads_what_json_reads(value, indent, ascii_only):
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-    walked = JsonText(text)
-    start = walked.start()
-    seen: list[object] = []
-    if isinstance(value, dict):
+    items: list[object] = []
 
-        def member(key: str, _key_at: int, at: int) -> int:
-            found, end = walked.value(at)
-            seen.append((key, found))
-            return end
+    def add(path: Path, item: object, at: int) -> None:
+        assert path == (len(items),)
+        assert JsonText(text).value(at)[0] == item
+        items.append(item)
 
-        walked.finish(walked.each_entry(start, member))
-        assert dict(seen) == value
-    elif isinstance(value, list):
-
-        def item(index: int, at: int) -> int:
-            found, end = walked.value(at)
-            assert index == len(seen)
-            seen.append(found)
-            return end
-
-        walked.finish(walked.each_item(start, item))
-        assert seen == value
-    else:
-        assert walked.value(start)[0] == value
+    document = json_source.read(text, Problems(text, file="f"), each=add)
+    if isinstance(value, list):
+        assert items == value
+    elif isinstance(value, dict):
+        assert document is not None
+        assert document.members == value
+    elif not isinstance(value, str):  # a text may itself hold JSON
+        assert document is not None
+        assert document.value == value
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,5 +1,6 @@
 """Whatever a judged text says, it stays within its fence: a judge that obeys all that stands outside is not fooled."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,14 +115,16 @@ def test_there_are_enough_attacks() -> None:
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_outside_the_fence_nothing_changes(attack: str, prompt: str) -> None:
+def test_outside_the_fence_nothing_changes(prompt: str) -> None:
     render = PROMPTS[prompt]
-    attacked, benign = render(armed(ATTACKS[attack], render)), render(BENIGN)
-    assert attacked.system == benign.system
-    outside, inside = split(attacked.prompt)
-    assert outside == split(benign.prompt)[0]
-    assert inside != split(benign.prompt)[1]
+    benign = render(BENIGN)
+    benign_outside, benign_inside = split(benign.prompt)
+    for name, attack in ATTACKS.items():
+        attacked = render(armed(attack, render))
+        outside, inside = split(attacked.prompt)
+        assert attacked.system == benign.system, name
+        assert outside == benign_outside, name
+        assert inside != benign_inside, name
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=())), st.sampled_from(sorted(PROMPTS)))
@@ -189,33 +192,41 @@ def options_of(name: str) -> Iterator[tuple[str, object]]:
         yield "judge", "llm"
 
 
-def obeyed(name: str, obedient: Obedient, text: str) -> float:
-    held = panel(ScriptedJudge(obedient))
-    use = CriterionUse(name=name, threshold=0.5, options=dict(options_of(name)))
-    grade = criteria.build(use, CriterionServices(judge=held))(attacked_evidence(text))
-    held.close()
-    assert isinstance(grade, Score), grade
-    return grade.value
+@contextlib.contextmanager
+def scoring_by(obedient: Obedient) -> Iterator[Callable[[str], float]]:
+    """Scores an agent whose answers and tools say a text."""
+    use = CriterionUse(name=obedient.name, threshold=0.5, options=dict(options_of(obedient.name)))
+    with contextlib.closing(panel(ScriptedJudge(obedient))) as held:
+        grade_of = criteria.build(use, CriterionServices(judge=held))
+
+        def score(text: str) -> float:
+            grade = grade_of(attacked_evidence(text))
+            assert isinstance(grade, Score), (grade, text)
+            return grade.value
+
+        yield score
 
 
 @pytest.mark.parametrize("name", YES_AND_NO)
 def test_an_obedient_judge_is_not_fooled(name: str) -> None:
     obedient = Obedient(name)
-    honest = obeyed(name, obedient, BENIGN)
-    obedient.attacked = True
-    for attack in ATTACKS.values():
-        assert obeyed(name, obedient, attack) == honest, attack
+    with scoring_by(obedient) as score:
+        honest = score(BENIGN)
+        obedient.attacked = True
+        for attack in ATTACKS.values():
+            assert score(attack) == honest, attack
     assert honest == (1.0 if name == "response_evaluation_score" else 0.0)
 
 
 def test_without_a_fence_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge above does obey what stands outside, or the tests above could not fail."""
     obedient = Obedient("final_response_match_v2")
-    honest = obeyed(obedient.name, obedient, BENIGN)
-    obedient.attacked = True
-    monkeypatch.setattr(prompting, "end_line", lambda name, _: f">>> {name}")
-    monkeypatch.setattr(prompting, "between", lambda piece, _: piece.text)
-    assert obeyed(obedient.name, obedient, ATTACKS["plain order"]) != honest
+    with scoring_by(obedient) as score:
+        honest = score(BENIGN)
+        obedient.attacked = True
+        monkeypatch.setattr(prompting, "end_line", lambda name, _: f">>> {name}")
+        monkeypatch.setattr(prompting, "between", lambda piece, _: piece.text)
+        assert score(ATTACKS["plain order"]) != honest
 
 
 def test_text_of_others_is_shown_as_it_is() -> None:

@@ -140,15 +140,6 @@ def test_flaky_cases_show_every_run() -> None:
     assert "0.90, 0.75, 0.90" in shown
 
 
-@pytest.mark.parametrize("render", [comment.render, comment.render_summary])
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_it_fits(scenario: str, render: object) -> None:
-    shown = render(SCENARIOS[scenario]())
-    assert markdown.length(shown) <= comment.COMMENT_LIMIT or (
-        render is comment.render_summary and len(shown.encode()) <= comment.SUMMARY_LIMIT - 1024
-    )
-
-
 def large(count: int, text: str) -> Report:
     cases = [
         case(f"{text[:200]}{n}", turn(text, call(text[:300], **{text[:300]: text}), answer=text)) for n in range(count)

@@ -127,12 +127,12 @@ def test_p_stands_only_where_it_means_something(given: CriterionComparison, show
     ],
 )
 def test_means(base: float | None, head: float | None, shown: tuple[str, str]) -> None:
-    assert cases.compared(row(base=base, head=head))[:2] == shown
+    assert words.compared(base, head)[:2] == shown
 
 
 @given(st.floats(min_value=0, max_value=1), st.floats(min_value=0, max_value=1))
 def test_means_that_differ_look_different_and_no_mean_looks_perfect_that_is_not(base: float, head: float) -> None:
-    shown = cases.compared(row(base=base, head=head))[:2]
+    shown = words.compared(base, head)[:2]
     assert (shown[0] == shown[1]) <= math.isclose(base, head, abs_tol=1e-9)
     assert all(text != "1.00" or value > 1 - 1e-9 for text, value in zip(shown, (base, head), strict=True))
 

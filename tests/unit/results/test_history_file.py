@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.model.trial import MOST
@@ -34,7 +34,9 @@ RUNS = st.builds(
 )
 
 
-@settings(deadline=None)  # the schema is checked each time
+SCHEMA = jsonschema.Draft202012Validator(results_history.schema())
+
+
 @given(st.lists(RUNS, max_size=4))
 def test_what_is_written_is_read_and_fits_the_schema(runs: list[PastRuns]) -> None:
     history = PastRuns()
@@ -42,7 +44,11 @@ def test_what_is_written_is_read_and_fits_the_schema(runs: list[PastRuns]) -> No
         history = results_history.update(history, run)
     text = results_history.render_history(history)
     assert results_history.parse_history(text) == history
-    jsonschema.validate(json.loads(text), results_history.schema())
+    SCHEMA.validate(json.loads(text))
+
+
+def test_the_schema_is_one() -> None:
+    SCHEMA.check_schema(SCHEMA.schema)
 
 
 def test_a_name_that_is_no_text_can_be_written() -> None:

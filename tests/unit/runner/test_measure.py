@@ -74,7 +74,8 @@ def side_of(
     code: str = "v1",
     skipped: frozenset[CaseKey] = frozenset(),
 ) -> Side:
-    return session.add(
+    side = Side(
+        session,
         suites,
         agents={fingerprints.agent_key(suite.agent): agent for suite in suites},
         criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
@@ -82,6 +83,8 @@ def side_of(
         journal=journal,
         skipped=skipped,
     )
+    session.sides.append(side)
+    return side
 
 
 def session_of(*, concurrency: int = 4, budget: str = "") -> Session:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from evalgate.agents.base import AgentFailed
+from evalgate.agents.conversation import Stopwatch
 from evalgate.model import AgentFailure, Content, Ending, FailureKind, Invocation, Text
 from evalgate.runner import trials
 from evalgate.simulation.user import Message, SimulatorFailure, Stop
@@ -46,7 +47,7 @@ def message(text: str) -> Message:
 @pytest.mark.parametrize("ended_by", [Ending.STOP_SIGNAL, Ending.TURN_LIMIT, None])
 def test_until_the_user_stops(ended_by):
     agent, user = Echo(), Says(message("a"), message("b"), Stop(ended_by=ended_by))
-    transcript = trials.talk(agent, user, [])
+    transcript = trials.talk(agent, user, [], Stopwatch())
     assert [turn.user_content for turn in transcript.invocations] == agent.sent
     assert (transcript.final_state, transcript.ended_by, agent.finished) == ({"turns": 2}, ended_by, 1)
     assert user.seen == [0, 1, 2]  # every turn is sent once
@@ -55,7 +56,7 @@ def test_until_the_user_stops(ended_by):
 def test_a_user_without_a_word_is_no_failure_of_the_agent():
     done: list[Invocation] = []
     with pytest.raises(AgentFailed) as caught:
-        trials.talk(Echo(), Says(message("a"), SimulatorFailure(message="down")), done)
+        trials.talk(Echo(), Says(message("a"), SimulatorFailure(message="down")), done, Stopwatch())
     failure = caught.value.failure
     assert (failure.kind, failure.turn, failure.message) == (FailureKind.SIMULATOR, 2, "down")
     assert len(done) == 1
@@ -64,6 +65,6 @@ def test_a_user_without_a_word_is_no_failure_of_the_agent():
 def test_an_agents_failure_stays_its_own_and_what_was_done_is_kept():
     done: list[Invocation] = []
     with pytest.raises(AgentFailed) as caught:
-        trials.talk(Echo(fails_at=2), Says(message("a"), message("b")), done)
+        trials.talk(Echo(fails_at=2), Says(message("a"), message("b")), done, Stopwatch())
     assert caught.value.failure.kind is FailureKind.RAISED
     assert len(done) == 1

@@ -9,12 +9,19 @@ from contextlib import contextmanager
 import pytest
 
 from evalgate.agents.base import AgentFailed
+from evalgate.agents.conversation import Stopwatch
+from evalgate.config.settings import Settings
 from evalgate.formats import fingerprints
+from evalgate.judges.rate_limit import Pace
 from evalgate.model import AgentFailure, Case, FailureKind, Transcript, TrialKey
 from evalgate.model import trial as model_trial
 from evalgate.runner import trials
 from evalgate.runner.trials import Task, TrialRunner
+from evalgate.simulation import user
 from tests.unit.runner import fakes
+
+WRITTEN = user.simulation_of(None, Settings())  # says what is written down
+AT_ONCE: Pace = lambda _, attempt: attempt()  # noqa: E731 - one of a family of callables
 
 
 def test_the_order_is_fair() -> None:
@@ -79,7 +86,7 @@ def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least
 
     suite, patience = fakes.suite("s", fakes.case("c")), Patience()
     agents = {fingerprints.agent_key(suite.agent): fakes.FakeAgent(refuse)}
-    runner = TrialRunner(retries=1, stop=patience, say=lambda _: None)
+    runner = TrialRunner(retries=1, stop=patience, say=lambda _: None, simulate=WRITTEN, pace=AT_ONCE)
     trial = runner.run(Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]), agents)
     assert isinstance(trial.outcome, AgentFailure)
     assert trial.outcome.retry_after_s == asked_s  # known to the end
@@ -140,7 +147,7 @@ class SlowAgent(fakes.FakeAgent):
 
 def test_waiting_for_a_worker_is_no_time_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(trials, "time", clock)
+    monkeypatch.setattr(trials, "Stopwatch", lambda: Stopwatch(clock=clock.monotonic))
     trial, _ = run(SlowAgent(clock), "one", "two")
     assert isinstance(trial.outcome, Transcript)
     assert trial.attempts == 2
@@ -154,6 +161,8 @@ def run(agent: fakes.FakeAgent, *turns: str, retries: int = 2) -> tuple[model_tr
         retries=retries,
         stop=threading.Event(),
         say=said.append,
+        simulate=WRITTEN,
+        pace=AT_ONCE,
         pause_s=0.0,
     )
     task = Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jinja2
 import pytest
 
@@ -11,7 +13,7 @@ EVIL = "# *@octocat* <script> `x` [a](http://b) 1234567"
 
 
 def rendered(source: str, *, kind: str) -> str:
-    environment = {"md": templates._markdown, "html": templates._html}[kind]("evalgate.reports")
+    environment = templates._environment("evalgate.reports", kind)
     return environment.from_string(source).render(x=EVIL, number=3, none=None)
 
 
@@ -60,3 +62,25 @@ def test_a_name_that_nobody_knows_is_an_error(kind: str) -> None:
 )
 def test_blank_lines_are_tidied_outside_of_fences(text: str, tidied: str) -> None:
     assert markdown.tidy(text) == tidied
+
+
+def test_bytecode_is_kept_and_is_made_anew_for_another_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "letters/templates").mkdir(parents=True)
+    (tmp_path / "letters/__init__.py").touch()
+    text = tmp_path / "letters/templates/a.md.j2"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    monkeypatch.setattr("sys.pycache_prefix", None)
+    compiled: list[str] = []
+    compile_text = jinja2.Environment.compile
+    monkeypatch.setattr(
+        jinja2.Environment, "compile", lambda self, *given: compiled.append(given[0]) or compile_text(self, *given)
+    )
+    for words, again in (("one", True), ("one", False), ("another", True)):
+        source = f"{{% macro told() %}}{words} {{{{ name }}}}{{% endmacro %}}"
+        if again:
+            text.write_text(source)
+        compiled.clear()
+        assert templates.load("a.md.j2", package="letters", known={"name": "*x*"}).told() == rf"{words} \*x\*"
+        assert compiled == [source] * again
+    assert list(text.parent.glob("__pycache__/a.md.*.pyc"))

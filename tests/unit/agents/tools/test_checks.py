@@ -12,7 +12,6 @@ from builders import build
 from evalgate.agents.tools import toolbox
 from evalgate.agents.tools.base import ToolMode
 from evalgate.config import load
-from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.model import AgentUse, Invocation, Suite
@@ -26,7 +25,7 @@ def chosen(root: Path, gate_file: str = "", **given: Any) -> Settings:
 
 
 def checked(choice: Settings, suites: list[Suite]) -> list[Problem]:
-    return toolbox.check(choice, choice.gate_file.tools, root=choice.root, suites=suites)
+    return toolbox.check(choice, suites)
 
 
 def suite(driver: str = "command", *turns: Invocation) -> Suite:
@@ -47,7 +46,7 @@ def suite(driver: str = "command", *turns: Invocation) -> Suite:
 def test_the_mode(tmp_path: Path, gate_file: str, given: dict[str, str], mode: str) -> None:
     choice = chosen(tmp_path, gate_file, **given)
     assert choice.problems == ()
-    assert toolbox.mode_of(choice, choice.gate_file.tools) is ToolMode(mode)
+    assert toolbox.mode_of(choice) is ToolMode(mode)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_the_fingerprint_follows_the_mode_and_what_answers(tmp_path: Path) -> No
 
     def of(**rule: str) -> str:
         choice = chosen(tmp_path, f"tools: {rule}" if rule else "")
-        return toolbox.fingerprint(choice, choice.gate_file.tools, root=tmp_path, own=tmp_path)
+        return toolbox.fingerprint(choice, tmp_path)
 
     seen = [
         of(),
@@ -150,13 +149,13 @@ def test_a_base_is_answered_by_its_own_cassettes_first_and_never_records(tmp_pat
     base = tmp_path / "base"
     (base / "tool-cassettes").mkdir(parents=True)
     replay, record = (chosen(tmp_path, tools=mode) for mode in ("replay", "record"))
-    assert toolbox.source(record, ToolsRule(), root=tmp_path, own=base, environment={}) is None
-    before = toolbox.fingerprint(replay, ToolsRule(), root=tmp_path, own=base)
+    assert toolbox.source(record, own=base, environment={}) is None
+    before = toolbox.fingerprint(replay, base)
     (base / "tool-cassettes" / "c.json").write_text(CASSETTE)
-    assert toolbox.fingerprint(replay, ToolsRule(), root=tmp_path, own=base) != before
-    assert toolbox.source(replay, ToolsRule(), root=tmp_path, own=base, environment={}) is not None
+    assert toolbox.fingerprint(replay, base) != before
+    assert toolbox.source(replay, own=base, environment={}) is not None
 
 
 def test_a_live_run_has_no_source(tmp_path: Path) -> None:
     choice = chosen(tmp_path)
-    assert toolbox.source(choice, choice.gate_file.tools, root=tmp_path, own=tmp_path, environment={}) is None
+    assert toolbox.source(choice, own=tmp_path, environment={}) is None

@@ -139,7 +139,7 @@ def test_causes_in_a_circle_end() -> None:
     ],
 )
 def test_error_answers(code: str, message: Any, kind: str, status: int | None) -> None:
-    found = errors.describe_error_event(code, message)
+    found = errors.ModelAnsweredError(code, message).found
     assert (found["kind"], found.get("code")) == (kind, status)
     assert code in found["message"]
 
