@@ -250,6 +250,23 @@ def test_pull_request_target_is_refused_and_says_what_to_do(failing, double: Dou
     assert (failing.asked(), double.seen) == ([], [])
 
 
+def test_an_agent_sees_what_the_input_names_and_nothing_that_its_change_names(failing, double: Double) -> None:
+    """The input is the workflow's word, the base's file the next one."""
+    failing.write("evalgate.yml", "env: [GOOGLE_API_KEY]\n")
+    failing.commit()
+    failing.write("evalgate.yml", "env: ['*']\noutput: .github\n")
+    failing.check_out()
+    secrets = {"GOOGLE_API_KEY", "OTHER_SECRET"}
+    for inputs, seen in (({}, {"GOOGLE_API_KEY"}), ({"env": "OTHER_SECRET"}, {"OTHER_SECRET"})):
+        step = failing.run(agent=AGENT, baseline="none", **inputs)
+        assert step.code == 1, step.stdout
+        assert json.loads(failing.dump.read_text()).keys() & secrets == seen
+        assert step.outputs["results"] == "evalgate-report/results.json"
+        assert "`output`: the base's evalgate.yml counts" in step.stdout
+    body = only(double.state.comments)["body"]
+    assert "the base's evalgate.yml counts" in body
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
