@@ -21,12 +21,14 @@ from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import Place, Problem, Severity
 from evalgate.judges import models
 from evalgate.model import BaseSource, CriterionUse, Json, Suite
-from evalgate.text import words
+from evalgate.text import plain, words
 
 SETTINGS = ("env", "output", *baseline_base.STORES)
 JUDGE = ("base_url", "api_key_env")
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Where a model's configuration says how it is reached: another address, further headers."""
+WIDTH = 120
+"""Of a value that is shown."""
 NOT_HEADS, NO_FILE = "setting-of-base", "judge-of-change"
 HINT = "Change it in a pull request of its own first."
 HINT_INPUT = "Give it as an input of the workflow, or change it in a pull request of its own first."
@@ -80,8 +82,8 @@ class _Whose:
 
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"`{', '.join(value)}`" if value else "nothing"
-    return f"`{value}`" if value else "unset"
+        return f"`{plain.label(', '.join(value), WIDTH)}`" if value else "nothing"
+    return f"`{plain.label(value, WIDTH)}`" if value else "unset"
 
 
 def _place(settings: Settings, *path: str) -> Place | None:
@@ -130,7 +132,7 @@ def _judge(settings: Settings, whose: _Whose) -> Iterator[Problem]:
             yield whose.notice(f"judge.{name}", **values, place=_place(settings, "judge", name), hint=HINT)
     asked = [name for name in ("model", "client", *JUDGE) if getattr(ours, name)]
     if whose.settings is None and counts == ours and asked:
-        said = words.listed(f"`{name}: {getattr(ours, name)}`" for name in asked)
+        said = words.listed(f"`{name}: {plain.label(getattr(ours, name), WIDTH)}`" for name in asked)
         message = f"the judge of this change's evalgate.yml is asked ({said}): {whose.why}"
         why = "It counts because it is asked at a known provider's own address."
         place = _place(settings, "judge")

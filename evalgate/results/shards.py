@@ -225,14 +225,14 @@ def parts_of(found: Iterable[Stored]) -> tuple[Stored, ...]:
 
 
 def insist_of_run(stored: Stored, *, run: str, commit: str) -> None:
-    """Raises ConfigError for results that the workflow run `run` has not written in this attempt or before, or that are
-    of another commit than `commit` ("": any)."""
+    """Raises ConfigError for results that the workflow run `run` has not written in this attempt or before, or that say
+    another commit than `commit` ("": any); the command line says none."""
     found = stored.run
     if not context.is_of_run(found.workflow_run, run):
         other = f"it was written by {plain.label(found.workflow_run, 200)}" if found.workflow_run else "no run wrote it"
         why = f"is not of this workflow run: {other}"
-    elif commit and found.commit != commit:
-        why = f"is of {plain.one_line(found.commit[:12]) or 'an unknown commit'}, this workflow run is of {commit[:12]}"
+    elif commit and found.commit not in ("", commit):
+        why = f"is of {plain.one_line(found.commit[:12])}, this workflow run is of {commit[:12]}"
     else:
         return
     hint = "Use only what jobs of this workflow run have uploaded; delete results from the commit and from caches."

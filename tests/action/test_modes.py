@@ -5,7 +5,7 @@ import shutil
 from typing import Any
 
 import pytest
-from builders import repositories
+from builders import forked_command, repositories
 from builders.github_double import Double
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
@@ -142,7 +142,6 @@ def test_parts_that_a_commit_brings_along_are_not_believed(
         ({"workflow_run": "o/r/actions/runs/99"}, "it was written by"),
         ({"workflow_run": ""}, "no run wrote it"),
         ({"commit": "e" * 40}, "is of eeeeeeeeeeee, this workflow run is of"),
-        ({"commit": ""}, "this workflow run is of"),
     ],
 )
 def test_a_merge_takes_parts_of_its_own_workflow_run_and_commit_alone(
@@ -156,6 +155,17 @@ def test_a_merge_takes_parts_of_its_own_workflow_run_and_commit_alone(
     merged = failing.run(mode="merge", results="parts")
     assert (merged.code, merged.outputs["verdict"]) == (2, "error")
     assert said in merged.outputs["reason"]
+
+
+def test_a_shard_that_the_command_line_measured_in_a_step_before_is_merged(failing, double: Double) -> None:
+    """docs/action.md, for agents that need more than the container has."""
+    environment = {name: value for name, value in failing.surroundings().items() if value is not None}
+    done = forked_command.run(
+        ["run", "--shard", "1/1", "--output", "parts/1", "--agent", AGENT], cwd=failing.workspace, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    merged = failing.run(mode="merge", results="parts")
+    assert (merged.code, merged.outputs["verdict"]) == (1, "fail"), merged.stdout
 
 
 def on_workflow_run(runner, **run) -> None:
