@@ -1,14 +1,13 @@
 """How well a judge agrees with people (agreement, Cohen's kappa, TPR, TNR), and what that allows a run to rely on.
 
-Labels of one case (its turns, its rubrics, its repeats) move together: every interval is made for as many independent
-labels as they are worth.
+Labels of one case move together: every interval is made for as many independent labels as they are worth.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from evalgate.calibration.evidence import LabelledVerdict
@@ -32,33 +31,27 @@ WIDE = 0.3
 """An interval of kappa that is wider says too little to gate on."""
 
 
-def confusion(verdicts: Iterable[LabelledVerdict]) -> Confusion:
+def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
     """The matrix of the labels; what the judge could not decide is no disagreement."""
-    listed = list(verdicts)
-    cells = [(each.label.human, each.passed) for each in listed]
+    cells = [(each.label.human, each.passed) for each in verdicts]
     return Confusion(
         true_positive=cells.count((True, True)),
         false_negative=cells.count((True, False)),
         false_positive=cells.count((False, True)),
         true_negative=cells.count((False, False)),
-        undecided=sum(each.passed is None for each in listed),
-        clusters=len({each.cluster for each in listed}),
+        undecided=sum(each.passed is None for each in verdicts),
+        clusters=len({each.cluster for each in verdicts}),
     )
 
 
-def agreement_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
-    """The share of decided labels that judge and person agree on, with Wilson's interval."""
-    return _rate(verdicts, hit=lambda each: each.passed is each.label.human)
-
-
-def true_positive_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
-    """Of the labels that are yes: how many the judge says yes to."""
-    return _rate([each for each in verdicts if each.label.human], hit=lambda each: each.passed is True)
-
-
-def true_negative_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
-    """Of the labels that are no: how many the judge says no to."""
-    return _rate([each for each in verdicts if not each.label.human], hit=lambda each: each.passed is False)
+def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = None) -> Rate | None:
+    """The share of decided labels that both agree on, by Wilson; `of`: only of those that are yes (TPR) or no (TNR)."""
+    clusters = _clusters(each for each in verdicts if of in (None, each.label.human))
+    hits, total = (sum(counts) for counts in zip(*clusters, strict=True)) if clusters else (0, 0)
+    if not total:
+        return None
+    effect = power.design_effect(clusters)
+    return Rate(value=hits / total, interval=power.wilson(hits / effect, total / effect))
 
 
 def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = DRAWS) -> Rate | None:
@@ -70,25 +63,21 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     Source: Cohen 1960; Basu, Banerjee and Sen 2000.
     """
     matrix = confusion(verdicts)
-    value = kappa_of(matrix)
+    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
+    value = kappa(*cells)
     if value is None:
         return None
-    effect = power.design_effect(_clusters(verdicts, hit=lambda each: each.passed is each.label.human))
-    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
+    effect = power.design_effect(_clusters(verdicts))
     shapes = [each / effect + 0.5 for each in cells]
     random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
-    drawn = (_kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
+    drawn = (kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
     ordered = sorted(each for each in drawn if each is not None)
     low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
     return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
 
-def kappa_of(matrix: Confusion) -> float | None:
-    """(observed - expected) / (1 - expected) agreement; None without a label, and where 1 is expected."""
-    return _kappa(matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
-
-
-def _kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
+def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
+    """(observed - expected) / (1 - expected) agreement, the person's word first; None where it is not defined."""
     total = yes_yes + yes_no + no_yes + no_no
     if not total:
         return None
@@ -97,28 +86,14 @@ def _kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float 
     return None if left <= 0 else (total * (yes_yes + no_no) - by_chance) / left
 
 
-def _rate(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict], bool]) -> Rate | None:
-    clusters = _clusters(verdicts, hit=hit)
-    hits, total = sum(own for own, _ in clusters), sum(confusion for _, confusion in clusters)
-    if not total:
-        return None
-    effect = power.design_effect(clusters)
-    return Rate(value=hits / total, interval=power.wilson(hits / effect, total / effect))
-
-
-def _clusters(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict], bool]) -> list[tuple[int, int]]:
-    """Hits and decided labels of each case."""
+def _clusters(verdicts: Iterable[LabelledVerdict]) -> list[tuple[int, int]]:
+    """Of each case the labels that judge and person agree on, and those that the judge decided."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in verdicts:
         if each.passed is not None:
-            counts[each.cluster][0] += hit(each)
+            counts[each.cluster][0] += each.passed is each.label.human
             counts[each.cluster][1] += 1
     return [(hits, total) for hits, total in counts.values()]
-
-
-def labels_wanted(rate: Rate, labels: int, *, width: float = WIDE) -> int:
-    """About how many labels in all would make the interval `width` wide: it narrows with the root of their number."""
-    return math.ceil(labels * ((rate.interval.high - rate.interval.low) / width) ** 2)
 
 
 def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
@@ -130,11 +105,6 @@ def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
         "options": (dict(old.config), dict(new.config)),
     }
     return tuple(f"{name} {was} -> {now}" for name, (was, now) in pairs.items() if was != now)
-
-
-def same_judge(one: JudgeIdentity, other: JudgeIdentity) -> bool:
-    """Whether model and prompt are the same, so that what is known of one holds for the other."""
-    return (one.model, one.prompt_version) == (other.model, other.prompt_version)
 
 
 EXAMPLES = 5
@@ -151,8 +121,8 @@ def calibrate(asked: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: i
         matrix=confusion(verdicts),
         agreement=agreement_rate(verdicts),
         kappa=kappa_rate(verdicts, seed=seed),
-        tpr=true_positive_rate(verdicts),
-        tnr=true_negative_rate(verdicts),
+        tpr=agreement_rate(verdicts, of=True),
+        tnr=agreement_rate(verdicts, of=False),
         examples=tuple(_example(each, kind) for kind in ConfusionKind for each in of_kind[kind][:EXAMPLES]),
     )
 
@@ -185,15 +155,11 @@ def _clipped(text: str) -> str:
     return text if len(text) <= CLIP else f"{text[:CLIP]}..."
 
 
-# --- what is still lacking ------------------------------------------------------------------------
-
-
 def caveats(each: CriterionCalibration) -> list[str]:
     """What a reader must know before trusting the figures: sentences, none where all is well."""
-    found: list[str] = []
     if not each.matrix.total:
-        found.append("the judge decided none of the labels, so its agreement is unknown")
-        return found
+        return ["the judge decided none of the labels, so its agreement is unknown"]
+    found: list[str] = []
     if each.kappa is None:
         one = "yes" if each.matrix.positives else "no"
         found.append(f"every label is a {one}, and so is every verdict: kappa and the other rate need the other kind")
@@ -202,7 +168,7 @@ def caveats(each: CriterionCalibration) -> list[str]:
         found.append(f"no label is a {lacking}: add some to measure the judge's other error rate")
     if each.kappa is not None and each.kappa.interval.high - each.kappa.interval.low > WIDE:
         low, high = each.kappa.interval.low, each.kappa.interval.high
-        wanted = labels_wanted(each.kappa, each.matrix.total)
+        wanted = math.ceil(each.matrix.total * ((high - low) / WIDE) ** 2)  # it narrows with the root of their number
         span = f"from {low:.2f} to {high:.2f}"
         found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} in all are needed")
     undecided = each.matrix.undecided
@@ -212,13 +178,11 @@ def caveats(each: CriterionCalibration) -> list[str]:
     return found
 
 
-# --- what a gate may ask for ----------------------------------------------------------------------
-
-
 def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:
-    """What the file says of this judge on this criterion; None where it says nothing."""
+    """What the file says of this judge on this criterion, its other options aside; None where it says nothing."""
     found = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
-    same = [each for each in found if same_judge(each.judge, judge)]
+    named = (judge.model, judge.prompt_version)
+    same = [each for each in found if (each.judge.model, each.judge.prompt_version) == named]
     exact = [each for each in same if each.judge == judge]
     return next(iter(exact or same), None)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate.calibration import agreement, calibrate
+from evalgate import errors
+from evalgate.calibration import agreement
 from evalgate.comparison import pairing
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
-from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.discovery import walk
+from evalgate.errors import Place, Problem
 from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Suite
+from evalgate.results import calibration_file
 from evalgate.results.file import Stored
 
 LABELS = "labels.jsonl"
@@ -28,7 +32,7 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     if not rule.calibration:
         hint = f"Write `calibration: calibration.json` beside it, then {_repair(settings, None)}"
         message = f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
-        return [_problem("calibration-missing", message, severity=Severity.ERROR, hint=hint)]
+        return [errors.error("calibration-missing", message, hint=hint)]
     calibration, unreadable = _calibration_of(settings)
     if unreadable is not None:
         return [unreadable]
@@ -85,11 +89,10 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
     }
     for suite in run.suites:
         for use in suite.criteria:
-            try:
-                asked_with = stored.prompt_of(suite.key, use.name)
-                judge = judges.judge_of(use, prompt_version=asked_with) if (suite.key, use.name) in scored else None
-            except ValidationError:
-                judge = None
+            judge = None
+            with contextlib.suppress(ValidationError):
+                if (suite.key, use.name) in scored:
+                    judge = judges.judge_of(use, prompt_version=use.prompt_version)
             asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
             if asked is not None and asked not in found:
                 found.append(asked)
@@ -104,20 +107,17 @@ def _problems_of(
     rule = settings.gate_file.judge
     if judge is None:
         message = f"`{use.name}` gives no yes or no to label, so it cannot be calibrated"
-        return [_problem("label-without-verdict", message, severity=Severity.NOTE, place=use.place)]
+        return [errors.note("label-without-verdict", message, use.place)]
     fault = agreement.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
     if fault is not None:
         code, message = fault
-        severity, hint = Severity.NOTE if rule.min_kappa is None else Severity.ERROR, _repair(settings, calibration)
-        return [_problem(code, f"`{use.name}`: {message}", severity=severity, place=use.place, hint=hint)]
+        tell = errors.note if rule.min_kappa is None else errors.error
+        return [tell(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
     found = agreement.of_judge(use.name, judge, calibration)
     if found is None:
         return []
     doubts = agreement.doubts(judge, found, min_kappa=rule.min_kappa)
-    return [
-        _problem("calibration-uncertain", f"`{use.name}`: {each}", severity=Severity.NOTE, place=use.place)
-        for each in doubts
-    ]
+    return [errors.note("calibration-uncertain", f"`{use.name}`: {each}", use.place) for each in doubts]
 
 
 def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
@@ -126,20 +126,19 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
     path = Path(settings.root, rule.calibration)
     if not path.exists():
         return None, None
-    try:
-        return calibrate.read_calibration(path, shown=rule.calibration), None
-    except ConfigError as error:
-        severity = Severity.WARNING if rule.min_kappa is None else Severity.ERROR
-        place = Place(file=rule.calibration)
-        hint = _repair(settings, None)
-        return None, _problem("calibration-unreadable", error.message, severity=severity, place=place, hint=hint)
+    data = walk.read_named(path, shown=rule.calibration)
+    if isinstance(data, Problem):
+        why = f"the calibration {data.message.removeprefix('the file ')}"
+    else:
+        try:
+            return calibration_file.parse(data.decode("utf-8", errors="replace")), None
+        except ValueError as error:
+            why = f"{rule.calibration} is not a calibration: {error}"
+    tell = errors.warning if rule.min_kappa is None else errors.error
+    return None, tell("calibration-unreadable", why, Place(file=rule.calibration), _repair(settings, None))
 
 
 def _repair(settings: Settings, calibration: Calibration | None) -> str:
     labels = calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
     where = settings.gate_file.judge.calibration or "calibration.json"
     return f"Run `evalgate calibrate {labels}` and commit {where} (docs/calibration.md)."
-
-
-def _problem(code: str, message: str, *, severity: Severity, place: Place | None = None, hint: str = "") -> Problem:
-    return Problem(severity=severity, code=code, message=message, place=place, hint=hint)

@@ -35,7 +35,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import calibration_file, file
+from evalgate.results import file
 from evalgate.runner import session
 from evalgate.runner.trials import Task
 from evalgate.text import decoding, words
@@ -67,10 +67,8 @@ def calibrate(
     say: Callable[[str], None],
 ) -> tuple[Calibration, Judged]:
     """Compare the judge with the labels: by the verdicts in `results`, else by asking it, about the conversations in
-    `conversations` where labels name them. `cache`: a folder; `say`: where warnings go.
-
-    Raises ConfigError with every problem of the labels at once, NothingToDo where nothing is labelled, UnavailableError
-    where the judge decided nothing.
+    `conversations` where labels name them. `cache`: a folder; `say`: where warnings go. Raises ConfigError with every
+    problem of the labels, NothingToDo where nothing is labelled, UnavailableError where the judge decided nothing.
     """
     shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
     data = walk.read_named(labels_file, shown=shown.as_posix())
@@ -79,10 +77,8 @@ def calibrate(
         raise ConfigError.collected([text])
     read = labels.parse_labels(text, file=shown.as_posix())
     if not read.labels and not has_errors(read.problems):
-        waiting = (
-            f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
-        )
-        raise NothingToDo(f"{shown} has no labels{waiting}")
+        waiting = f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label"
+        raise NothingToDo(f"{shown} has no labels{waiting if read.unlabelled else ''}")
     if results:
         judged = _from_results(read, results)
     else:
@@ -107,9 +103,6 @@ def calibrate(
     notes = (*judged.notes, *([waiting] if read.unlabelled else []))
     problems = (*read.problems, *judged.problems)
     return calibration, Judged(verdicts=judged.verdicts, notes=notes, problems=problems, took=judged.took)
-
-
-# --- asking the judge -----------------------------------------------------------------------------
 
 
 def _ask(
@@ -148,10 +141,7 @@ def _ask(
 
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
-    """The repository's suites with the judges settled, and one more with the wanted criteria that none of them uses.
-
-    Problems of agents do not count: none is run.
-    """
+    """The repository's suites with the judges settled, and one more with wanted criteria that none of them uses."""
     try:
         whole = settings.model_copy(update={"paths": (), "grep": ""})
         found = discover.discover(whole, specs=criteria.CRITERIA)
@@ -199,14 +189,10 @@ def _address(item: LabelledItem) -> str:
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
     found, use = item.evidence, item.use
-    suite = _suite([use])
-    key = TrialKey(suite=suite.key, case_id=found.case.case_id)
+    key = TrialKey(suite=NOWHERE, case_id=found.case.case_id)
     outcome = Transcript(invocations=found.actual, final_state=found.final_state, ended_by=found.ended_by)
-    graded = session.grade(
-        Trial(key=key, outcome=outcome),
-        Task(suite=suite, case=found.case, key=key),
-        {use.name: criteria.build(use, services)},
-    )
+    task = Task(suite=_suite([use]), case=found.case, key=key)
+    graded = session.grade(Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)})
     return graded.grades[use.name]
 
 
@@ -219,18 +205,6 @@ def insist(problems: Sequence[Problem]) -> None:
     """Raises ConfigError with all of them where one is an error."""
     if has_errors(problems):
         raise ConfigError.collected(problems)
-
-
-def read_calibration(path: Path, *, shown: str) -> Calibration:
-    """Read a calibration. Raises ConfigError."""
-    data = walk.read_named(path, shown=shown)
-    if isinstance(data, Problem):
-        raise ConfigError(f"the calibration {data.message.removeprefix('the file ')}", where=data.place)
-    try:
-        return calibration_file.parse(data.decode("utf-8", errors="replace"))
-    except ValueError as error:
-        hint = "Regenerate it with `evalgate calibrate`."
-        raise ConfigError(f"{shown} is not a calibration: {error}", hint=hint) from error
 
 
 def _from_results(read: LabelsReading, path: Path) -> Judged:

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from evalgate import errors
 from evalgate.calibration import labels
 from evalgate.calibration.labels import Label
 from evalgate.criteria import judges, vertex
 from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Problem
 from evalgate.formats import fingerprints
 from evalgate.formats.adk_shapes import RubricWire
 from evalgate.judges import prompting
@@ -32,11 +33,7 @@ from evalgate.text import words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledItem:
-    """What a label is about: the criterion that is asked and the evidence it is asked about.
-
-    `turn`: of the evidence, None where the verdict is about the conversation. `subject`: the rubric's text, or the
-    sentence.
-    """
+    """What a label is about. `turn`: of the evidence, None for a verdict on all; `subject`: rubric or sentence."""
 
     label: Label
     use: CriterionUse
@@ -71,16 +68,9 @@ class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with 
         self.code = code
         self.hint = hint
 
-    def told(self, label: Label, *, severity: Severity = Severity.ERROR) -> Problem:
-        """The problem at the label's line."""
-        return Problem(severity=severity, code=self.code, message=str(self), place=label.place, hint=self.hint)
-
 
 ANOTHER_ANSWER = "label-of-another-answer"
 NOWHERE = "label-place-unknown"
-
-
-# --- to be asked anew -----------------------------------------------------------------------------
 
 
 def find_items(
@@ -95,11 +85,11 @@ def find_items(
             use = _use_of(label, uses[label.line.criterion], evidence)
             subject, turn, judge = _judged(label, use, evidence)
         except LabelProblem as found:
-            problems.append(found.told(label))
+            problems.append(errors.error(found.code, str(found), label.place, found.hint))
             continue
         spec, verdicts = _row_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
-            use = alone(use, subject)
+            use = _with_rubrics(use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}})
         if turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
             evidence, turn = only_turn(evidence, turn), 1
         items.append(LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject))
@@ -109,8 +99,7 @@ def find_items(
 def _judged(
     label: Label, use: CriterionUse, evidence: Evidence, *, prompt_version: str | None = None
 ) -> tuple[str, int | None, JudgeIdentity]:
-    """The subject and the turn of a label, None for a verdict on the conversation, and who judges. Raises
-    LabelProblem."""
+    """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises LabelProblem."""
     subject, count, turn = _subject(label, use, evidence), len(evidence.actual), label.line.turn
     if _row_of(use)[1].whole:
         turn = None
@@ -144,20 +133,7 @@ def recorded(label: Label, stored: Stored | None) -> Evidence:
         failed = any(trial.key == where for trial in stored.run.trials)
         message = "the agent failed in it" if failed else f"it has no repeat {where.repeat}"
         raise LabelProblem(NOWHERE, f"`{where.case_id}`: {message}", "Repeats count from 0.")
-    _check_answer(label, transcript.invocations)
-    case = cases[where.case_id]
-    return Evidence(
-        case=case,
-        actual=transcript.invocations,
-        expected=case.conversation,
-        final_state=transcript.final_state,
-        ended_by=transcript.ended_by,
-    )
-
-
-def _check_answer(label: Label, turns: Sequence[Invocation]) -> None:
-    """Raises LabelProblem where a conversation is not what was labelled."""
-    line = label.line
+    turns, line, case = transcript.invocations, label.line, cases[where.case_id]
     if line.turn is not None and line.turn > len(turns):
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         raise LabelProblem(NOWHERE, message, "Turns count from 1.")
@@ -166,11 +142,12 @@ def _check_answer(label: Label, turns: Sequence[Invocation]) -> None:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
+    final_state, ended_by = transcript.final_state, transcript.ended_by
+    return Evidence(case=case, actual=turns, expected=case.conversation, final_state=final_state, ended_by=ended_by)
 
 
 def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: Evidence) -> CriterionUse:
-    """How the gate uses the label's criterion: in its suite, or in whichever suites use it alike. Raises
-    LabelProblem."""
+    """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises LabelProblem."""
     line = label.line
     if line.where is not None and line.where.suite in found:
         return found[line.where.suite]
@@ -237,11 +214,6 @@ def text_of_rubric(named: str, rubrics: Sequence[Rubric]) -> str | None:
     return by_id or next((rubric.text for rubric in rubrics if plain(rubric.text) == plain(named)), None)
 
 
-def alone(use: CriterionUse, rubric: str) -> CriterionUse:
-    """The use with one rubric of the label's own, asked for by itself."""
-    return _with_rubrics(use, {"rubric_id": "labelled", "rubric_content": {"text_property": rubric}})
-
-
 def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
     options = {name: value for name, value in use.options.items() if name != "rubrics"}
     return dataclasses.replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
@@ -252,9 +224,6 @@ def only_turn(evidence: Evidence, turn: int) -> Evidence:
     expected = evidence.expected[turn - 1 : turn] if evidence.expected is not None else None
     case = dataclasses.replace(evidence.case, conversation=expected)
     return Evidence(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
-
-
-# --- verdicts -------------------------------------------------------------------------------------
 
 
 def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
@@ -276,10 +245,7 @@ def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
 
 
 def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str) -> tuple[bool | None, str, str]:
-    """What a grade says of a turn, or of one rubric or sentence of it: yes, no or None, the judge's label, and why.
-
-    `turn` None: of whichever turn there is.
-    """
+    """What a grade says of a turn (None: of any), a rubric or a sentence: yes, no or None, its label, and why."""
     found = [
         each
         for each in grade.findings
@@ -314,14 +280,9 @@ def content(invocation: Invocation) -> Json:
     }
 
 
-# --- of a run that was stored ---------------------------------------------------------------------
-
-
 def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[LabelledVerdict], list[Problem]]:
-    """What the run that was stored says of each label that has a place in it, and what stands in the way.
-
-    Another answer than the one that was labelled is what a run may well have: the label is left out, and that is told.
-    """
+    """What the run that was stored says of each label that has a place in it, and what stands in the way. A label of
+    another answer than the run has is left out, and that is told."""
     verdicts, problems = list[LabelledVerdict](), list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
@@ -334,11 +295,10 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
             use, grade = uses.get((where.suite, name)), graded[where].grades.get(name)
             if use is None or grade is None:
                 raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
-            asked = stored.prompt_of(where.suite, name)
-            subject, turn, judge = _judged(label, use, evidence, prompt_version=asked)
+            subject, turn, judge = _judged(label, use, evidence, prompt_version=use.prompt_version)
         except LabelProblem as found:
-            severity = Severity.WARNING if found.code == ANOTHER_ANSWER else Severity.ERROR
-            problems.append(found.told(label, severity=severity))
+            tell = errors.warning if found.code == ANOTHER_ANSWER else errors.error
+            problems.append(tell(found.code, str(found), label.place, found.hint))
             continue
         item = LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject)
         verdicts.append(verdict_of(item, grade))
@@ -347,13 +307,13 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
 
 def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
     """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a sentence each."""
-    notes: dict[str, None] = {}
+    notes = []
     for name, then in dict.fromkeys((each.asked.criterion, each.asked.judge.prompt_version) for each in verdicts):
         spec = labels.labelled_spec(name)
         now = "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
         if not then:
-            notes[f"the results lack the prompt version of `{name}`"] = None
+            notes.append(f"the results lack the prompt version of `{name}`")
         elif then != now:
             said = f"the results of `{name}` were judged with prompt {then}, the current one is {now}"
-            notes[f"{said}: this calibration applies only to the former"] = None
-    return list(notes)
+            notes.append(f"{said}: this calibration applies only to the former")
+    return notes

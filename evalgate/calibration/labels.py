@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from evalgate import criteria
+from evalgate import criteria, errors
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire
 from evalgate.formats.json_source import Problems
@@ -47,9 +47,8 @@ class LabelPlace(Wire):
     @property
     def where(self) -> TrialKey | None:
         """The trial."""
-        if not (self.suite and self.case):
-            return None
-        return TrialKey(suite=self.suite, case_id=self.case, repeat=self.repeat)
+        known = self.suite and self.case
+        return TrialKey(suite=self.suite, case_id=self.case, repeat=self.repeat) if known else None
 
 
 class LabelEvidence(Wire):
@@ -81,10 +80,8 @@ class LabelEvidence(Wire):
             actual = (Invocation(user_content=asked, final_response=_text(self.answer, "model")),)
             reference = None if self.reference is None else _text(self.reference, "model")
             expected = None if reference is None else (Invocation(user_content=asked, final_response=reference),)
-        rubrics = tuple(rubric.noun() for rubric in self.rubrics)
-        return Evidence(
-            case=Case(case_id=name, conversation=expected, rubrics=rubrics), actual=actual, expected=expected
-        )
+        case = Case(case_id=name, conversation=expected, rubrics=tuple(rubric.noun() for rubric in self.rubrics))
+        return Evidence(case=case, actual=actual, expected=expected)
 
 
 class LabelLine(LabelEvidence, LabelPlace):
@@ -118,15 +115,6 @@ class Label:
     evidence: Evidence | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsReading:
-    """The labels in the order of the file; `unlabelled`: lines that nobody has decided on."""
-
-    labels: tuple[Label, ...]
-    unlabelled: int
-    problems: tuple[Problem, ...] = ()
-
-
 def labelled_spec(name: str) -> CriterionSpec | None:
     """The row of a criterion whose verdicts people can label: its judge model says yes or no."""
     spec = criteria.CRITERIA.get(name)
@@ -135,12 +123,12 @@ def labelled_spec(name: str) -> CriterionSpec | None:
 
 def parse_labels(text: str, *, file: str) -> LabelsReading:
     """Read a file of labels. Empty lines are passed over."""
-    reader = _Reader(file)
+    reading = LabelsReading(file=file)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
-            reader.read(line.strip(), number)
-    problems = (*reader.problems, *_same_labels(reader.labels))
-    return LabelsReading(labels=tuple(reader.labels), unlabelled=reader.unlabelled, problems=problems)
+            reading.add(line.strip(), number)
+    reading.problems += _same_labels(reading.labels)
+    return reading
 
 
 def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
@@ -154,31 +142,30 @@ def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
         other = first.setdefault(key, label)
         if other is label:
             continue
-        differ = other.human is not label.human
-        severity = Severity.ERROR if differ else Severity.WARNING
-        what = f"contradicts line {other.place.line}" if differ else f"says the same as line {other.place.line}"
-        message = f"the label {what} on the same item"
-        hint = "Keep the correct one, or neither." if differ else "Delete one: it counts twice."
-        yield Problem(severity=severity, code="label-twice", message=message, place=label.place, hint=hint)
+        tell, what, hint = errors.warning, "says the same as", "Delete one: it counts twice."
+        if other.human is not label.human:
+            tell, what, hint = errors.error, "contradicts", "Keep the correct one, or neither."
+        message = f"the label {what} line {other.place.line} on the same item"
+        yield tell("label-twice", message, label.place, hint)
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Reads one line after another."""
+@dataclass(slots=True, kw_only=True)
+class LabelsReading:
+    """The labels in the order of the file; `unlabelled`: how many lines nobody has decided on."""
 
     file: str
     labels: list[Label] = field(default_factory=list)
     unlabelled: int = 0
     problems: list[Problem] = field(default_factory=list)
 
-    def read(self, text: str, number: int) -> None:
+    def add(self, text: str, number: int) -> None:
         """Keep the label of a line, or what is wrong with it."""
         line = self._line(text, number)
         if line is None:
             return
         spec = labelled_spec(line.criterion)
         if spec is None or spec.verdicts is None:
-            self._error(number, *_unknown_criterion(line.criterion))
+            self._error(*_unknown_criterion(line.criterion), number=number)
             return
         if line.word.lower() in UNSURE:
             self.unlabelled += 1
@@ -186,10 +173,13 @@ class _Reader:
         spelled = line.word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
         human = spec.verdicts.labels.get(spelled, COMMON.get(spelled))
         if human is None:
-            self._error(number, *_unknown_label(line.word, spec.verdicts))
+            close = words.nearest(line.word, [*spec.verdicts.labels, *COMMON])
+            right = dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"])
+            hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(right)}."
+            self._error("unknown-label", f"`{line.word[:60]}` is neither a yes nor a no", hint, number=number)
         lack = _lack(line, spec, spec.verdicts)
         if lack is not None:
-            self._error(number, *lack)
+            self._error(*lack, number=number)
         if human is not None and lack is None:
             evidence = line.evidence(spec, name=f"label-{number}")
             place = Place(file=self.file, line=number)
@@ -200,30 +190,29 @@ class _Reader:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
             said = getattr(error, "msg", "nested too deeply")
-            self._error(number, "json-syntax", f"not JSON: {said}", "write one JSON object per line")
+            self._error("json-syntax", f"not JSON: {said}", "write one JSON object per line", number=number)
             return None
         if not isinstance(raw, dict):
-            self._error(number, "wrong-type", f"expected an object, found {json_source.described(raw)}")
+            self._error("wrong-type", f"expected an object, found {json_source.described(raw)}", number=number)
             return None
         known = {to_snake(str(key)): key for key in raw}
         unknown = [name for name in known if name not in LabelLine.model_fields]
         for name in unknown:
             close = words.nearest(name, LabelLine.model_fields)
             hint = f"did you mean `{close}`?" if close else f"known keys: {', '.join(LabelLine.model_fields)}"
-            self._error(number, "unknown-key", f"unknown key `{name[:60]}` in a label", hint)
+            self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint, number=number)
         try:
             line = LabelLine.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
         except ValidationError as error:
             found = Problems(text, file=self.file)
             found.validation(error, raw, path=())
             for problem in found.all():
-                self._error(number, problem.code, problem.message, problem.hint)
+                self._error(problem.code, problem.message, problem.hint, number=number)
             return None
         return None if unknown else line
 
-    def _error(self, number: int, code: str, message: str, hint: str = "") -> None:
-        place = Place(file=self.file, line=number)
-        self.problems.append(Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint))
+    def _error(self, code: str, message: str, hint: str = "", *, number: int) -> None:
+        self.problems.append(errors.error(code, message, Place(file=self.file, line=number), hint))
 
 
 # --- what is wrong with a line: its code, the message, and a hint ---------------------------------
@@ -238,13 +227,6 @@ def _unknown_criterion(name: str) -> tuple[str, str, str]:
     close = words.nearest(name, able)
     message = f"no judged criterion is called `{name[:80]}`"
     return "unknown-criterion", message, f"Did you mean `{close}`?" if close else hint
-
-
-def _unknown_label(word: str, verdicts: Verdicts) -> tuple[str, str, str]:
-    close = words.nearest(word, [*verdicts.labels, *COMMON])
-    right = dict.fromkeys([*verdicts.labels, "yes", "no", "pass", "fail"])
-    hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(right)}."
-    return "unknown-label", f"`{word[:60]}` is neither a yes nor a no", hint
 
 
 def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str, str, str] | None:
@@ -270,10 +252,8 @@ def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] |
         hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
         return "the line does not identify what was judged", hint
     if line.conversation is None and spec.name in NEEDS_STEPS:
-        return (
-            "`user` and `answer` do not show tool use",
-            "Give `conversation`, or `suite` and `case` of results.json.",
-        )
+        hint = "Give `conversation`, or `suite` and `case` of results.json."
+        return "`user` and `answer` do not show tool use", hint
     key, given = ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
     if Need.REFERENCE in spec.needs and not given and given != "":
         return "the judge needs an expected answer", f"Give it as `{key}`."
@@ -284,14 +264,10 @@ def _text(text: str, role: str) -> Content:
     return Content(parts=(Text(text=text),), role=role)
 
 
-# --- drafting -------------------------------------------------------------------------------------
-
-
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
     """Lines of a labels file with empty labels, at most `most` of each criterion, drawn at random.
 
-    What the judge said is left out: who sees it agrees with it. Nor does it weigh in the draw: a sample that favours
-    what the judge rejects distorts TPR and TNR.
+    What the judge said is left out, since who sees it agrees with it; nor does it weigh in the draw, for TPR and TNR.
     """
     random = Random(seed)  # noqa: S311 - which verdicts to label, no secret
     by_criterion: dict[str, list[dict[str, Any]]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalgate.model import Calibration, ConfusionKind, CriterionCalibration, Example, JudgeIdentity, Rate
+from evalgate.model import Calibration, ConfusionKind, CriterionCalibration, JudgeIdentity, Rate
 from evalgate.text import plain, words, workflow_commands
 
 NAME = 60
@@ -17,44 +17,27 @@ KINDS = {
 }
 
 
-def render(
-    calibration: Calibration,
-    *,
-    caveats: Sequence[tuple[str, str]] = (),
-    notes: Iterable[str] = (),
-) -> str:
+def render(calibration: Calibration, *, caveats: Sequence[tuple[str, str]] = (), notes: Iterable[str] = ()) -> str:
     """All of it as lines. `caveats`: criterion and sentence. Nothing in it can command a terminal or a runner."""
+    figures: list[tuple[str, ...]] = [("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")]
+    counts: list[tuple[str, ...]] = [
+        ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
+    ]
+    for each in calibration.criteria:
+        name, found = plain.label(each.criterion, NAME), each.matrix
+        rates = [rate(known) for known in (each.agreement, each.kappa, each.tpr, each.tnr)]
+        figures.append((name, judge(each.judge), f"{found.total + found.undecided:,}", *rates))
+        agreed, parted = (found.true_positive, found.true_negative), (found.false_positive, found.false_negative)
+        counts.append((name, *(f"{count:,}" for count in (*agreed, *parted, found.undecided))))
     lines = [
-        *_table(_FIGURES, [_figures(each) for each in calibration.criteria]),
+        *plain.table(figures),
         "",
-        *_table(_CONFUSION, [_confusion(each) for each in calibration.criteria]),
+        *plain.table(counts),
         *(f"{plain.label(name, NAME)}: {sentence}" for name, sentence in caveats),
         *(f"note: {note}" for note in notes),
         *(line for each in calibration.criteria for line in _examples(each)),
     ]
     return workflow_commands.disarm("\n".join(lines)) + "\n"
-
-
-_FIGURES = ("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")
-_CONFUSION = ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
-
-
-def _figures(each: CriterionCalibration) -> tuple[str, ...]:
-    rates = (each.agreement, each.kappa, each.tpr, each.tnr)
-    total = each.matrix.total + each.matrix.undecided
-    return (plain.label(each.criterion, NAME), judge(each.judge), f"{total:,}", *(rate(found) for found in rates))
-
-
-def _confusion(each: CriterionCalibration) -> tuple[str, ...]:
-    matrix = each.matrix
-    counts = (
-        matrix.true_positive,
-        matrix.true_negative,
-        matrix.false_positive,
-        matrix.false_negative,
-        matrix.undecided,
-    )
-    return (plain.label(each.criterion, NAME), *(f"{count:,}" for count in counts))
 
 
 def judge(identity: JudgeIdentity) -> str:
@@ -78,22 +61,10 @@ def _examples(each: CriterionCalibration) -> Iterator[str]:
         yield ""
         yield f"{plain.label(each.criterion, NAME)}: {title}"
         for example in found:
-            yield from _example(example)
-
-
-def _example(example: Example) -> Iterator[str]:
-    where = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
-    said = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
-    yield f"  line {example.line}{where}: people: {plain.label(example.human, 40)}{said}"
-    about = (("of", example.subject), ("text", example.shown), ("why", example.rationale), ("note", example.note))
-    for name, text in about:
-        if text.strip():
-            yield f"    {name:<5}{plain.label(text, TEXT)}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    cells = [tuple(header), *rows]
-    widths = [max(plain.columns(row[column]) for row in cells) for column in range(len(header))]
-    for row in cells:
-        padded = (cell + " " * (width - plain.columns(cell)) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(padded).rstrip()
+            where = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
+            said = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
+            yield f"  line {example.line}{where}: people: {plain.label(example.human, 40)}{said}"
+            texts = {"of": example.subject, "text": example.shown, "why": example.rationale, "note": example.note}
+            for name, text in texts.items():
+                if text.strip():
+                    yield f"    {name:<5}{plain.label(text, TEXT)}"

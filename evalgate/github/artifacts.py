@@ -61,28 +61,25 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
         client.download(
             github_client.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
         )
+        file.seek(0)
+        came = hashlib.file_digest(file, "sha256").hexdigest()
     kind, _, said = (artifact.digest or "").partition(":")
-    if kind == "sha256" and said and said.lower() != _sha256(to):
+    if kind == "sha256" and said and said.lower() != came:
         message = f"the artifact {artifact.name} did not arrive as GitHub keeps it: its digest differs"
         raise GitHubFailed(FailureKind.MALFORMED, message, hint="Run the job again.")
 
 
-def fetch_files(
-    client: Client, artifact: Artifact, *, into: Path, names: Collection[str], limits: Limits | None = None
-) -> dict[str, Path]:
-    """Download an artifact and write those of its files called `names` into the folder `into`.
-
-    Raises GitHubFailed, and OSError of `into`.
-    """
+def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collection[str]) -> dict[str, Path]:
+    """Download an artifact and `extract` what is called `names`. Raises GitHubFailed, and OSError of `into`."""
     archive = into / f".artifact-{artifact.id}.zip"
     try:
         download(client, artifact, archive)
-        return extract(archive, into=into, names=names, limits=limits)
+        return extract(archive, into=into, names=names)
     finally:
         archive.unlink(missing_ok=True)
 
 
-def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits | None = None) -> dict[str, Path]:
+def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits = Limits()) -> dict[str, Path]:
     """Write the files called `names`, plain names at the archive's root, into the folder `into`; where each is.
 
     Files that the archive does not have are missing in the result, others are not looked at. Whatever the archive says
@@ -92,7 +89,6 @@ def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits
     for name in wanted:
         if not _PLAIN_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no plain file name")
-    limits = limits or Limits()
     try:
         _check_count(archive, limits)
         with _opened(archive) as opened:
@@ -115,11 +111,20 @@ def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> 
     chosen: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
         # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes elsewhere.
-        if entry.orig_filename not in wanted:
+        name, mode = entry.orig_filename, entry.external_attr >> 16
+        if name not in wanted:
             continue
-        if entry.orig_filename in chosen:
-            raise _broken(f"`{entry.orig_filename}` is in it twice")
-        chosen[entry.orig_filename] = _checked(entry, limits)
+        if name in chosen:
+            raise _broken(f"`{name}` is in it twice")
+        if entry.is_dir() or stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            raise _broken(f"`{name}` is no plain file")
+        if entry.flag_bits & 0x1:
+            raise _broken(f"`{name}` is encrypted")
+        if entry.compress_type not in _METHODS:
+            raise _broken(f"`{name}` is packed in an uncommon way")
+        if entry.file_size > limits.file_bytes:
+            raise _too_large(f"`{name}` has {entry.file_size:,} bytes")
+        chosen[name] = entry
     return chosen
 
 
@@ -139,19 +144,6 @@ def _extract(
             path.unlink(missing_ok=True)
         raise
     return found
-
-
-def _checked(entry: zipfile.ZipInfo, limits: Limits) -> zipfile.ZipInfo:
-    mode = entry.external_attr >> 16
-    if entry.is_dir() or (stat.S_IFMT(mode) not in (0, stat.S_IFREG)):
-        raise _broken(f"`{entry.orig_filename}` is no plain file")
-    if entry.flag_bits & 0x1:
-        raise _broken(f"`{entry.orig_filename}` is encrypted")
-    if entry.compress_type not in _METHODS:
-        raise _broken(f"`{entry.orig_filename}` is packed in an uncommon way")
-    if entry.file_size > limits.file_bytes:
-        raise _too_large(f"`{entry.orig_filename}` has {entry.file_size:,} bytes")
-    return entry
 
 
 def _copy(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], *, most: int) -> int:
@@ -194,11 +186,3 @@ def _broken(what: str) -> GitHubFailed:
 
 def _too_large(what: str) -> GitHubFailed:
     return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} is more than we read")
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from evalgate.errors import Severity
 from evalgate.github import client as github_client
 from evalgate.github.client import CheckRun, Client, FailureKind, GitHubFailed
-from evalgate.reports.view import Level, Remark
+from evalgate.reports.view import Remark
 from evalgate.text import plain, words
 
 NAME: Final = "evalgate"
 MOST_BYTES: Final = 65_535
 BATCH: Final = 50
 MOST_ANNOTATIONS: Final = 500
-_LEVELS: Final = {Level.ERROR: "failure", Level.WARNING: "warning"}
+_LEVELS: Final = {Severity.ERROR: "failure", Severity.WARNING: "warning"}
 _LONGEST_TITLE = 255
 _LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB; nobody reads that beside a line
 
@@ -58,8 +59,7 @@ def complete(
 ) -> int:
     """End it; `annotations` most important first. How many of them were left out. Raises GitHubFailed.
 
-    The conclusion goes out with the first fifty annotations, or without any, should GitHub refuse those: it never waits
-    for them. The rest is added fifty by fifty.
+    The conclusion goes out with the first fifty, or without any, should GitHub refuse those. The rest is added later.
     """
     rows = [_row(each) for each in annotations[:MOST_ANNOTATIONS]]
     batches = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]

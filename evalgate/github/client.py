@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
@@ -115,7 +114,6 @@ class Comment(_Reply):
     """A comment on an issue or a pull request; a deleted account is no user."""
 
     id: int
-    html_url: str = ""
     body: str | None = None
     user: User | None = None
 
@@ -124,7 +122,6 @@ class CheckRun(_Reply):
     """A check run."""
 
     id: int
-    html_url: str | None = None
 
 
 class ArtifactRun(_Reply):
@@ -207,37 +204,31 @@ AMBIGUOUS: Final = frozenset(
 )
 """Failures after which GitHub may have done what it was asked."""
 
-_KINDS: Final[Mapping[int, FailureKind]] = MappingProxyType(
-    {
-        401: FailureKind.UNAUTHORIZED,
-        403: FailureKind.FORBIDDEN,
-        404: FailureKind.NOT_FOUND,
-        409: FailureKind.CONFLICT,
-        410: FailureKind.GONE,
-        413: FailureKind.INVALID,
-        422: FailureKind.INVALID,
-        429: FailureKind.RATE_LIMITED,
-    }
-)
-
-_HINTS: Final[Mapping[FailureKind, str]] = MappingProxyType(
-    {
-        FailureKind.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
-        FailureKind.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
-        "(docs/github.md).",
-        FailureKind.NOT_FOUND: "It is not there, or the token may not see it: the job needs `permissions: NEEDS`.",
-        FailureKind.CONFLICT: "Something else changed it at the same time; run the job again.",
-        FailureKind.GONE: "It is gone for good: artifacts expire after their `retention-days`.",
-        FailureKind.INVALID: "GitHub refuses what was sent; please report this with the message above.",
-        FailureKind.RATE_LIMITED: "Too many requests were made with this token; run the job again later.",
-        FailureKind.SERVER: "GitHub has trouble (githubstatus.com); run the job again later.",
-        FailureKind.TIMEOUT: "GitHub or a proxy is slow; run the job again.",
-        FailureKind.UNREACHABLE: "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
-        FailureKind.MALFORMED: "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its "
-        "place.",
-        FailureKind.REDIRECTED: "Check GITHUB_API_URL.",
-    }
-)
+_KINDS: Final[Mapping[int, FailureKind]] = {
+    401: FailureKind.UNAUTHORIZED,
+    403: FailureKind.FORBIDDEN,
+    404: FailureKind.NOT_FOUND,
+    409: FailureKind.CONFLICT,
+    410: FailureKind.GONE,
+    413: FailureKind.INVALID,
+    422: FailureKind.INVALID,
+    429: FailureKind.RATE_LIMITED,
+}
+_HINTS: Final[Mapping[FailureKind, str]] = {
+    FailureKind.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
+    FailureKind.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
+    "(docs/github.md).",
+    FailureKind.NOT_FOUND: "It is not there, or the token may not see it: the job needs `permissions: NEEDS`.",
+    FailureKind.CONFLICT: "Something else changed it at the same time; run the job again.",
+    FailureKind.GONE: "It is gone for good: artifacts expire after their `retention-days`.",
+    FailureKind.INVALID: "GitHub refuses what was sent; please report this with the message above.",
+    FailureKind.RATE_LIMITED: "Too many requests were made with this token; run the job again later.",
+    FailureKind.SERVER: "GitHub has trouble (githubstatus.com); run the job again later.",
+    FailureKind.TIMEOUT: "GitHub or a proxy is slow; run the job again.",
+    FailureKind.UNREACHABLE: "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
+    FailureKind.MALFORMED: "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
+    FailureKind.REDIRECTED: "Check GITHUB_API_URL.",
+}
 _LOCKED = "The conversation is locked: unlock it, or read the report in the job summary."
 _SSO = "The token has to be authorized for the organization's single sign-on."
 
@@ -372,13 +363,10 @@ class Client:
         return True
 
     def download(self, endpoint: Endpoint, into: IO[bytes], *, most_bytes: int, **values: object) -> None:
-        """GET what is kept on another host, which never sees the token, into the emptied `into`.
-
-        Raises GitHubFailed, and OSError of `into`.
-        """
+        """GET what another host keeps, which never sees the token. Raises GitHubFailed, and OSError of `into`."""
         with self._asked(endpoint, self._session, self._url(endpoint, values), follow=False) as start:
             if start.status_code >= 400:
-                raise _of_answer(endpoint, start, _read_words(start), hidden=self._token)
+                raise _of_answer(endpoint, start, hidden=self._token)
             target = start.headers.get("location", "")
             if not start.is_redirect or _origin(target) is None:
                 raise _unreadable(endpoint, start, "leads to no download")
@@ -393,7 +381,7 @@ class Client:
                 try:
                     with self._asked(endpoint, storage, target, hidden=signature) as response:
                         if response.status_code != 200:
-                            raise _of_answer(endpoint, response, _read_words(response))
+                            raise _of_answer(endpoint, response)
                         self._copy(endpoint, response, into, most_bytes=most_bytes, most_s=_DOWNLOAD_S)
                 except GitHubFailed as failed:
                     if again and failed.kind is FailureKind.UNREACHABLE:
@@ -417,19 +405,23 @@ class Client:
     def _answer(
         self, endpoint: Endpoint, url: str, parse: Callable[[bytes], Parsed], *, body: Mapping[str, Any] | None = None
     ) -> tuple[Parsed, requests.Response]:
-        """Send, and parse the answer."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         with self._asked(endpoint, self._session, url, data=data) as response:
             if response.status_code >= 400:
-                raise _of_answer(endpoint, response, _read_words(response), hidden=self._token)
+                raise _of_answer(endpoint, response, hidden=self._token)
             if response.is_redirect:
                 raise _other_host(endpoint, response.headers["location"])
             held = bytearray()
             self._copy(endpoint, response, held, most_bytes=MOST_ANSWER_BYTES, most_s=self._budget.timeout_s)
             try:
                 return parse(bytes(held)), response
-            except (ValueError, RecursionError) as error:
-                raise _unreadable(endpoint, response, _shape_problem(error)) from None
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+                place = ".".join(str(step) for step in first["loc"])
+                why = f"is not what the API promises: {f'{place}: ' if place else ''}{first['msg']}"
+                raise _unreadable(endpoint, response, why) from None
+            except (ValueError, RecursionError):
+                raise _unreadable(endpoint, response, "is not JSON") from None
 
     @contextlib.contextmanager
     def _asked(
@@ -447,17 +439,10 @@ class Client:
         try:
             if self._budget.left_s() <= 0:
                 raise requests.Timeout
-            timeout: Any = _TimeLeft(self._budget)  # the stubs know only numbers
+            timeout = _TimeLeft(self._budget)
             headers = {} if data is None else {"content-type": "application/json"}
-            with session.request(
-                endpoint.method,
-                url,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                stream=True,
-                allow_redirects=follow,
-            ) as response:
+            given: dict[str, Any] = {"data": data, "headers": headers, "timeout": timeout, "allow_redirects": follow}
+            with session.request(endpoint.method, url, stream=True, **given) as response:
                 yield response
         except requests.TooManyRedirects:
             failed = _other_host(endpoint, "round and round")
@@ -574,11 +559,9 @@ def _with_retry(budget: _Budget, *, methods: tuple[str, ...] | None) -> HTTPAdap
 
 
 def limit_wait(response: urllib3.BaseHTTPResponse) -> float | None:
-    """Seconds that an answer asks to wait; None where it tells of no limit.
-
-    Primary limits come with `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in
-    words, as 403, 429, or 422 for content that was created too quickly.
-    """
+    """Seconds that an answer asks to wait; None where it tells of no limit. Primary limits come with
+    `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in words, as 403, 429, or 422
+    for content that was created too quickly."""
     asked = response.headers.get("retry-after")
     if asked is not None:
         with contextlib.suppress(InvalidHeader):
@@ -597,11 +580,12 @@ def limit_wait(response: urllib3.BaseHTTPResponse) -> float | None:
 # --- failures in words ----------------------------------------------------------------------------------
 
 
-def _of_answer(endpoint: Endpoint, response: requests.Response, body: bytes, *, hidden: str = "") -> GitHubFailed:
+def _of_answer(endpoint: Endpoint, response: requests.Response, *, hidden: str = "") -> GitHubFailed:
     """The failure that an answer with a status from 400 on tells of."""
     status = response.status_code
     kind = _KINDS.get(status, FailureKind.SERVER if status >= 500 else FailureKind.REFUSED)
-    said = _without(hidden, _said(body))
+    response.raw.decode_content = True
+    said = _without(hidden, _said(response.raw.data))  # not `content`: a retry may have read it already
     words = f"could not {endpoint.doing}: GitHub answers {status}{f' ({said})' if said else ''}"
     wait_s = limit_wait(response.raw) if status in _LIMITED else None
     if wait_s is not None:
@@ -628,7 +612,6 @@ def _of_error(endpoint: Endpoint, error: Exception, *, hidden: str = "") -> GitH
 
 
 def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
-    """The failure of an answer that is not what the API promises."""
     sort = plain.label(response.headers.get("content-type") or "no content type", 80)
     status, kind = response.status_code, FailureKind.MALFORMED
     message = f"could not {endpoint.doing}: the answer ({status}, {sort}) {plain.label(detail, 300)}"
@@ -636,16 +619,9 @@ def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) ->
 
 
 def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
-    """A redirect to another host, which is not followed."""
     host = (_origin(address) or ("", "", None))[1] or address
     message = f"could not {endpoint.doing}: GitHub sends us to another host ({plain.label(host, 100)})"
     return GitHubFailed(FailureKind.REDIRECTED, message, hint=_HINTS[FailureKind.REDIRECTED])
-
-
-def _read_words(response: requests.Response) -> bytes:
-    response.raw.decode_content = True
-    body: bytes = response.raw.data  # also where a retry has read it already
-    return body
 
 
 def _said(content: bytes) -> str:
@@ -656,29 +632,15 @@ def _said(content: bytes) -> str:
         return "a page instead of JSON" if content.lstrip()[:1] == b"<" else ""
     if not isinstance(body, dict):
         return ""
-    said = [str(body.get("message") or ""), *_details(body.get("errors"))]
-    return plain.label("; ".join(word for word in said if word), _LONGEST_SAYING) if any(said) else ""
-
-
-def _details(errors: Any) -> list[str]:
-    if not isinstance(errors, list):
-        return []
-    found = []
-    for each in errors[:5]:
+    said = [str(body.get("message") or "")]
+    errors = body.get("errors")
+    for each in errors[:5] if isinstance(errors, list) else ():
         if isinstance(each, Mapping):
             place = ".".join(str(each[key]) for key in ("resource", "field") if each.get(key))
-            found.append(" ".join(word for word in (place, str(each.get("message") or each.get("code") or "")) if word))
+            said.append(f"{place} {each.get('message') or each.get('code') or ''}".strip())
         else:
-            found.append(str(each))
-    return found
-
-
-def _shape_problem(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        return f"is not what the API promises: {f'{place}: ' if place else ''}{first['msg']}"
-    return "is not JSON"
+            said.append(str(each))
+    return plain.label("; ".join(word for word in said if word), _LONGEST_SAYING) if any(said) else ""
 
 
 def _without(secret: str, text: str) -> str:

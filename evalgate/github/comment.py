@@ -32,9 +32,7 @@ class Posted(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Who posts: the gate's name, this workflow run and its attempt (growing numbers), and where it can be read.
-
-    `once`: names this very job among those of the run.
-    """
+    `once`: names this very job among those of the run."""
 
     name: str = ""
     run: int = 0
@@ -64,10 +62,7 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
 
 
 def fetch_user(client: Client) -> str:
-    """Whose comments are ours: the token's own user. An app's token cannot ask, and is taken for the job's own.
-
-    Raises GitHubFailed.
-    """
+    """The token's own user; an app's token cannot ask, and is taken for the job's own. Raises GitHubFailed."""
     if client.token_of_app:
         return ACTIONS_BOT
     try:
@@ -95,7 +90,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
                 made = client.send(github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
                 login = made.user.login if made.user else login  # an app knows its name only now
                 continue
-            return _update(client, found, text, made=made, superseded=_is_late(found, text, name))
+            return _update(client, found, text, made=made, name=name)
         except GitHubFailed as failed:
             # It may have been created all the same, or somebody removed it meanwhile: look again.
             again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
@@ -104,11 +99,18 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: what is written disappears")
 
 
-def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, superseded: bool) -> Posted:
-    """Bring the oldest comment up to date and remove its doubles: of runs that began at once, of an app that did not
-    know its own."""
+def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, name: str) -> Posted:
+    """Bring the oldest comment up to date, unless a newer run wrote one, and remove its doubles."""
+    own, own_job = run_of(text, name)
+    newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
+    if own[0] and newest == own and job != own_job:
+        raise GitHubFailed(
+            FailureKind.CONFLICT,
+            "another job of this workflow run has written the comment of this gate",
+            hint="Give each job a `name` of its own.",
+        )
     oldest, doubles, posted = found[0], found[1:], Posted.UPDATED
-    if superseded:
+    if newest > own:
         doubles, posted = [each for each in doubles if made and each.id == made.id], Posted.SUPERSEDED
     elif made is not None and oldest.id == made.id:
         posted = Posted.CREATED
@@ -119,19 +121,6 @@ def _update(client: Client, found: list[Comment], text: str, *, made: Comment | 
     return posted
 
 
-def _is_late(found: list[Comment], text: str, name: str) -> bool:
-    """Whether a newer run than that of `text` has written one of the comments."""
-    own, own_job = run_of(text, name)
-    newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
-    if own[0] and newest == own and job != own_job:
-        raise GitHubFailed(
-            FailureKind.CONFLICT,
-            "another job of this workflow run has written the comment of this gate",
-            hint="Give each job a `name` of its own.",
-        )
-    return newest > own
-
-
 def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
     """Which run and attempt, and which job of it, wrote a comment of the gate `name`; zeros where it does not say."""
     found = _WRITTEN_BY.match(text[len(_MARKER.format(key=key_of(name))) :])
@@ -139,8 +128,7 @@ def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
 
 
 def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
-    """The gate's comments, oldest first: the token's own user wrote them, and they begin with our marker; a quotation
-    never does both."""
+    """The gate's comments, oldest first: by the token's own user, and with our marker first; no quotation has both."""
     marker = _MARKER.format(key=key_of(name))
     found = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
     ours = [

@@ -36,10 +36,8 @@ class EventKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown.
-
-    `is_fork`: it is in another repository, or in one that was deleted; None where no head is spoken of.
-    """
+    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown. `is_fork`: it is in another
+    repository, or in one that was deleted; None where no head is spoken of."""
 
     sha: str = ""
     ref: str = ""
@@ -59,10 +57,8 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContext:
-    """One event. SHAs are full and in lower case; "" and None are unknown.
-
-    `on_default_branch`: a push to the default branch, from which baselines are seeded.
-    """
+    """One event. SHAs are full and in lower case; "" and None are unknown. `on_default_branch`: a push to the default
+    branch, from which baselines are seeded."""
 
     kind: EventKind
     name: str = ""
@@ -110,71 +106,64 @@ def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventCon
     with contextlib.suppress(ValueError):
         kind = EventKind(name)
     whole = payload if isinstance(payload, Mapping) else {}
-    if kind in (EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET):
-        return _pull_request(kind, whole, environ)
+    if not name:
+        return EventContext(kind=kind)
+    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(whole, "repository"))
+    about: dict[str, Any] = {"kind": kind, "name": _text(name), "repository": repository}
     parsers = {
+        EventKind.PULL_REQUEST: _pull_request,
+        EventKind.PULL_REQUEST_TARGET: _pull_request,
         EventKind.PUSH: _push,
         EventKind.MERGE_GROUP: _merge_group,
         EventKind.WORKFLOW_RUN: _workflow_run,
         EventKind.WORKFLOW_DISPATCH: _dispatch,
     }
     if kind in parsers:
-        return parsers[kind](whole, environ)
-    if not name:
-        return EventContext(kind=kind)
-    return EventContext(kind=kind, head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **_about(name, whole, environ))
+        return parsers[kind](whole, environ, about)
+    return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **about)
 
 
-def _pull_request(kind: EventKind, payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+def _pull_request(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any]) -> EventContext:
     pull = _part(payload, "pull_request")
     base, head = _part(pull, "base"), _part(pull, "head")
     number = _number(pull.get("number")) or _number(payload.get("number"))
     base_sha, head_sha = _sha(base.get("sha")), _sha(head.get("sha"))
     if number is None or not base_sha or not head_sha:
-        raise _unreadable(kind.value, "pull_request.number, .base.sha and .head.sha")
-    return EventContext(
-        kind=kind,
-        number=number,
-        base_sha=base_sha,
-        head=_head(head_sha, head.get("ref"), _part(head, "repo"), base=_name_of(_part(base, "repo"))),
-        **_about(kind.value, payload, environ),
-    )
+        raise _unreadable(about["kind"].value, "pull_request.number, .base.sha and .head.sha")
+    there = _head(head_sha, head.get("ref"), _part(head, "repo"), base=_name_of(_part(base, "repo")))
+    return EventContext(number=number, base_sha=base_sha, head=there, **about)
 
 
-def _push(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+def _push(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any]) -> EventContext:
     after, ref = _sha(payload.get("after")), _text(payload.get("ref"))
     deleted = payload.get("deleted") is True
     if not ref or (not after and not deleted):
         raise _unreadable("push", "ref and after")
     default = _text(_part(payload, "repository").get("default_branch"))
     return EventContext(
-        kind=EventKind.PUSH,
         base_sha=_sha(payload.get("before")),
         head=Head(sha=after, ref=ref.removeprefix("refs/heads/")),
         on_default_branch=bool(default) and ref == f"refs/heads/{default}" and not deleted,
-        **_about("push", payload, environ),
+        **about,
     )
 
 
-def _merge_group(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+def _merge_group(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any]) -> EventContext:
     group = _part(payload, "merge_group")
     base_sha, head_sha = _sha(group.get("base_sha")), _sha(group.get("head_sha"))
     if not base_sha or not head_sha:
         raise _unreadable("merge_group", "merge_group.base_sha and .head_sha")
     head = Head(sha=head_sha, ref=_text(group.get("head_ref")).removeprefix("refs/heads/"))
-    return EventContext(
-        kind=EventKind.MERGE_GROUP, base_sha=base_sha, head=head, **_about("merge_group", payload, environ)
-    )
+    return EventContext(base_sha=base_sha, head=head, **about)
 
 
-def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str], about: dict[str, Any]) -> EventContext:
     run = _part(payload, "workflow_run")
     head_sha, run_id = _sha(run.get("head_sha")), _number(run.get("id"))
     if not head_sha or run_id is None:
         raise _unreadable("workflow_run", "workflow_run.id and .head_sha")
     here = _name_of(_part(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
     return EventContext(
-        kind=EventKind.WORKFLOW_RUN,
         head=_head(head_sha, run.get("head_branch"), _part(run, "head_repository"), base=here),
         run=FinishedRun(
             id=run_id,
@@ -182,28 +171,23 @@ def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Eve
             event=_text(run.get("event")),
             conclusion=_text(run.get("conclusion")),
         ),
-        **_about("workflow_run", payload, environ),
+        **about,
     )
 
 
-def _dispatch(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+def _dispatch(payload: Mapping[str, Any], environ: Mapping[str, str], about: dict[str, Any]) -> EventContext:
     """Where the inputs `pull-request` and `sha` name what to evaluate: of that pull request (`forks.resolve`)."""
-    inputs, about = _part(payload, "inputs"), _about("workflow_dispatch", payload, environ)
+    inputs = _part(payload, "inputs")
     number, sha = str(inputs.get("pull-request") or "").strip(), _sha(str(inputs.get("sha") or "").strip())
     if not number:
-        return EventContext(kind=EventKind.WORKFLOW_DISPATCH, head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **about)
+        return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **about)
     if not _PULL_NUMBER.fullmatch(number) or not sha:
         raise ConfigError(
             "workflow_dispatch: the inputs `pull-request` and `sha` must be the number of a pull request and a full "
             f"commit SHA, got {number[:40]!r} and {_text(inputs.get('sha'))[:80]!r}",
             hint="The SHA is the one that was reviewed, with all its 40 characters.",
         )
-    return EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=int(number), head=Head(sha=sha), **about)
-
-
-def _about(name: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(payload, "repository"))
-    return {"name": _text(name), "repository": repository}
+    return EventContext(number=int(number), head=Head(sha=sha), **about)
 
 
 def _head(sha: str, ref: Any, repository: Mapping[str, Any], *, base: str) -> Head:

@@ -58,7 +58,14 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
     if settings.mode == "merge" and settings.shard:
         raise ConfigError("`shard` and `mode: merge` cannot be combined")
     if settings.mode == "post":
-        _check_post(event)
+        if event.kind is not EventKind.WORKFLOW_RUN:
+            raise ConfigError(
+                f"`mode: post` works on workflow_run, not on {event.name or 'a local run'}",
+                hint="See examples/workflows/fork-safe-post.yml.",
+            )
+        started_by = event.run.event if event.run else ""
+        if started_by != "pull_request":
+            raise ConfigError(f"`mode: post`: the run that ended was on {started_by or '?'}, not on pull_request")
     elif event.kind is EventKind.WORKFLOW_RUN and event.head.is_fork and settings.mode == "run":
         raise ConfigError(
             "workflow_run after a fork's run: it has the repository's secrets, and no code of the fork may run here",
@@ -90,10 +97,9 @@ def resolve(event: EventContext, client: Client) -> EventContext:
 
 
 def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
-    """The open pull requests into this repository whose head is the event's right now, by number.
+    """The open pull requests into this repository whose head is the event's right now, by number. Raises GitHubFailed.
 
-    The commit is asked first; of a fork's commit that may say nothing, so the branch is asked next. Empty: closed, or
-    pushed to since. Raises GitHubFailed.
+    The commit is asked first; of a fork's that may say nothing, so the branch is next. Empty: closed, or pushed since.
     """
     try:
         found = client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha=event.head.sha)
@@ -120,17 +126,6 @@ def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
         and pull.base.repo is not None
         and pull.base.repo.full_name.lower() == repository.lower()
     ]
-
-
-def _check_post(event: EventContext) -> None:
-    if event.kind is not EventKind.WORKFLOW_RUN:
-        raise ConfigError(
-            f"`mode: post` works on workflow_run, not on {event.name or 'a local run'}",
-            hint="See examples/workflows/fork-safe-post.yml.",
-        )
-    started_by = event.run.event if event.run else ""
-    if started_by != "pull_request":
-        raise ConfigError(f"`mode: post`: the run that ended was on {started_by or '?'}, not on pull_request")
 
 
 def _check_checkout(sha: str, root: Path) -> None:

@@ -6,14 +6,16 @@ its own speaks with GitHub, so that no trial ever waits for it.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from evalgate import errors
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem, Severity
+from evalgate.errors import EvalgateError, Problem
 from evalgate.github import check_run
 from evalgate.github import comment as github_comment
 from evalgate.github.check_run import Conclusion, Output
@@ -26,8 +28,7 @@ from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
 
 FAREWELL_S = 3.0
-"""What a run that is cancelled may wait for a request that is under way, and for each of its last ones: a runner kills
-within seconds."""
+"""What a cancelled run may wait for a request under way and for each of its last ones: runners kill within seconds."""
 PATIENCE_S = 30.0
 """The same for a run that ends for another reason."""
 
@@ -45,8 +46,9 @@ _REASON_WIDTH = 2_000
 
 def job_of(environ: Mapping[str, str], settings: Settings, *, address: str) -> Job:
     """The job that a runner's environment describes."""
-    run, attempt = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
-    return Job(name=settings.name, run=_number(run), attempt=_number(attempt), address=address)
+    told = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
+    run, attempt = (int(text) if text.isascii() and text.isdigit() else 0 for text in told)
+    return Job(name=settings.name, run=run, attempt=attempt, address=address)
 
 
 def check_name(job: Job) -> str:
@@ -77,20 +79,9 @@ def decided(report: Report, *, when: str) -> Decided:
     )
 
 
-def render_progress(done: int, total: int) -> str:
-    """What the comment and the check run say meanwhile."""
-    return markdown.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
-
-
 def undecided(reason: str) -> Output:
     """The check run of a run that came to no verdict."""
     return Output(title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH), summary=[_why(reason)])
-
-
-def comment_undecided(job: Job, reason: str) -> str:
-    """The comment of a run that came to no verdict: what an earlier run said does not stand any more."""
-    log = f" See the log of {markdown.link('this workflow run', job.address)}." if job.address else ""
-    return _why(reason) + log
 
 
 def is_worth_a_comment(report: Report, when: str) -> bool:
@@ -123,10 +114,6 @@ def conclusion_of(report: Report) -> Conclusion:
     if not verdict.blocks:
         return Conclusion.NEUTRAL
     return Conclusion.ACTION_REQUIRED if verdict.blocked_by is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _why(reason: str) -> str:
@@ -192,9 +179,9 @@ class Posting:
         self._requests.put(None)
         self._thread.join(PUBLISHING_S + FAREWELL_S)
         if self._thread.is_alive():  # some waits know no limit: a host's name that is looked up, for one
-            self._problem(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s")
+            self._warn(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s")
         elif not self._requests.empty():
-            self._problem("not everything was posted: internal error, see the traceback above")
+            self._warn("not everything was posted: internal error, see the traceback above")
         return tuple(self._problems)
 
     def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
@@ -202,11 +189,9 @@ class Posting:
         that is there must not go on saying what an earlier run found. `hurried`: the runner is about to kill us.
         """
         self._tells_progress = False
-        while not self._requests.empty():
-            try:
+        with contextlib.suppress(queue.Empty):
+            while True:
                 self._requests.get_nowait()
-            except queue.Empty:
-                break
         self._requests.put(None)
         wait_s = FAREWELL_S if hurried else PATIENCE_S
         if self._thread.is_alive():
@@ -221,7 +206,10 @@ class Posting:
             if self._check is not None:
                 conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
                 self._complete(client, self._check, conclusion, undecided(reason))
-            self._end_comment(client, comment_undecided(self._job, reason), create=not hurried)
+            address = self._job.address
+            log = f" See the log of {markdown.link('this workflow run', address)}." if address else ""
+            # what an earlier run said does not stand any more
+            self._end_comment(client, _why(reason) + log, create=not hurried)
         finally:
             client.close()
         return tuple(self._problems)
@@ -232,7 +220,7 @@ class Posting:
             self._client.close()
 
     def _tell_progress(self, done: int, total: int) -> None:
-        """Have it told, unless there is something to tell that nobody has told yet."""
+        # not while there is something to tell that nobody has told yet
         if self._tells_progress and self._requests.unfinished_tasks == 0:
             self._requests.put(lambda: self._show_progress(done, total))
 
@@ -244,10 +232,8 @@ class Posting:
             self._requests.task_done()
 
     def _begin_check(self) -> None:
-        try:
+        with contextlib.suppress(EvalgateError):  # the verdict tries again, and tells
             self._start_check(self._client)
-        except EvalgateError:
-            return  # the verdict tries again, and tells
 
     def _start_check(self, client: Client) -> None:
         output = Output(title="in progress", summary=["The gate is running."])
@@ -260,13 +246,13 @@ class Posting:
             if not failed.not_permitted:
                 raise
             self._wants_check = False
-            self._problem(f"no check run: {failed.message}", failed.hint, severity=Severity.NOTE)
+            self._problems.append(errors.note("not-posted", f"no check run: {failed.message}", hint=failed.hint))
 
     def _show_progress(self, done: int, total: int) -> None:
         """Tell how far it is. The first failure is the last try."""
         if not self._tells_progress:
             return
-        text = render_progress(done, total)
+        text = markdown.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
         try:
             if self._check is not None:
                 output = Output(title=f"in progress, {done:,}/{total:,}", summary=[text])
@@ -283,23 +269,18 @@ class Posting:
             try:
                 self._start_check(client)
             except EvalgateError as error:
-                self._failed("check run", error)
+                self._warn(f"the check run could not be posted: {error.message}", error.hint)
         if self._check is not None:
             self._complete(client, self._check, ready.conclusion, ready.output, ready.annotations)
 
     def _complete(
-        self,
-        client: Client,
-        check: CheckRun,
-        conclusion: Conclusion,
-        output: Output,
-        annotations: tuple[Remark, ...] = (),
+        self, client: Client, check: CheckRun, conclusion: Conclusion, output: Output, remarks: tuple[Remark, ...] = ()
     ) -> None:
         try:
-            check_run.complete(client, check, conclusion=conclusion, output=output, annotations=annotations)
+            check_run.complete(client, check, conclusion=conclusion, output=output, annotations=remarks)
             self._completed = True
         except EvalgateError as error:
-            self._failed("check run", error)
+            self._warn(f"the check run could not be posted: {error.message}", error.hint)
 
     def _end_comment(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
         if self._comment == "off":
@@ -307,18 +288,15 @@ class Posting:
         try:
             self._write(client, headline, details, create=create)
         except EvalgateError as error:
-            self._failed("comment", error)
+            self._warn(f"the comment could not be posted: {error.message}", error.hint)
 
     def _write(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
         if self._number is not None:
             text = github_comment.render(self._job, headline=headline, details=details)
             github_comment.post(client, self._number, self._job.name, text, create=create)
 
-    def _failed(self, what: str, error: EvalgateError) -> None:
-        self._problem(f"the {what} could not be posted: {error.message}", error.hint)
-
-    def _problem(self, message: str, hint: str = "", *, severity: Severity = Severity.WARNING) -> None:
-        self._problems.append(Problem(severity=severity, code="not-posted", message=message, hint=hint))
+    def _warn(self, message: str, hint: str = "") -> None:
+        self._problems.append(errors.warning("not-posted", message, hint=hint))
 
 
 class ProgressWatcher:
@@ -346,8 +324,11 @@ class ProgressWatcher:
         self._inner.trial_done(key, outcome, seconds)
         with self._lock:
             self._done += 1
-            if self._is_time():
-                self._told = self._now()
+            now = self._now()
+            elapsed = now - self._started
+            due = self._told is None or now - self._told >= max(EVERY_S, elapsed * SHARE)
+            if due and elapsed >= QUIET_S and self._done < self._total:
+                self._told = now
                 self._tell(self._done, self._total)
 
     def say(self, line: str) -> None:
@@ -357,10 +338,3 @@ class ProgressWatcher:
     def end(self) -> None:
         """See Watcher."""
         self._inner.end()
-
-    def _is_time(self) -> bool:
-        now = self._now()
-        elapsed = now - self._started
-        if self._done >= self._total or elapsed < QUIET_S:
-            return False
-        return self._told is None or now - self._told >= max(EVERY_S, elapsed * SHARE)

@@ -1,8 +1,5 @@
-"""The reports: one Report in, text out; the files stand in RENDERERS, and `gate.run` writes them.
-
-What is no file is no row: annotations (lines for stdout), outputs (names and values for GITHUB_OUTPUT), the text for
-a terminal.
-"""
+"""The reports: one Report in, text out; the files stand in RENDERERS, and what is no file (for stdout, for
+GITHUB_OUTPUT, for a terminal) beside it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from statistics import fmean
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report
 from evalgate.reports import view
-from evalgate.reports.view import Level, Remark
+from evalgate.reports.view import Remark
 from evalgate.text import plain, words, workflow_commands
 
 REASON_LIMIT = 1_000
@@ -36,10 +36,10 @@ def render(report: Report) -> tuple[str, ...]:
         each.below(report.links.folder) for each in report.problems if each.severity is Severity.ERROR or not is_part
     ]
     kinds = [
-        _Kind.of(found, problems, level=Level.ERROR, severity=Severity.ERROR, limit=PER_LEVEL),
-        _Kind.of(found, problems, level=Level.WARNING, severity=Severity.WARNING, limit=PER_LEVEL),
+        _Kind.of(found, problems, severity=Severity.ERROR, limit=PER_LEVEL),
+        _Kind.of(found, problems, severity=Severity.WARNING, limit=PER_LEVEL),
         # the last notice counts the rest
-        _Kind.of((), problems, level=None, severity=Severity.NOTE, limit=PER_LEVEL - 1),
+        _Kind.of(found, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
     ]
     return (*(line for kind in kinds for line in kind.shown), *_rest(*kinds))
 
@@ -53,16 +53,14 @@ class _Kind:
     problems_left: int
 
     @classmethod
-    def of(
-        cls,
-        found: Sequence[Remark],
-        problems: Sequence[Problem],
-        *,
-        level: Level | None,
-        severity: Severity,
-        limit: int,
-    ) -> _Kind:
-        of_cases = [_line(each) for each in found if each.level is level]
+    def of(cls, found: Sequence[Remark], problems: Sequence[Problem], *, severity: Severity, limit: int) -> _Kind:
+        of_cases = [
+            workflow_commands.render_command(
+                each.level.value, each.message, file=each.file, line=each.line, title=each.title
+            )
+            for each in found
+            if each.level is severity
+        ]
         of_problems = [workflow_commands.render_problem(_short(each)) for each in problems if each.severity is severity]
         room = max(0, limit - len(of_cases))
         return cls(
@@ -72,12 +70,6 @@ class _Kind:
         )
 
 
-def _line(remark: Remark) -> str:
-    return workflow_commands.render_command(
-        remark.level.value, remark.message, file=remark.file, line=remark.line, title=remark.title
-    )
-
-
 def _short(problem: Problem) -> Problem:
     """No longer than what is said of a case: the log has it all."""
     message, hint = (plain.clip(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
@@ -85,8 +77,7 @@ def _short(problem: Problem) -> Problem:
 
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    """What GitHub does not show, and where to find it: cases and rules in the reports, everything else in the log,
-    which has also what became known after the reports were made."""
+    """What GitHub does not show, and where it is: cases and rules in the reports, everything else in the log."""
     of_cases = [
         words.counted(errors.cases_left, "more failing case") if errors.cases_left else "",
         words.counted(warnings.cases_left, "more warning") + " about cases and rules" if warnings.cases_left else "",
@@ -96,30 +87,22 @@ def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
         words.counted(warnings.problems_left, "more warning") if warnings.problems_left else "",
         words.counted(notices.problems_left, "more notice") if notices.problems_left else "",
     ]
-    said = [
-        _counted(of_cases, "see the job summary and report.html."),
-        _counted(of_problems, "see the log of this step."),
-    ]
-    message = " ".join(each for each in said if each)
+    places = {"the job summary and report.html": of_cases, "the log of this step": of_problems}
+    told = {place: words.listed(count for count in counts if count) for place, counts in places.items()}
+    message = " ".join(f"{counts}: see {place}." for place, counts in told.items() if counts)
     return [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
 
 
-def _counted(counts: Sequence[str], where: str) -> str:
-    told = words.listed(count for count in counts if count)
-    return f"{told}: {where}" if told else ""
-
-
 def render_outputs(report: Report) -> Mapping[str, str]:
-    """Name to value, as action.yml lists them.
-
-    `scores` is a JSON object: the mean of each criterion over all cases that have a value, null where none has. So is
-    `delta`: head's mean minus base's by criterion; `{}` without a comparison. `judge-cost-usd` is empty where the price
-    of any call is unknown.
+    """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases that have a value,
+    null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects.
+    `judge-cost-usd` is empty where the price of any call is unknown.
     """
     counts = view.of(report).totals
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
-    cost = view.exact_cost_usd(report.run.judges)
+    judging = view.judges_total(report.run.judges)
+    cost = f"{judging.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
         "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
@@ -129,8 +112,8 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "total": str(counts.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
-        "judge-calls": str(view.judges_total(report.run.judges).calls),
-        "judge-cost-usd": "" if cost is None else f"{cost:.6f}".rstrip("0").rstrip("."),
+        "judge-calls": str(judging.calls),
+        "judge-cost-usd": "" if judging.unpriced else cost,
     }
 
 

@@ -31,7 +31,6 @@ from evalgate.model import (
     Run,
     Score,
     Suite,
-    SuiteVerdict,
     VerdictKind,
 )
 from evalgate.text import words
@@ -169,8 +168,7 @@ class CaseView:
             return self.trials[0] if self.trials else None
         uses = {use.name: use for use in self.suite.criteria}.values()
         return max(
-            self.trials,
-            key=lambda trial: (_below(trial, uses=uses), trial.failure is not None, -trial.key.repeat),
+            self.trials, key=lambda trial: (_below(trial, uses=uses), trial.failure is not None, -trial.key.repeat)
         )
 
     @property
@@ -216,15 +214,14 @@ def collect(report: Report) -> Iterator[CaseView]:
         if suite.suite in suites:
             known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
             for verdict in suite.cases:
-                name = verdict.key
                 yield CaseView(
                     report=report,
                     verdict=verdict,
                     suite=suites[verdict.suite],
                     case=known.get(verdict.case_id),
-                    trials=tuple(trials.get(name, ())),
-                    compared=compared.get(name),
-                    allowed=allowed.get(name),
+                    trials=tuple(trials.get(verdict.key, ())),
+                    compared=compared.get(verdict.key),
+                    allowed=allowed.get(verdict.key),
                 )
 
 
@@ -241,11 +238,11 @@ URGENCY: Final[Sequence[FailureOrigin | None]] = (
 
 def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
     """What the change broke first, then the furthest below its threshold; equals keep their order."""
-    return tuple(
-        sorted(
-            found, key=lambda each: (URGENCY.index(each.compared.origin if each.compared else None), -each.shortfall)
-        )
-    )
+
+    def rank(case: CaseView) -> tuple[int, float]:
+        return URGENCY.index(case.compared.origin if case.compared else None), -case.shortfall
+
+    return tuple(sorted(found, key=rank))
 
 
 def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
@@ -264,31 +261,25 @@ def against(verdict: CriterionVerdict) -> str:
 
 
 def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
-    """Why every case that does not pass and decides nothing may do so, by suite and id; "" where whose failure it is
-    says it all."""
+    """Why a case that does not pass decides nothing, by suite and id; "" where whose failure it is says it all."""
     # what a pass rate allows may still be worse
     regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
     decisive = {case.key for case in compared if case.broken}
     found: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
-        advisory = suite.suite in report.policy.advisory
         for case in suite.cases:
-            key = case.key
-            why = None if case.kind is VerdictKind.PASS else _why_allowed(case, suite, advisory=advisory)
-            if why is not None and not (why == ENOUGH and key in decisive):
-                found[key] = why
+            why = WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
+            if suite.suite in report.policy.advisory:
+                why = ADVISORY
+            elif case.quarantined:
+                why = QUARANTINED
+            elif case.nonblocking is NonBlocking.ALLOWED:
+                why = ""
+            worse = why == ENOUGH and case.key in decisive
+            if why is not None and case.kind is not VerdictKind.PASS and not worse:
+                found[case.key] = why
     return found
-
-
-def _why_allowed(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> str | None:
-    if advisory:
-        return ADVISORY
-    if case.quarantined:
-        return QUARANTINED
-    if case.nonblocking is NonBlocking.ALLOWED:
-        return ""
-    return WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
 
 
 def failure_origin(case: CaseComparison | None) -> str:
@@ -367,8 +358,7 @@ def origin_words(origin: BaseOrigin) -> str:
 
 
 def certainty(comparison: Comparison) -> str:
-    """What the differences are worth: exact where agents repeat themselves, or a sample and what it could have told; ""
-    where nothing is known of it."""
+    """What the differences are worth: exact, or a sample and what it could have told; "" where that is not known."""
     if comparison.overall is not None and comparison.overall.fact:
         if all(row.fact for row in comparison.criteria if row.rule.gating):
             return "Both agents gave the same result in every run, so the differences are exact."
@@ -418,7 +408,6 @@ def power_sentence(power: Power | None) -> str:
             would.append((times, best))
     if would:
         what = "runs per side" if theirs else "runs"
-        told += (
-            f" {words.listed((f'{times} {what} would detect {points} points' for times, points in would), limit=4)}."
-        )
+        listed = words.listed((f"{times} {what} would detect {points} points" for times, points in would), limit=4)
+        told += f" {listed}."
     return told

@@ -151,15 +151,19 @@ def _cases(v: View, *, room: int) -> tuple[str, ...]:
 
 
 def _section(kind: VerdictKind, v: View, *, room: int, depth: Depth) -> str:
-    """A section of cases: whole ones, then lines, then a count; "" without any. Of those not measured GROUP_FROM and
-    more of one and the same reason are told as one, largest group first."""
+    """Whole cases, then lines, then a count; "" without any. GROUP_FROM and more unmeasured for one reason are one."""
     found: Sequence[CaseView] = [case for case in v.cases if case.kind is kind]
     if not found:
         return ""
     if kind is VerdictKind.FAIL:
         found = reports_cases.worst_first(found)
     comment = _macros("comment")
-    groups, alone = _by_reason(found) if kind is VerdictKind.NOT_MEASURED else ([], found)
+    by_reason: dict[str, list[CaseView]] = {}
+    for each in found if kind is VerdictKind.NOT_MEASURED else ():
+        by_reason.setdefault(wording.why_unmeasured(each), []).append(each)
+    groups = sorted((group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
+    few = [each for group in by_reason.values() if len(group) < GROUP_FROM for each in group]
+    alone = few if by_reason else found
     items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
     items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
     heading = comment.heading(kind.value, len(found))
@@ -178,14 +182,6 @@ def _line(v: View, case: CaseView) -> str:
 
 def _whole(macro: Callable[..., str], *about: object) -> str:
     return markdown.tidy(macro(*about))
-
-
-def _by_reason(found: Sequence[CaseView]) -> tuple[list[list[CaseView]], list[CaseView]]:
-    groups: dict[str, list[CaseView]] = {}
-    for each in found:
-        groups.setdefault(wording.why_unmeasured(each), []).append(each)
-    large = sorted((group for group in groups.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
-    return large, [each for group in groups.values() if len(group) < GROUP_FROM for each in group]
 
 
 def _flaky(v: View, *, limit: int) -> str:
@@ -215,7 +211,6 @@ def _joined(parts: Iterable[str]) -> str:
 
 @functools.cache
 def _macros(name: str) -> Any:
-    """Those of a template: `comment`, `summary`."""
     return templates.load(f"{name}.md.j2", package=__package__, known=_KNOWN)
 
 
@@ -232,8 +227,7 @@ def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] |
 
 
 def diff_answers(expected: str, actual: str) -> Safe:
-    """The answers under a line that says how to read them: short or unlike ones as a diff of lines, long and alike
-    ones word by word."""
+    """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
     left, right = _lines(expected), _lines(actual)
     compared = diff.compare(expected, actual)
     if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
-from evalgate.model import CriterionVerdict, Report, ToolCall, VerdictKind, call_diff
+from evalgate.model import CriterionVerdict, Report, VerdictKind, call_diff
 from evalgate.reports import cases, trends, turns, view, wording
 from evalgate.reports.view import View
 from evalgate.text import diff, html, plain, templates, words
@@ -88,11 +87,6 @@ def values_line(criteria: tuple[CriterionVerdict, ...]) -> str:
     return ", ".join(f"{plain.label(each.name, 100)} {cases.number(each.value, each)}" for each in criteria)
 
 
-def difference(left: Sequence[ToolCall], right: Sequence[ToolCall]) -> Sequence[call_diff.Line]:
-    """The lines of a difference of tool calls."""
-    return call_diff.difference(call_diff.pair(left, right))
-
-
 def detail(text: str) -> str:
     """What a broken agent left behind, bounded."""
     return plain.ends(plain.visible(plain.clip(text, DETAIL_LIMIT)), lines=200, limit=DETAIL_LIMIT)
@@ -109,7 +103,6 @@ _KNOWN = {
     "cases": cases,
     "detail": detail,
     "diff": diff,
-    "difference": difference,
     "sign": sign,
     "trends": trends,
     "turns": turns,

@@ -27,11 +27,9 @@ def render(report: Report) -> str:
     """The file: one testsuite a suite, one testcase a case.
 
     `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all. `<skipped>`:
-    inconclusive, or left out by the user. Informational criteria never fail. Times have three decimals, as the
-    Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema. Beside a base, a
-    last testsuite has the answers of both gates: a regression may have no failing case. What decides nothing (advisory,
-    allowed by `threshold: new`, within the required pass rate) is skipped: no reader turns red over what the gate lets
-    through.
+    inconclusive, left out by the user, or deciding nothing: no reader turns red over what the gate lets through. Times
+    have three decimals, as the Jenkins schema asks; `file` and `line` are for annotating readers. Beside a base, a last
+    testsuite has the answers of both gates: a regression may have no failing case.
     """
     found: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in view.of(report).cases:
@@ -65,7 +63,6 @@ def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[
 
 
 def _gates(report: Report) -> tuple[ET.Element, list[str]]:
-    """A testsuite `evalgate` with a test case for each gate."""
     made = TestSuite(
         "evalgate", [_gate_case(gate, report) for gate in report.verdict.gates], timestamp=report.run.started_at[:19]
     )
@@ -107,7 +104,6 @@ def _opened(element: ET.Element, *, level: int) -> str:
 
 
 def _within(suite: ET.Element) -> str:
-    """The text of the test cases of a testsuite."""
     bare = ET.Element("testsuite")
     bare.extend(suite.iter("testcase"))
     ET.indent(bare, level=1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from evalgate.model import CriterionVerdict, Finding, Grade, Report, Score, VerdictKind
+from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
@@ -49,17 +49,14 @@ RULES: Final[Mapping[str, Rule]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What one criterion holds against one turn of a case, over all its runs; `turn` None: the whole conversation.
-
-    `failed`: the case is below the criterion's threshold.
-    """
+    """What one criterion holds against one turn of a case (None: the whole conversation), over all its runs.
+    `failed`: the case is below the criterion's threshold."""
 
     case: CaseView
-    criterion: str
+    verdict: CriterionVerdict
     turn: int | None
     failed: bool
     findings: tuple[Finding, ...]
-    verdict: CriterionVerdict
 
 
 def render(report: Report) -> str:
@@ -69,7 +66,9 @@ def render(report: Report) -> str:
     A result is known again by criterion, file, case and turn, whatever the agent's words and the line are this time.
     Source: OASIS SARIF 2.1.0; GitHub's subset and limits.
     """
-    alerts = sorted(_alerts(report), key=lambda alert: not alert.failed)
+    found = ((case, verdict) for case in view.of(report).cases for verdict in case.verdict.criteria)
+    of_rules = (alert for case, verdict in found if verdict.name in RULES for alert in _alerts(case, verdict))
+    alerts = sorted(of_rules, key=lambda alert: not alert.failed)
     used = {use.name for suite in report.run.suites for use in suite.criteria}
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "evalgate", "rules": [_rule(name) for name in RULES if name in used]}},
@@ -82,22 +81,11 @@ def render(report: Report) -> str:
     if report.links.repository and report.links.commit:
         provenance = {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
         run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]
-    log = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [run],
-    }
+    log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
 
 
-def _alerts(report: Report) -> Iterator[Alert]:
-    for case in view.of(report).cases:
-        for verdict in case.verdict.criteria:
-            if verdict.name in RULES:
-                yield from _of_criterion(case, verdict)
-
-
-def _of_criterion(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
+def _alerts(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
     failed = verdict.kind is VerdictKind.FAIL
     by_turn: defaultdict[int | None, list[Finding]] = defaultdict(list)
     for trial in case.trials:
@@ -105,32 +93,21 @@ def _of_criterion(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
         for finding in grade.findings if grade is not None else ():
             if finding.score is not None and finding.score < 1.0:
                 by_turn[finding.turn].append(finding)
-        for number in _low_turns(grade):
-            by_turn[number] += []
+        for number, value in enumerate(grade.turns if isinstance(grade, Score) else (), start=1):
+            if value is not None and value < 1.0:  # a service that gives numbers alone has no findings
+                by_turn[number] += []
     if failed and not by_turn:
         by_turn[None] = []
     for turn in sorted(by_turn, key=lambda turn: turn or 0):
-        yield Alert(
-            case=case,
-            criterion=verdict.name,
-            turn=turn,
-            failed=failed,
-            findings=tuple(by_turn[turn]),
-            verdict=verdict,
-        )
-
-
-def _low_turns(grade: Grade | None) -> list[int]:
-    """Turns that lost score: a service that gives numbers alone has no findings."""
-    if not isinstance(grade, Score):
-        return []
-    return [number for number, value in enumerate(grade.turns, start=1) if value is not None and value < 1.0]
+        yield Alert(case=case, verdict=verdict, turn=turn, failed=failed, findings=tuple(by_turn[turn]))
 
 
 def _result(alert: Alert, report: Report) -> dict[str, Any]:
     uri = quote(report.links.place(alert.case.file).lstrip("/"), safe="/")
+    known = [alert.verdict.name, alert.case.verdict.suite, alert.case.case_id, alert.turn]
+    fingerprint = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
     return {
-        "ruleId": alert.criterion,
+        "ruleId": alert.verdict.name,
         "level": "error" if alert.failed else "note",
         "message": {"text": _message(alert)},
         "locations": [
@@ -142,22 +119,23 @@ def _result(alert: Alert, report: Report) -> dict[str, Any]:
             }
         ],
         # GitHub knows alerts again by this name alone; it ends in the count of equal ones
-        "partialFingerprints": {"primaryLocationLineHash": f"{_fingerprint(alert)}:1"},
+        "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
     }
 
 
 def _message(alert: Alert) -> str:
-    """Plain text on one line a finding."""
+    """Plain text on one line a finding, with nothing that SARIF takes for a link or a placeholder."""
     where = "" if alert.turn is None else f", turn {alert.turn}"
-    verdict = alert.verdict
+    verdict, rule = alert.verdict, RULES[alert.verdict.name]
     score = f" {words.against(verdict.value, verdict.threshold, met=not alert.failed)}"
-    name = plain.label(alert.case.verdict.case_id, 120)
-    lines = [f"{name}{where}: {RULES[alert.criterion].title.lower()} ({alert.criterion}{score})."]
+    name = plain.label(alert.case.case_id, 120)
+    lines = [f"{name}{where}: {rule.title.lower()} ({verdict.name}{score})."]
     distinct = {(finding.subject, finding.text): finding for finding in alert.findings}
-    lines += [_line(finding, RULES[alert.criterion]) for finding in list(distinct.values())[:NAMED]]
+    lines += [_line(finding, rule) for finding in list(distinct.values())[:NAMED]]
     if len(distinct) > NAMED:
         lines.append(f"{words.counted(len(distinct) - NAMED, 'more finding')}: see report.html.")
-    return _literal("\n".join(lines))
+    text = re.sub(r"([\\\[\]])", r"\\\1", "\n".join(lines))
+    return re.sub(r"\{(\d+)\}", r"{{\1}}", text)
 
 
 def _line(finding: Finding, rule: Rule) -> str:
@@ -165,17 +143,6 @@ def _line(finding: Finding, rule: Rule) -> str:
     subject = f"“{plain.label(finding.subject, SUBJECT_LIMIT)}”: " if finding.subject.strip() else ""
     why = plain.one_line(plain.clip(finding.text, REASON_LIMIT))
     return f"{subject}{label}{f': {why}' if why else ''}"
-
-
-def _literal(text: str) -> str:
-    """Text that is no link and no placeholder in a SARIF message."""
-    text = re.sub(r"([\\\[\]])", r"\\\1", text)
-    return re.sub(r"\{(\d+)\}", r"{{\1}}", text)
-
-
-def _fingerprint(alert: Alert) -> str:
-    known = [alert.criterion, alert.case.verdict.suite, alert.case.verdict.case_id, alert.turn]
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
 
 
 def _rule(name: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from evalgate.model import Report, VerdictKind
 from evalgate.reports import cases, view, wording
 from evalgate.reports.cases import CaseView
-from evalgate.reports.view import View
 from evalgate.text import plain, words, workflow_commands
 
 CASES = 50
@@ -36,7 +35,12 @@ def render(report: Report) -> str:
         f"agent time {words.seconds(counts.agent_s)}",
         f"judge: {judge}" if judge else "",
     ]
-    lines = [*_table(v), "", *_broken(v.cases), *_beside(report)]
+    rows = [("suite", "criterion", "mean", "threshold", "passed", "not evaluated")]
+    for row in v.criteria:
+        passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
+        limit = words.threshold(row.threshold)
+        rows.append((_name(row.suite), _name(row.name), row.shown, limit, passed, str(row.not_evaluated)))
+    lines = [*plain.table(rows, right=range(2, 6)), "", *_broken(v.cases), *_beside(report)]
     lines.append(", ".join(figure for figure in figures if figure))
     answers = wording.answers(report)
     for each in answers:
@@ -73,7 +77,7 @@ def _beside(report: Report) -> Iterator[str]:
         (_name(row.name), *words.compared(row.base, row.head), cases.between(row), cases.p_value(row), cases.said(row))
         for row in rows
     ]
-    yield from _columns(cells, right=range(1, 6))
+    yield from plain.table(cells, right=range(1, 6))
     broken, fixed, flaky = (
         sum(getattr(case, how) for case in comparison.cases) for how in ("broken", "fixed", "flaky")
     )
@@ -83,32 +87,6 @@ def _beside(report: Report) -> Iterator[str]:
     yield from (plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT) for note in origin.notes)
     yield cases.certainty(comparison)
     yield ""
-
-
-def _table(v: View) -> Iterator[str]:
-    cells = [("suite", "criterion", "mean", "threshold", "passed", "not evaluated")]
-    cells += [
-        (
-            _name(row.suite),
-            _name(row.name),
-            row.shown,
-            words.threshold(row.threshold),
-            "-" if row.threshold is None else f"{row.passed}/{row.total}",
-            str(row.not_evaluated),
-        )
-        for row in v.criteria
-    ]
-    yield from _columns(cells, right=range(2, 6))
-
-
-def _columns(cells: Sequence[Sequence[str]], *, right: range) -> Iterator[str]:
-    widths = [max(plain.columns(row[column]) for row in cells) for column in range(len(cells[0]))]
-    for row in cells:
-        shown = []
-        for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            blanks = " " * (width - plain.columns(cell))
-            shown.append(blanks + cell if at in right else cell + blanks)
-        yield "  ".join(shown).rstrip()
 
 
 def _broken(found: Sequence[CaseView]) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from evalgate.model import Trend
@@ -20,35 +19,22 @@ LEAST_REACH: Final = 0.1
 highest, so that noise does not look like a fall."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """Both ends of what is drawn."""
-
-    low: float
-    high: float
-
-    def at(self, value: float) -> float:
-        """0 at the lower end, 1 at the upper, and where both are one."""
-        reach = self.high / 2 - self.low / 2  # halves, for the difference of two large numbers may be infinite
-        return (value / 2 - self.low / 2) / reach if reach else 1.0
-
-
-def scale(trend: Trend) -> Scale:
-    """The ends for the base runs and this run together."""
+def height(trend: Trend, value: float) -> float:
+    """0 at the lower end of what is drawn, of base runs and this run together; 1 at the upper, and without a reach."""
     values = [value for value in (*trend.means, trend.now) if value is not None]
     low, high = min(values), max(values)
     lacking = LEAST_REACH * max(1.0, abs(high)) - (high - low)
-    if lacking > 0:
-        # what never left its upper end stays there
-        return Scale(low=max(low - lacking, LOWEST), high=high)
-    return Scale(low=low, high=high)
+    if lacking > 0:  # what never left its upper end stays there
+        low = max(low - lacking, LOWEST)
+    reach = high / 2 - low / 2  # halves, for the difference of two large numbers may be infinite
+    return (value / 2 - low / 2) / reach if reach else 1.0
 
 
 def line(trend: Trend) -> str:
     """A block a base run, oldest first; a dot where a run has no score."""
-    ends = scale(trend)
+    top = len(STEPS) - 1
     return "".join(
-        GAP if value is None else STEPS[min(int(ends.at(value) * len(STEPS)), len(STEPS) - 1)] for value in trend.means
+        GAP if value is None else STEPS[min(int(height(trend, value) * len(STEPS)), top)] for value in trend.means
     )
 
 
@@ -69,8 +55,7 @@ def title(trends: Sequence[Trend]) -> str:
 
 
 def lines(trend: Trend) -> Iterator[list[str]]:
-    """The points `x,y` of a line through the base runs, broken where one has no score; one of a single point is a
-    dot."""
+    """The points `x,y` of a line through the base runs, broken where one has no score; one point is a dot."""
     points: list[str] = []
     for at, value in enumerate(trend.means):
         if value is not None:
@@ -88,5 +73,5 @@ def now(trend: Trend) -> str:
 def _place(trend: Trend, *, at: int, value: float) -> tuple[str, str]:
     """From the left by run, from the top by value."""
     across = at / len(trend.means) * (WIDTH - 2 * MARGIN) + MARGIN
-    down = (1 - scale(trend).at(value)) * (HEIGHT - 2 * MARGIN) + MARGIN
+    down = (1 - height(trend, value)) * (HEIGHT - 2 * MARGIN) + MARGIN
     return f"{across:.1f}", f"{down:.1f}"

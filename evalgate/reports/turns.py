@@ -11,10 +11,10 @@ from evalgate.comparison import divergence, threshold
 from evalgate.model import (
     Content,
     CriterionUse,
-    Divergence,
     Finding,
     GradedTrial,
     Invocation,
+    Run,
     Text,
     ToolCall,
     TrialKey,
@@ -120,8 +120,9 @@ def of(case: CaseView) -> Conversation:
     if trial is None:
         unrun = (Turn(number=at, expected=asked, actual=None, asked=True) for at, asked in enumerate(expected, 1))
         return Conversation(turns=tuple(unrun))
-    actual: Sequence[Invocation] | None = trial.failure.partial if trial.failure is not None else _head(case, trial)
-    sides = _sides(case, trial, actual)
+    kept = _turns_of(case.report.run, trial.key) if trial.failure is None or case.led else None
+    actual = kept if trial.failure is None else trial.failure.partial
+    sides = _sides(case, trial, actual if kept is None else kept)
     divergence = "" if sides is None else _divergence(case, *sides)
     found = tuple(_findings(None, trial=trial))
     if actual is None:
@@ -166,8 +167,8 @@ def shown_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, F
     return [(name, finding) for name, finding in findings if finding.text.strip() or finding.opinions]
 
 
-def _head(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | None:
-    transcript = case.report.run.transcripts.find(trial.key)
+def _turns_of(run: Run, key: TrialKey) -> Sequence[Invocation] | None:
+    transcript = run.transcripts.find(key)
     return None if transcript is None else transcript.invocations
 
 
@@ -194,9 +195,8 @@ def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, 
 def _base(
     case: CaseView, trial: GradedTrial, sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None
 ) -> Sequence[Invocation]:
-    """The turns of the base's trial with the same number as head's that is shown, else of its first; () where head
-    does not fail alone, or nothing was kept. Where a simulated user led both, only those that head's had as well: what
-    comes after the conversations diverged answers something else."""
+    """The turns of the base's trial with the number of head's that is shown, else of its first; () where head does not
+    fail alone, or nothing was kept. Where a simulated user led both, those until the conversations diverged."""
     comparison = case.report.comparison
     if comparison is None or comparison.base is None or case.compared is None or not case.compared.broken:
         return ()
@@ -207,9 +207,9 @@ def _base(
         return sides[0][: len(sides[0]) if found is None or found.users is None else found.users - 1]
     for repeat in (trial.key.repeat, 0):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=repeat)
-        transcript = comparison.base.transcripts.find(key)
-        if transcript is not None:
-            return transcript.invocations
+        turns = _turns_of(comparison.base, key)
+        if turns is not None:
+            return turns
     return ()
 
 
@@ -220,12 +220,8 @@ def _sides(
     comparison = case.report.comparison
     if not case.led or head is None or comparison is None or comparison.base is None:
         return None
-    key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=trial.key.repeat)
-    base = comparison.base.transcripts.find(key)
-    if base is None:
-        return None
-    kept = None if trial.failure is None else _head(case, trial)
-    return base.invocations, head if kept is None else kept
+    base = _turns_of(comparison.base, trial.key)
+    return None if base is None else (base, head)
 
 
 def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
@@ -243,7 +239,13 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
     told = f"the base's agent {quotes[0]}, head's {quotes[1]}"
     if quotes[0] == quotes[1]:
         told = "the agents gave the same answer, but said or received something else before it"
-    return f"The conversations diverge in turn {found.answers}: {told}; {_after(found, base, head)}."
+    after = "the user says the same to both"
+    if found.users is not None and found.users > min(len(base), len(head)):
+        longer = "the base's" if len(base) > len(head) else "head's"
+        after = f"from turn {found.users} on, only {longer} continues"
+    elif found.users is not None:
+        after = f"from turn {found.users} on, their users say different things"
+    return f"The conversations diverge in turn {found.answers}: {told}; {after}."
 
 
 def _said(turn: Invocation, other: Invocation) -> str:
@@ -256,12 +258,3 @@ def _said(turn: Invocation, other: Invocation) -> str:
         return "said nothing"
     quoted = plain.clip_end(plain.flat(told), QUOTE_WIDTH)
     return f"said \N{LEFT DOUBLE QUOTATION MARK}{quoted}\N{RIGHT DOUBLE QUOTATION MARK}"
-
-
-def _after(found: Divergence, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
-    if found.users is None:
-        return "the user says the same to both"
-    if found.users > min(len(base), len(head)):
-        longer = "the base's" if len(base) > len(head) else "head's"
-        return f"from turn {found.users} on, only {longer} continues"
-    return f"from turn {found.users} on, their users say different things"

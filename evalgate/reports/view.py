@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +9,12 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Final
 
+from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
     AskedJudge,
     BaseSource,
     Comparison,
-    CriterionUse,
     CriterionVerdict,
     FailureOrigin,
     JudgeUse,
@@ -49,8 +48,7 @@ FOLDED: Final[Mapping[RelaxedKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
-    """A report with its cases in the order of its verdict, and the totals of its criteria; `comparison` None also where
-    there are no results of the base."""
+    """A report, its cases in its verdict's order, and totals; `comparison` None also without results of the base."""
 
     report: Report
     cases: tuple[CaseView, ...]
@@ -70,10 +68,8 @@ class View:
 
     def file_page(self, case: CaseView) -> str:
         """The page of the file of a case, at its line; "" where it is not known."""
-        links = self.report.links
-        return markdown.file_address(
-            repository=links.repository, commit=links.commit, path=links.place(case.file), line=case.line
-        )
+        links, path = self.report.links, self.report.links.place(case.file)
+        return markdown.file_address(repository=links.repository, commit=links.commit, path=path, line=case.line)
 
 
 def of(report: Report) -> View:
@@ -120,10 +116,8 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionTotals:
-    """One criterion of one suite over its cases.
-
-    `mean`: over the cases that have a value; None where none has. `threshold` None: informational, never decides.
-    """
+    """One criterion of one suite over its cases. `mean`: over the cases that have a value; None where none has.
+    `threshold` None: informational, never decides."""
 
     suite: str
     name: str
@@ -181,28 +175,24 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
         for case in verdicts.get(suite.key, ()):
             for each in case.criteria:
                 found[each.name].append(each)
-        if suite.key in verdicts:
-            cases = len(verdicts[suite.key])
-            made += [_totals_of(use, suite=suite.key, found=found[use.name], cases=cases) for use in suite.criteria]
+        for use in suite.criteria if suite.key in verdicts else ():
+            values = [each.value for each in found[use.name] if each.value is not None]
+            kinds = [each.kind for each in found[use.name]]
+            failed = kinds.count(VerdictKind.FAIL)
+            # An informational criterion decides nothing: all that it has are values and gaps.
+            passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
+            totals = CriterionTotals(
+                suite=suite.key,
+                name=use.name,
+                threshold=None if use.informational else use.threshold,
+                lower_is_better=use.lower_is_better,
+                mean=fmean(values) if values else None,
+                passed=passed,
+                failed=failed,
+                not_evaluated=len(verdicts[suite.key]) - passed - failed,
+            )
+            made.append(totals)
     return tuple(made)
-
-
-def _totals_of(use: CriterionUse, *, suite: str, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
-    values = [each.value for each in found if each.value is not None]
-    kinds = [each.kind for each in found]
-    failed = kinds.count(VerdictKind.FAIL)
-    # An informational criterion decides nothing: all that it has are values and gaps.
-    passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
-    return CriterionTotals(
-        suite=suite,
-        name=use.name,
-        threshold=None if use.informational else use.threshold,
-        lower_is_better=use.lower_is_better,
-        mean=fmean(values) if values else None,
-        passed=passed,
-        failed=failed,
-        not_evaluated=cases - passed - failed,
-    )
 
 
 def judges_total(uses: Sequence[JudgeUse]) -> JudgeUse:
@@ -230,12 +220,6 @@ def judge_cost(use: JudgeUse) -> str:
     if use.cost_usd is None:
         return "unknown" if use.unpriced else UNKNOWN
     return f"{'at least ' if use.unpriced else ''}{words.dollars(use.cost_usd)}"
-
-
-def exact_cost_usd(uses: Sequence[JudgeUse]) -> float | None:
-    """US dollars of all calls; None where any of them is of unknown price."""
-    whole = judges_total(uses)
-    return None if whole.unpriced else whole.cost_usd or 0.0
 
 
 def judges_summary(uses: Sequence[JudgeUse]) -> str:
@@ -294,13 +278,10 @@ def facts(report: Report) -> tuple[Fact, ...]:
     if comparison is not None and comparison.draws:
         version = f"evalgate {report.version}, " if report.version else ""
         statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
+    head_commit = report.links.commit or report.run.commit
+    base_commit = "" if comparison is None else comparison.origin.commit
     found = [
-        _fact(
-            "commit",
-            (report.links.commit or report.run.commit)[:SHA],
-            "" if comparison is None else comparison.origin.commit[:SHA],
-            beside=beside,
-        ),
+        _fact("commit", head_commit[:SHA], base_commit[:SHA], beside=beside),
         *(
             _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
             for name, of_run in RUN_FACTS.items()
@@ -379,8 +360,7 @@ class Relaxed:
 def relaxed(
     found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named: int, room: int, size: Callable[[str], int]
 ) -> Relaxed | None:
-    """Rules first, in the order given, then the cases by file, at most `named` of them by name; `mark` is put to names
-    and values. None where nothing is relaxed."""
+    """Rules first, then the cases by file, `named` of them by name; `mark` spells names and values. None: nothing."""
     if not found:
         return None
     lines = relaxed_lines(found, mark=mark, named=named)
@@ -410,8 +390,7 @@ def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str],
 
 
 def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLine], int]) -> tuple[RelaxedLine, ...]:
-    """All of the lines while they fit into `room`; else as many of each kind as of any other, as far as there are, so
-    that none hides another. In their order."""
+    """The lines that fit into `room`, in their order; as many of each kind as of any other, so that none hides one."""
     kinds: dict[str, list[int]] = {}
     for at, line in enumerate(found):
         kinds.setdefault(line.about, []).append(at)
@@ -426,14 +405,12 @@ def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLi
 
 
 def _relaxed_counts(rules: int, found: int) -> str:
-    """`3 rules and 12 cases`."""
     told = (words.counted(rules, "rule") if rules else "", words.counted(found, "case") if found else "")
     return words.listed(each for each in told if each)
 
 
 def _relaxed_sentence(each: RelaxedRule, *, mark: Callable[[str], str]) -> str:
-    values = {"subject": each.subject, "base": each.base or "set", "head": each.head or "none"}
-    told = wording.RELAXED[each.kind].format(**{name: mark(value) for name, value in values.items()})
+    told = wording.relaxed(each, mark=mark)
     return f"{told} in {mark(each.suite)}" if each.suite not in ("", each.subject) else told
 
 
@@ -450,18 +427,11 @@ def _together(found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named
     return RelaxedLine(text=f"{told}{where}: {listed}", about=first.kind.value, cases=len(found))
 
 
-class Level(enum.StrEnum):
-    """How loud a remark is."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
     """What is to be said beside a line of a file; `line` counts from 1, None where it is not known."""
 
-    level: Level
+    level: Severity
     file: str
     line: int | None
     title: str
@@ -480,11 +450,11 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     quiet = [each for each in failing if _is_warning(each)]
     relaxed = report.comparison.relaxed if report.comparison is not None else ()
     return (
-        *(_remark(each, Level.ERROR, report.links) for each in loud),
-        *(_remark(each, Level.WARNING, report.links) for each in (*unknown, *quiet)),
+        *(_remark(each, Severity.ERROR, report.links) for each in loud),
+        *(_remark(each, Severity.WARNING, report.links) for each in (*unknown, *quiet)),
         *(
             Remark(
-                level=Level.WARNING,
+                level=Severity.WARNING,
                 file=report.links.place(each.place.file),
                 line=each.place.line,
                 title="relaxed rule",
@@ -505,19 +475,15 @@ def _is_warning(case: CaseView) -> bool:
     return known or case.allowed is not None
 
 
-def _remark(case: CaseView, level: Level, links: Links) -> Remark:
+def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
+    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
+    lines.append(case.failure_origin)
+    if not case.failing:
+        lines = [wording.why_unmeasured(case), "" if case.failure is None else wording.last_words(case.failure)]
     return Remark(
         level=level,
         file=links.place(case.file),
         line=case.line,
         title=f"{wording.kind_word(case.kind)}: {plain.label(case.case_id, TITLE_LIMIT)}",
-        message=plain.clip(_message(case), MESSAGE_LIMIT),
+        message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )
-
-
-def _message(case: CaseView) -> str:
-    if not case.failing:
-        shown = "" if case.failure is None else wording.last_words(case.failure)
-        return "\n".join(each for each in (wording.why_unmeasured(case), shown) if each)
-    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
-    return "\n".join(each for each in (*lines, case.failure_origin) if each)

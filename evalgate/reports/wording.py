@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -148,9 +148,10 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
-def relaxed(each: RelaxedRule) -> str:
-    """One rule that head relaxed."""
-    return RELAXED[each.kind].format(subject=each.subject, base=each.base or "set", head=each.head or "none")
+def relaxed(each: RelaxedRule, *, mark: Callable[[str], str] = str) -> str:
+    """One rule that head relaxed; `mark` spells names and values."""
+    subject, base, head = mark(each.subject), mark(each.base or "set"), mark(each.head or "none")
+    return RELAXED[each.kind].format(subject=subject, base=base, head=head)
 
 
 def failure_sentence(failure: AgentFailure) -> str:
@@ -196,10 +197,8 @@ def why(case: CaseView, *, width: int) -> str:
 
 
 def next_step(report: Report, *, lies: Lies = "below") -> str:
-    """What the reader can do about the verdict, names between backticks; "" for a clean pass.
-
-    `lies`: where the report has its cases, seen from this sentence.
-    """
+    """What the reader can do about the verdict, names between backticks; "" for a clean pass. `lies`: where the report
+    has its cases, seen from this sentence."""
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
@@ -220,22 +219,18 @@ def _after_pass(report: Report, lies: Lies) -> str:
     if not report.verdict.count(VerdictKind.FAIL):
         first = report.comparison is not None and report.comparison.no_agent
         return "No baseline yet: only thresholds apply." if first else ""
-    failed = _deciding_failures(report)
+    failed = {
+        case.key
+        for suite in report.verdict.suites
+        for case in suite.cases
+        if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
+    }
     if not failed:
         return f"The failures {lies} are non-blocking."
     which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(failed) else "failures"
     if report.policy.threshold is ThresholdRule.NEW and _all_old(report, failed):
         return f"The {which} {lies} are not new: `threshold: new` allows them."
     return f"The {which} {lies} are within the required pass rate."
-
-
-def _deciding_failures(report: Report) -> set[tuple[str, str]]:
-    return {
-        case.key
-        for suite in report.verdict.suites
-        for case in suite.cases
-        if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
-    }
 
 
 def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
@@ -251,9 +246,11 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
 
 
 def _after_fail(report: Report) -> str:
-    if _kind(report, GateKind.THRESHOLD) is not VerdictKind.FAIL:
+    kinds = {each.gate: each.kind for each in report.verdict.gates}
+    if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return "Fix the regression, or raise `max_drop` if the drop is intended."
-    if _kind(report, GateKind.REGRESSION) is VerdictKind.PASS and _all_known(report):
+    origins = {case.origin for case in report.comparison.cases if case.origin} if report.comparison else set()
+    if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
         return "The base fails all of these too: fix them, or allow pre-existing failures with `threshold: new`."
     return "Fix the agent, or update the expectations if the new behavior is intended."
 
@@ -274,28 +271,13 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     return "Regressions are unknown: see which cases could not be evaluated."
 
 
-def _kind(report: Report, gate: GateKind) -> VerdictKind | None:
-    return next((each.kind for each in report.verdict.gates if each.gate is gate), None)
-
-
-def _all_known(report: Report) -> bool:
-    origins = {case.origin for case in report.comparison.cases if case.origin} if report.comparison else set()
-    return origins == {FailureOrigin.KNOWN}
-
-
 def reproduce(report: Report) -> str:
-    """The command that shows the same locally: where there is a base, with the very commit that was compared with.
-
-    "" where no command is known. A command that cannot be read as words is returned as it is.
-    """
+    """The command that shows the same locally: where there is a base, with the very commit that was compared with. ""
+    where no command is known. A command that cannot be read as words is returned as it is."""
     told = report.reproduce.strip()
     base = report.comparison.origin.commit if report.comparison is not None else ""
-    if (
-        not told.startswith("evalgate run")
-        or len(told) > COMMAND_LIMIT
-        or len(base) < SHA_WIDTH
-        or not set(base) <= HEX
-    ):
+    is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX
+    if not told.startswith("evalgate run") or len(told) > COMMAND_LIMIT or not is_commit:
         return told
     try:
         words = shlex.split(told)

@@ -22,6 +22,9 @@ from evalgate.model.shapes import Wire
 
 SCHEMA_VERSION = 1
 DECIMALS = 6
+_ABOUT = ("evalgate", "made_at", "labels_file", "source", "seed", "draws")
+_RATES = ("agreement", "kappa", "tpr", "tnr")
+_TEXTS = ("where", "subject", "human", "judge", "shown", "rationale", "note")
 
 
 class CalibrationShape(Wire):
@@ -52,9 +55,7 @@ class JudgeWire(CalibrationShape):
 
     def noun(self) -> JudgeIdentity:
         """The judge."""
-        return JudgeIdentity(
-            model=self.model, prompt_version=self.prompt_version, num_samples=self.num_samples, config=self.config
-        )
+        return JudgeIdentity(**self.model_dump())
 
 
 class MatrixWire(CalibrationShape):
@@ -109,11 +110,8 @@ class CriterionWire(CalibrationShape):
             criterion=self.criterion,
             judge=self.judge.noun(),
             matrix=self.matrix.noun(undecided=self.undecided, clusters=self.clusters),
-            agreement=self.agreement.noun() if self.agreement else None,
-            kappa=self.kappa.noun() if self.kappa else None,
-            tpr=self.tpr.noun() if self.tpr else None,
-            tnr=self.tnr.noun() if self.tnr else None,
             examples=tuple(example.noun() for example in self.examples),
+            **{name: getattr(self, name) and getattr(self, name).noun() for name in _RATES},
         )
 
 
@@ -148,16 +146,9 @@ def schema() -> dict[str, Any]:
 
 def render(calibration: Calibration) -> str:
     """The file's text, without nulls."""
-    written = {
-        "schema_version": SCHEMA_VERSION,
-        "evalgate": calibration.evalgate,
-        "made_at": calibration.made_at,
-        "labels_file": calibration.labels_file,
-        "source": calibration.source,
-        "seed": calibration.seed,
-        "draws": calibration.draws,
-        "criteria": [_criterion_json(each) for each in calibration.criteria],
-    }
+    about = {name: getattr(calibration, name) for name in _ABOUT}
+    criteria = [_criterion_json(each) for each in calibration.criteria]
+    written = {"schema_version": SCHEMA_VERSION, **about, "criteria": criteria}
     return json.dumps(written, ensure_ascii=True, indent=1) + "\n"
 
 
@@ -171,24 +162,13 @@ def parse(text: str) -> Calibration:
         raise ValueError(f"`{where}`: {first['msg']}") from None
     if wire.schema_version > SCHEMA_VERSION:
         raise ValueError(f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}")
-    return Calibration(
-        evalgate=wire.evalgate,
-        made_at=wire.made_at,
-        labels_file=wire.labels_file,
-        source=wire.source,
-        criteria=tuple(each.noun() for each in wire.criteria),
-        seed=wire.seed,
-        draws=wire.draws,
-    )
+    about = {name: getattr(wire, name) for name in _ABOUT}
+    return Calibration(criteria=tuple(each.noun() for each in wire.criteria), **about)
 
 
 def judge_json(judge: JudgeIdentity) -> dict[str, Any]:
     """A judge as JSON-ready values."""
-    written: dict[str, Any] = {
-        "model": judge.model,
-        "prompt_version": judge.prompt_version,
-        "num_samples": judge.num_samples,
-    }
+    written = {name: getattr(judge, name) for name in ("model", "prompt_version", "num_samples")}
     return written | ({"config": dict(judge.config)} if judge.config else {})
 
 
@@ -212,34 +192,19 @@ def judged_json(judged: JudgedCriterion) -> dict[str, Any]:
 
 
 def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:
-    rates = {"agreement": each.agreement, "kappa": each.kappa, "tpr": each.tpr, "tnr": each.tnr}
+    rates = {name: getattr(each, name) for name in _RATES}
     return {
         "criterion": each.criterion,
         "judge": judge_json(each.judge),
         "labels": each.matrix.total + each.matrix.undecided,
         "undecided": each.matrix.undecided,
         "clusters": each.matrix.clusters,
-        "matrix": {
-            "true_positive": each.matrix.true_positive,
-            "false_negative": each.matrix.false_negative,
-            "false_positive": each.matrix.false_positive,
-            "true_negative": each.matrix.true_negative,
-        },
+        "matrix": {name: getattr(each.matrix, name) for name in MatrixWire.model_fields},
         **{name: rate_json(rate) for name, rate in rates.items() if rate is not None},
         "examples": [_example_json(example) for example in each.examples],
     }
 
 
 def _example_json(example: Example) -> dict[str, Any]:
-    texts = {
-        "where": example.where,
-        "subject": example.subject,
-        "human": example.human,
-        "judge": example.judge,
-        "shown": example.shown,
-        "rationale": example.rationale,
-        "note": example.note,
-    }
-    return {"kind": example.kind.value, "line": example.line} | {
-        name: text for name, text in texts.items() if text or name == "human"
-    }
+    texts = {name: getattr(example, name) for name in _TEXTS if getattr(example, name) or name == "human"}
+    return {"kind": example.kind.value, "line": example.line, **texts}

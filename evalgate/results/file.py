@@ -449,7 +449,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, why = shapes.where(raw, error)
-        at = dataclasses.replace(place, json_path=json_source.path_text(path))
+        at = Place(file=place.file, json_path=json_source.path_text(path))
         raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
 
 
@@ -535,20 +535,13 @@ def _read_shard(read: Any) -> Shard:
 
 
 def _told(read: Any) -> Comparison:
-    cases = (each for each in read.cases if each.status is not CaseStatus.PAIRED)
-    return Comparison(
-        origin=read.origin,
-        problem=read.problem,
-        no_agent=read.no_agent,
-        cases=tuple(
-            CaseComparison(
-                suite=each.suite, case_id=each.case_id, status=each.status, head=None, base=None, why=each.why
-            )
-            for each in cases
-        ),
-        relaxed=read.relaxed,
-        by_base=read.by_base,
+    cases = tuple(
+        CaseComparison(suite=each.suite, case_id=each.case_id, status=each.status, head=None, base=None, why=each.why)
+        for each in read.cases
+        if each.status is not CaseStatus.PAIRED
     )
+    told = {name: getattr(read, name) for name in ("origin", "problem", "no_agent", "relaxed", "by_base")}
+    return Comparison(cases=cases, **told)
 
 
 # --- results that a stranger made: nothing in them may cost more than results of that size do -----
@@ -566,8 +559,7 @@ MOST_RUNS: Final = 1_000
 
 
 def read_untrusted(path: Path, *, shown_as: str) -> Stored:
-    """`read_results` for a file that anybody may have written. Raises ConfigError, and nothing else, for whatever is in
-    it."""
+    """`read_results` for a file that anybody may have written. Raises ConfigError alone, whatever is in it."""
     place = Place(file=shown_as)
     raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
     validate_untrusted(raw, place)
@@ -623,12 +615,9 @@ def _insist_possible(run: Run, place: Place) -> None:
     ):
         if len(set(keys)) != len(keys):
             raise _untrusted(f"has the same {what} twice", place)
-    if not all(_is_possible(trial.key, most) for trial in (*run.trials, *run.confirmations)):
+    repeats = {trial.key.repeat for trial in (*run.trials, *run.confirmations)}
+    if not all(0 <= repeat < most or FRESH <= repeat < FRESH + MOST_RUNS for repeat in repeats):
         raise _untrusted("has a run of a case with an invalid number", place)
-
-
-def _is_possible(key: TrialKey, most: int) -> bool:
-    return 0 <= key.repeat < most or FRESH <= key.repeat < FRESH + MOST_RUNS
 
 
 def _untrusted(what: str, place: Place) -> ConfigError:

@@ -14,10 +14,11 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from evalgate import errors
 from evalgate.comparison import pairing
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem, Severity, UnavailableError
+from evalgate.errors import EvalgateError, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import CaseKey, Policy, Report, Run, Suite, Trend
 from evalgate.model.run import Count
@@ -42,8 +43,7 @@ Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run of the base branch; `number` counts all there ever were, from 1. `at`: ISO 8601, UTC; `means`: of each
-    criterion, over the cases with a score."""
+    """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`: by criterion."""
 
     number: Count
     commit: str
@@ -134,10 +134,7 @@ class History:
         return trends(self.past or PastRuns(), means_of(run))
 
     def keep(self, report: Report) -> Report:
-        """Keep a complete run on the base branch, whatever its verdict: later runs are compared with what is there.
-
-        Returns the report with what could not be kept.
-        """
+        """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
         run, settings, results = report.run, self.settings, report.files.get("results")
         wanted = settings.save_baseline == "always" or (
             settings.save_baseline == "auto" and self.context.on_base_branch
@@ -151,28 +148,25 @@ class History:
         if not results_stores.has_conversation(run):  # an outage: nothing could be compared with it
             self.context.say("the results are not stored: the agent failed in every run")
             return report
-        unkept = self._save(run, Path(results), adk_compat=report.policy.adk_compat)
-        return replace(report, problems=(*report.problems, *unkept))
-
-    def _save(self, run: Run, results: Path, *, adk_compat: bool) -> Iterator[Problem]:
         commit = run.commit or (self.repo.head if self.repo is not None else "")
-        revise = add_run(summary_of(run, commit, adk_compat=adk_compat), warn=self.context.say)
+        revise = add_run(summary_of(run, commit, adk_compat=report.policy.adk_compat), warn=self.context.say)
+        unkept = []
         for store in self.stores:
             try:
-                store.save(commit, results, now=self.context.now, revise=revise)
+                store.save(commit, Path(results), now=self.context.now, revise=revise)
             except EvalgateError as error:
                 message = f"the results were not stored in the {store.name}: {error.message}"
-                yield Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint)
+                unkept.append(errors.warning("not-kept", message, hint=error.hint))
             else:
                 self.context.say(f"results of {commit[:7]} stored in the {store.name}")
+        return replace(report, problems=(*report.problems, *unkept))
 
 
 @contextlib.contextmanager
 def opened(
     settings: Settings, context: Context, *, admission: int, renamed: Mapping[str, str] | None = None
 ) -> Iterator[History]:
-    """The stores that the settings name and what they remember, as it is before any agent runs; with a line instead
-    where git does not know the folder."""
+    """The stores that the settings name and what they remember, before any agent runs; says what cannot be used."""
     unknown = History(settings=settings, context=context)
     named = bool(settings.data_branch or settings.baseline_folder)
     if not named or (settings.shard and not settings.admission):  # a shard is not kept, and shows no trend
@@ -220,8 +214,7 @@ def read_first(stores: Sequence[Store], *, admission: int) -> tuple[PastRuns | N
     if found is None and not unread:
         found = PastRuns()
     hint = "Until it is readable, no case is quarantined." if admission and found is None else ""
-    problems = (Problem(severity=Severity.WARNING, code="history-unread", message=each, hint=hint) for each in unread)
-    return found, tuple(problems)
+    return found, tuple(errors.warning("history-unread", each, hint=hint) for each in unread)
 
 
 # --- what it says --------------------------------------------------------------------------------
@@ -312,20 +305,11 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
         deciding = pairing.deciding(uses)
         outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())]
         question = run.fingerprints.get(key) or UNKNOWN
-        outcome = PastOutcome(
-            number=1,
-            passes=outcomes.count(True),
-            measured=len(outcomes) - outcomes.count(None),
-            runs=run.expected(*key),
+        outcome = PastOutcome(1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.expected(*key))
+        fingerprint = fingerprints.digest([question, rules[key[0]]])
+        cases.append(
+            CaseHistory(suite=key[0], case_id=key[1], question=question, fingerprint=fingerprint, outcomes=(outcome,))
         )
-        case = CaseHistory(
-            suite=key[0],
-            case_id=key[1],
-            question=question,
-            fingerprint=fingerprints.digest([question, rules[key[0]]]),
-            outcomes=(outcome,),
-        )
-        cases.append(case)
     this = PastRun(number=1, commit=commit, at=run.started_at, means=means_of(run))
     return PastRuns(runs=(this,), cases=tuple(cases))
 
@@ -363,11 +347,10 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
 def _rules(suite: Suite, *, adk_compat: bool) -> list[object]:
     """Equal for equal criteria: what passed a lower threshold has not passed a higher one."""
     uses = sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
-    told = [
+    return [adk_compat] + [
         [use.name, float(use.threshold or 0), dict(use.options), use.code, use.lower_is_better, use.endpoint]
         for use in uses
     ]
-    return [adk_compat, *told]
 
 
 # --- history.json --------------------------------------------------------------------------------
@@ -429,10 +412,8 @@ def parse_history(text: bytes) -> PastRuns:
     for case in past.cases:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
             raise UnreadableHistory(f"{case.case_id[:80]}: more passed than were measured, or more than were asked for")
-    for numbers in (
-        [run.number for run in past.runs],
-        *([outcome.number for outcome in case.outcomes] for case in past.cases),
-    ):
+    by_case = ([outcome.number for outcome in case.outcomes] for case in past.cases)
+    for numbers in ([run.number for run in past.runs], *by_case):
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise UnreadableHistory("the runs are not in order")
     return past

@@ -8,7 +8,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from evalgate.errors import Place, Problem, Severity
+from evalgate import errors
+from evalgate.errors import Place, Problem
 
 RESULTS, BASE_RESULTS = "results.json", "base.json"
 
@@ -16,8 +17,7 @@ RESULTS, BASE_RESULTS = "results.json", "base.json"
 def write_all(
     texts: Iterable[tuple[str, str, Iterable[str]]], folder: Path
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """Write texts into `folder`, each with its name and its file's: the paths by name, and a warning for each file that
-    could not be written."""
+    """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for each that failed."""
     files, problems = {}, []
     for name, file_name, text in texts:
         problem = write_file(folder / file_name, text)
@@ -38,7 +38,7 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
         beside.chmod(0o644)
         beside.replace(path)
     except OSError as error:
-        return _not_written(str(path), error)
+        return errors.warning("not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path)))
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -80,14 +80,5 @@ def _append(path: Path, text: str) -> Problem | None:
         with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
     except OSError as error:
-        return _not_written(str(path), error)
+        return errors.warning("not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path)))
     return None
-
-
-def _not_written(file: str, error: OSError) -> Problem:
-    return Problem(
-        severity=Severity.WARNING,
-        code="not-written",
-        message=f"cannot be written: {error.strerror or error}",
-        place=Place(file=file),
-    )

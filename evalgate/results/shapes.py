@@ -294,21 +294,17 @@ def not_finite_places(value: Any) -> Places:
         chain, here = waiting.pop()
         if isinstance(here, float):
             if not math.isfinite(here):
-                found.append(_path(chain))
-                steps += len(found[-1])
+                path: list[str | int] = []
+                while chain is not None:
+                    path.append(chain.step)
+                    chain = chain.above
+                found.append(path[::-1])
+                steps += len(path)
         elif isinstance(here, Mapping):
             waiting.extend((_Path(chain, key), each) for key, each in here.items())
         elif isinstance(here, list | tuple):
             waiting.extend((_Path(chain, index), each) for index, each in enumerate(here))
     return found
-
-
-def _path(chain: _Path | None) -> list[str | int]:
-    path: list[str | int] = []
-    while chain is not None:
-        path.append(chain.step)
-        chain = chain.above
-    return path[::-1]
 
 
 def with_not_finite(value: dict[str, Any], at: Any) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from evalgate import errors
 from evalgate.config import context
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import fingerprints
 from evalgate.model import (
     BaseOrigin,
@@ -147,7 +148,7 @@ def note(shard: Shard) -> Problem:
     """What a reader of a shard's reports must know."""
     message = f"this is shard {shard}; it reports no verdict"
     hint = "Merge the shards with `evalgate merge` (in a workflow: `mode: merge`)."
-    return Problem(severity=Severity.NOTE, code="part-of-a-plan", message=message, hint=hint)
+    return errors.note("part-of-a-plan", message, hint=hint)
 
 
 # --- how long cases take ---------------------------------------------------------------------------
@@ -445,10 +446,10 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
     for index in range(1, shard.of + 1):
         if index not in there:
             lost = words.counted(sum(home == index for home in shard.homes.values()), "case")
-            yield _warning("shard-missing", f"shard {index}/{shard.of} has no results: {lost} not measured")
+            yield errors.warning("shard-missing", f"shard {index}/{shard.of} has no results: {lost} not measured")
     for name, by_agent in _BY_AGENT:
         if _differ([by_agent(part.run) for part in parts]):
-            yield _warning("shards-differ", f"the shards ran in different environments: {name} differ")
+            yield errors.warning("shards-differ", f"the shards ran in different environments: {name} differ")
 
 
 def _differ(mappings: Sequence[Mapping[str, Any]]) -> bool:
@@ -460,7 +461,3 @@ _BY_AGENT: Sequence[tuple[str, Callable[[Run], Mapping[str, Any]]]] = (
     ("the agents' own files", lambda run: run.codes),
     ("the agents' versions", lambda run: run.agents),
 )
-
-
-def _warning(code: str, message: str) -> Problem:
-    return Problem(severity=Severity.WARNING, code=code, message=message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import itertools
 import os
 import random
 import re
@@ -214,15 +215,9 @@ class Store(Protocol):
 
 
 def _find_first(
-    picked: Iterable[tuple[int, Entry]],
-    read: Callable[[Entry], bytes | None],
-    *,
-    scratch: Path,
-    where: str,
-    warn: Warn,
+    picked: Iterable[tuple[int, Entry]], read: Callable[[Entry], bytes | None], *, scratch: Path, where: str, warn: Warn
 ) -> StoredRun | None:
-    """The first run that can be unpacked to `scratch`. `read`: what is stored of it, None where it was just dropped;
-    raises Unreadable."""
+    """The first run that can be unpacked to `scratch`. `read`: what is stored, None if dropped; raises Unreadable."""
     scratch.mkdir(parents=True, exist_ok=True)
     for distance, entry in picked:
         path = scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
@@ -249,8 +244,7 @@ _BRANCH_NAME = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """The branch as it was fetched: its commit ("" where it does not exist), its plain files, names of what else stands
-    at its top (links, folders), how many commits it has."""
+    """The branch as it was fetched; `commit` "": there is none; `others`: names of links and folders at its top."""
 
     commit: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -260,13 +254,7 @@ class _Branch:
     @property
     def entries(self) -> list[Entry]:
         """The runs that it holds."""
-        prefix = f"{RUNS}/"
-        return parse_names(name.removeprefix(prefix) for name in self.files if name.startswith(prefix))
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether somebody keeps results of runs there, or nothing at all: a branch of code is no place for them."""
-        return not self.commit or bool(self.entries) or not self.has_more
+        return parse_names(name.removeprefix(f"{RUNS}/") for name in self.files if name.startswith(f"{RUNS}/"))
 
     @property
     def has_more(self) -> bool:
@@ -313,9 +301,9 @@ class DataBranch:
         """See `Store`."""
         tip = self._fetched()
 
-        def read(entry: Entry) -> bytes:
+        def read(entry: Entry) -> bytes | None:
             try:
-                return self._content(tip.files[f"{RUNS}/{entry.name}"], MOST_PACKED_BYTES)
+                return self._read(tip, f"{RUNS}/{entry.name}", MOST_PACKED_BYTES)
             except GitFailed as error:
                 raise Unreadable(error.words) from error
 
@@ -337,9 +325,9 @@ class DataBranch:
         pack(results, packed)
         run = self._repo.run("hash-object", "-w", "--no-filters", str(packed))
         deadline = time.monotonic() + self._patience_s
-        for pause in _pauses():
+        for tries in itertools.count():
             tip = self._fetched()
-            if not tip.is_ours:
+            if tip.has_more and not tip.entries:  # a branch of code is no place for results
                 raise UnavailableError(
                     f"the branch {self._branch} contains other files and no results, so none are stored there",
                     hint="Set `data-branch` to a separate branch; it need not exist yet.",
@@ -353,7 +341,8 @@ class DataBranch:
                     self._may_start_anew = False
                 elif error.complaint is not Complaint.LOST_RACE or time.monotonic() > deadline:
                     raise
-                self._pause(pause)
+                longest = min(0.1 * 2 ** min(tries, 10), LONGEST_PAUSE_S)
+                self._pause(random.uniform(0, longest))  # noqa: S311 - never two runs alike; no secret
             else:
                 return
 
@@ -391,16 +380,14 @@ class DataBranch:
                 if name:
                     yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
 
-    def _read(self, tip: _Branch, name: str) -> bytes | None:
-        return self._content(tip.files[name], MOST_HISTORY_BYTES) if name in tip.files else None
-
-    def _content(self, blob: str, most_bytes: int) -> bytes:
-        return self._repo.run_with_remote("cat-file", "blob", blob, most_bytes=most_bytes)
+    def _read(self, tip: _Branch, name: str, most_bytes: int = MOST_HISTORY_BYTES) -> bytes | None:
+        if name not in tip.files:
+            return None
+        return self._repo.run_with_remote("cat-file", "blob", tip.files[name], most_bytes=most_bytes)
 
     # --- writing -----------------------------------------------------------------------------------
 
     def _made(self, tip: _Branch, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
-        """A commit that adds the run to the tip."""
         files = {f"{RUNS}/{entry.name}": run}
         for name, data in _files_beside(tip.files.keys(), revise, lambda: self._read(tip, HISTORY)).items():
             path = self._repo.folder / "file"
@@ -427,14 +414,6 @@ class DataBranch:
 
     def _starts_anew(self, tip: _Branch) -> bool:
         return tip.history >= 2 * self._keep and not tip.has_more
-
-
-def _pauses() -> Iterator[float]:
-    """Seconds to wait after each lost race: longer and longer, and never two runs alike."""
-    longest = 0.1
-    while True:
-        yield random.uniform(0, longest)  # noqa: S311 - no secret
-        longest = min(2 * longest, LONGEST_PAUSE_S)
 
 
 LOCK = ".lock"
@@ -555,16 +534,14 @@ def _unavailable(folder: Path) -> Iterator[None]:
 
 
 def holds(place: Path, repo: Repository) -> bool:
-    """Whether the commit that is checked out has files in `place`, as it always has at the top of the checkout, or a
-    submodule or a file of its own above it."""
+    """Whether the commit that is checked out has files in `place`, or a submodule or a file of its own above it."""
     top = repo.source.working_tree.resolve()
     found = place.resolve()
     if not repo.head or not found.is_relative_to(top):
         return False
     if found == top:
         return True
-    parts = found.relative_to(top).parts
-    paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    paths = list(itertools.accumulate(found.relative_to(top).parts, "{}/{}".format))
     listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
     for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         about, _, path = entry.partition("\t")
@@ -674,15 +651,12 @@ def has_conversation(run: Run) -> bool:
 
 
 def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
-    """The origin with the age of its results in days, a note where they are older than `max_baseline_age`, and `notes`
-    behind it."""
-    try:
+    """The origin with the age of its results, a note where they are older than `max_baseline_age`, and `notes`."""
+    age_days, told = origin.age_days, list(origin.notes)
+    with contextlib.suppress(ValueError):
         measured = datetime.fromisoformat(origin.measured_at)
-    except ValueError:
-        return dataclasses.replace(origin, notes=(*origin.notes, *notes))
-    if measured.tzinfo is None:
-        measured = measured.replace(tzinfo=UTC)
-    age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
-    stale = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
-    told = (*origin.notes, *([stale] if age_days > most else ()), *notes)
-    return dataclasses.replace(origin, age_days=age_days, notes=told)
+        measured = measured if measured.tzinfo is not None else measured.replace(tzinfo=UTC)
+        age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
+        if age_days > most:
+            told.append(f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})")
+    return dataclasses.replace(origin, age_days=age_days, notes=(*told, *notes))

@@ -6,8 +6,7 @@ A habit says how it is lived, for the simulated user, and how it is broken, for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Final
 
 from evalgate.model import Persona, PersonaBehavior
@@ -178,43 +177,35 @@ _CHATTY = PersonaBehavior(
     ),
 )
 
-BUILT_IN: Final[Mapping[str, Persona]] = MappingProxyType(
-    {
-        persona.persona_id: persona
-        for persona in (
-            Persona(
-                persona_id="EXPERT",
-                description="Somebody who knows the field and exactly what is wanted. The agent is a tool that should "
-                "do it quickly; there is no patience for chatter or needless questions.",
-                behaviors=(
-                    _FULL_REQUESTS,
-                    _ANSWERS_THE_RELEVANT,
-                    _CORRECTS,
-                    _ONE_MORE_TRY,
-                    _ENDS_AFTER_TWO_FAILURES,
-                    _MATTER_OF_FACT,
-                ),
+BUILT_IN: Final[Mapping[str, Persona]] = {
+    persona.persona_id: persona
+    for persona in (
+        Persona(
+            persona_id="EXPERT",
+            description="Somebody who knows the field and exactly what is wanted. The agent is a tool that should "
+            "do it quickly; there is no patience for chatter or needless questions.",
+            behaviors=(
+                _FULL_REQUESTS,
+                _ANSWERS_THE_RELEVANT,
+                _CORRECTS,
+                _ONE_MORE_TRY,
+                _ENDS_AFTER_TWO_FAILURES,
+                _MATTER_OF_FACT,
             ),
-            Persona(
-                persona_id="NOVICE",
-                description="Somebody with a problem that they only half understand, who leans on the agent. There is "
-                "patience for its questions, and no knowledge to notice or mend its mistakes.",
-                behaviors=(_BARE_GOALS, _NEVER_CORRECTS, _ANSWERS_EVERYTHING, _ENDS_AFTER_A_FAILURE, _CHATTY),
-            ),
-            Persona(
-                persona_id="EVALUATOR",
-                description="Somebody who tries out whether the agent can reach the goals of the plan.",
-                behaviors=(
-                    _FULL_REQUESTS,
-                    _ANSWERS_THE_RELEVANT,
-                    _ENDS_AFTER_A_FAILURE,
-                    _NEVER_CORRECTS,
-                    _CHATTY,
-                ),
-            ),
-        )
-    }
-)
+        ),
+        Persona(
+            persona_id="NOVICE",
+            description="Somebody with a problem that they only half understand, who leans on the agent. There is "
+            "patience for its questions, and no knowledge to notice or mend its mistakes.",
+            behaviors=(_BARE_GOALS, _NEVER_CORRECTS, _ANSWERS_EVERYTHING, _ENDS_AFTER_A_FAILURE, _CHATTY),
+        ),
+        Persona(
+            persona_id="EVALUATOR",
+            description="Somebody who tries out whether the agent can reach the goals of the plan.",
+            behaviors=(_FULL_REQUESTS, _ANSWERS_THE_RELEVANT, _ENDS_AFTER_A_FAILURE, _NEVER_CORRECTS, _CHATTY),
+        ),
+    )
+}
 """By the id that an evaluation file names."""
 
 
@@ -226,24 +217,16 @@ def resolve(persona: Persona) -> Persona:
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
     """How the persona behaves, to whoever plays it."""
-    return "\n".join(_described(persona, [each.instructions for each in persona.behaviors], stop_signal=stop_signal))
+    return _described(persona, [each.instructions for each in persona.behaviors], stop_signal=stop_signal)
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:
     """How the persona's habits are broken, to whoever judges one that plays it."""
-    return "\n".join(
-        _described(persona, [each.violation_rubrics for each in persona.behaviors], stop_signal=stop_signal)
-    )
+    return _described(persona, [each.violation_rubrics for each in persona.behaviors], stop_signal=stop_signal)
 
 
-def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> Iterator[str]:
-    yield _filled(persona.description, stop_signal)
+def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> str:
+    lines = [persona.description]
     for behavior, own in zip(persona.behaviors, points, strict=True):
-        yield ""
-        yield f"## {_filled(behavior.name, stop_signal)}"
-        yield _filled(behavior.description, stop_signal)
-        yield from (f"- {_filled(point, stop_signal)}" for point in own)
-
-
-def _filled(text: str, stop_signal: str) -> str:
-    return _PLACEHOLDER.sub(lambda _: stop_signal, text)
+        lines += ["", f"## {behavior.name}", behavior.description, *(f"- {point}" for point in own)]
+    return "\n".join(_PLACEHOLDER.sub(lambda _: stop_signal, line) for line in lines)

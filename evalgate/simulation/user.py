@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from evalgate import judges
+from evalgate import errors, judges
 from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Problem
 from evalgate.judges import clients, models
 from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import (
@@ -78,11 +78,8 @@ class SimulatorServices:
 
 
 class LlmUser:
-    """See UserSimulator.
-
-    At the turn limit it is asked once more whether it would end here, so that a conversation that is over is not taken
-    for one that was cut; ADK cuts without asking (`adk_compat`).
-    """
+    """See UserSimulator. At the turn limit it is asked once more whether it would end here, so that a conversation that
+    is over is not taken for one that was cut; ADK cuts without asking (`adk_compat`)."""
 
     def __init__(
         self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, services: SimulatorServices
@@ -117,17 +114,16 @@ class LlmUser:
         self._told = len(history)
         try:
             question = self._script.question()
-            reply = self._panel.ask(
-                JudgeRequest(
-                    model=self._use.model,
-                    prompt=question.prompt,
-                    criterion=USER_SIMULATOR,
-                    version=question.version,
-                    system=question.system,
-                    config=self._use.config or {},
-                    sample=self._services.draw,
-                )
+            request = JudgeRequest(
+                model=self._use.model,
+                prompt=question.prompt,
+                criterion=USER_SIMULATOR,
+                version=question.version,
+                system=question.system,
+                config=self._use.config or {},
+                sample=self._services.draw,
             )
+            reply = self._panel.ask(request)
         except JudgeFailed as failed:
             return SimulatorFailure(message=f"{self._use.model} {failed.failure.kind.value}: {failed.failure.message}")
         except TemplateError as error:
@@ -212,12 +208,7 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, 
     found = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
     hint = "Fix its configuration, or use recordings (evalgate.yml: `judge: {replay: FILE}`)."
     return [
-        Problem(
-            severity=Severity.ERROR,
-            code="simulator-credentials",
-            message=f"simulated user `{model}`: {said}",
-            hint=hint,
-        )
+        errors.error("simulator-credentials", f"simulated user `{model}`: {said}", hint=hint)
         for model, said in found.items()
     ]
 
@@ -264,9 +255,8 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
     model = rule.model or use.model
     asked_by = client if client in ("gemini", "openai") else models.parse_name(model).client
-    written: Mapping[str, Any] | None = use.config
-    if written is None:
-        written = ADK_CONFIG if asked_by == "gemini" else {}
+    default = ADK_CONFIG if asked_by == "gemini" else {}
+    written = default if use.config is None else use.config
     limit = rule.max_allowed_invocations
     max_turns = use.max_turns if limit is None else None if limit < 0 else limit
     config = {**written, **(rule.config or {})}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from evalgate.errors import Place, Problem, Severity
+from evalgate import errors
+from evalgate.errors import Place, Problem
 
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -17,10 +18,5 @@ def decode(data: bytes, *, file: str) -> str | Problem:
         line = data.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{data[error.start]:02x} at offset {error.start:,}"
         binary = "; it looks like a binary file" if b"\0" in data[:4096] else ""
-        return Problem(
-            severity=Severity.ERROR,
-            code="not-utf-8",
-            message=f"the file is not UTF-8: {found}{binary}",
-            place=Place(file=file, line=line),
-            hint="save it as UTF-8",
-        )
+        message = f"the file is not UTF-8: {found}{binary}"
+        return errors.error("not-utf-8", message, Place(file=file, line=line), "save it as UTF-8")

@@ -9,10 +9,10 @@ there is: in full while it fits, then in one line, then counted.
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from urllib.parse import quote
 
 from evalgate.text import plain
@@ -41,16 +41,14 @@ _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 
 
 def prose(text: str) -> str:
-    """`text` on one line as plain words: every mark of Markdown escaped, every trigger parted; what stands between
-    backticks becomes code."""
+    """`text` on one line as plain words: marks of Markdown escaped, triggers parted; between backticks it is code."""
     return _with_code(plain.one_line(text), words=_prose, names=code)
 
 
 def raw_prose(text: str) -> str:
     """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
-    return _with_code(
-        plain.one_line(text), words=lambda each: _escape_html_marks(_LIVE.sub(_broken, each)), names=raw_code
-    )
+    shown = plain.one_line(text)
+    return _with_code(shown, words=lambda each: _escape_html_marks(_LIVE.sub(_broken, each)), names=raw_code)
 
 
 def raw_code(text: str) -> str:
@@ -133,7 +131,7 @@ def _with_code(text: str, *, words: Callable[[str], str], names: Callable[[str],
     pieces = _QUOTED.split(text)
     between = [words(piece) if piece or at in (0, len(pieces) // 2) else PART for at, piece in enumerate(pieces[::2])]
     quoted = [names(piece) for piece in pieces[1::2]]
-    return "".join(one + other for one, other in zip_longest(between, quoted, fillvalue=""))
+    return "".join(one + other for one, other in itertools.zip_longest(between, quoted, fillvalue=""))
 
 
 def _prose(text: str) -> str:
@@ -202,18 +200,9 @@ def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
             refused += 1
             waiting.append(item.line)
             reserved = min(reserved + length(item.line) + 1, reserve_cap)
-    lines = _lines_within(waiting, room=room - used)
-    return Filled(full=tuple(full), lines=lines, dropped=len(waiting) - len(lines))
-
-
-def _lines_within(lines: Sequence[str], *, room: int) -> tuple[str, ...]:
-    kept: list[str] = []
-    for line in lines:
-        room -= length(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    return tuple(kept)
+    sizes = itertools.accumulate(length(line) + 1 for line in waiting)
+    shown = sum(size <= room - used for size in sizes)
+    return Filled(full=tuple(full), lines=tuple(waiting[:shown]), dropped=len(waiting) - shown)
 
 
 def keep(parts: Sequence[str], *, room: int) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _TERMINAL_CODE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -104,10 +104,7 @@ def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
 
 
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
-    """The lines of `text`, broken at blanks (or anywhere, where there is none) to at most `width` columns.
-
-    The first line begins at column `start`.
-    """
+    """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first begins at `start`."""
     first, *rest = text.split("\n")
     return [*_wrapped(first, width, start=start), *(piece for line in rest for piece in _wrapped(line, width))]
 
@@ -119,6 +116,17 @@ def columns(text: str) -> int:
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
     )
+
+
+def table(rows: Sequence[Sequence[str]], *, right: range = range(0)) -> Iterator[str]:
+    """The rows as lines, their cells below each other; those of the columns `right` end below each other."""
+    widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        shown = []
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            blanks = " " * (width - columns(cell))
+            shown.append(blanks + cell if at in right else cell + blanks)
+        yield "  ".join(shown).rstrip()
 
 
 def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:

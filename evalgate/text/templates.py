@@ -15,8 +15,6 @@ from evalgate.text import html, markdown, plain, words
 
 REQUIRED: Final = ("stop_signal", "conversation_plan", "conversation_history")
 """The names that ADK requires in every template; a scenario with a persona also needs `persona`."""
-
-
 _FAULTS: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What a template that computes can raise beside Jinja's own errors."""
 
@@ -126,7 +124,6 @@ class _Compiler(SourceFileLoader):
 
 @functools.cache
 def _environment(package: str, kind: str) -> Environment:
-    """Of the templates that write `html` or `md`."""
     import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
     made = jinja2.Environment(

@@ -9,16 +9,11 @@ from typing import Final
 
 LARGE: Final = 100
 """From here on a mean needs no decimals: tokens, seconds."""
-
 MOST_DECIMALS: Final = 12
-
 TWO_DIGITS: Final = 10
-
 DUST: Final = 1e-9
 """No difference of two means: what adding up leaves."""
-
 USUAL_DECIMALS: Final = 2
-
 MINUS: Final = "\N{MINUS SIGN}"
 
 
@@ -38,9 +33,8 @@ def score(value: float | None, *, beside: float | None = None) -> str:
     """A score with two decimals, more only where two would mislead; `-` for None, never a false 1.00.
 
     Two mislead where a number up to ten would read as a whole one that it is not (0.9996), or would be off by more than
-    a tenth of itself (0.005). With `beside` (a threshold, another run's value) as many decimals are shown as keep two
-    different numbers apart on paper: 0.7999 beside 0.8 reads 0.7999. Whole numbers from 1,000 on lose their decimals
-    and gain separators: 1,204.
+    a tenth of itself (0.005). With `beside` (a threshold, another run's value) as many are shown as keep two different
+    numbers apart on paper: 0.7999 beside 0.8. Whole numbers from 1,000 on have none, and separators: 1,204.
     """
     if value is None:
         return "-"
@@ -111,12 +105,8 @@ def between(low: float, high: float, *, share: bool = False, like: str = "") -> 
 
 def threshold(value: float | None) -> str:
     """A threshold as the user wrote it, with at least two decimals."""
-    if value is None:
-        return "-"
-    if not math.isfinite(value):
-        return str(value)
     shortest = score(value)
-    return shortest if float(shortest.replace(",", "")) == value else repr(value)
+    return shortest if value is None or float(shortest.replace(",", "")) == value else repr(value)
 
 
 def against(value: float | None, limit: float | None, *, met: bool) -> str:

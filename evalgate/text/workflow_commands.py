@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Problem
 from evalgate.text import plain
-
-KINDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
 def render_command(kind: str, message: str, **properties: str | int | None) -> str:
@@ -22,19 +20,14 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
 
 
 def render_problem(problem: Problem) -> str:
-    """A problem as the annotation that its severity asks for. A file outside the repository is named in the message:
-    a runner shows no annotation beside it."""
+    """A problem as an annotation; the message names a file outside the repository, where a runner shows none."""
     message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
-    place = problem.place
-    if place is not None and place.file.startswith("/"):
-        return render_command(KINDS[problem.severity], f"{place}: {message}")
-    return render_command(
-        KINDS[problem.severity],
-        message,
-        file=place.file if place else None,
-        line=place.line if place else None,
-        col=place.column if place else None,
-    )
+    kind, place = problem.severity.value, problem.place
+    if place is None:
+        return render_command(kind, message)
+    if place.file.startswith("/"):
+        return render_command(kind, f"{place}: {message}")
+    return render_command(kind, message, file=place.file, line=place.line, col=place.column)
 
 
 def disarm(text: str) -> str:

@@ -47,6 +47,6 @@ def calibrated(words: str, *, judge: JudgeIdentity = JUDGE, criterion: str = MAT
         matrix=agreement.confusion(verdicts),
         agreement=agreement.agreement_rate(verdicts),
         kappa=agreement.kappa_rate(verdicts, seed=0, draws=2_000),
-        tpr=agreement.true_positive_rate(verdicts),
-        tnr=agreement.true_negative_rate(verdicts),
+        tpr=agreement.agreement_rate(verdicts, of=True),
+        tnr=agreement.agreement_rate(verdicts, of=False),
     )

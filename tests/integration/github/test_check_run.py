@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from evalgate.errors import Severity
 from evalgate.github import check_run
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import CheckRun, FailureKind, GitHubFailed
-from evalgate.reports.view import Level, Remark
+from evalgate.reports.view import Remark
 
 pytestmark = pytest.mark.integration
 
@@ -15,7 +16,7 @@ SHA = "b" * 40
 OUTPUT = Output(title="2 of 40 cases failed", summary=["**fail**"], text=["| case |"])
 
 
-def remark(line: int | None, message: str, *, title: str = "", level: Level = Level.ERROR) -> Remark:
+def remark(line: int | None, message: str, *, title: str = "", level: Severity = Severity.ERROR) -> Remark:
     return Remark(level=level, file="a/x.evalset.json", line=line, title=title, message=message)
 
 
@@ -119,7 +120,7 @@ def test_texts_of_any_size_and_kind_are_sent_within_the_limits(double, client) -
     rows = [
         remark(3, "\x1b[31m" + "m" * 90_000, title="t" * 900),
         remark(None, ""),
-        remark(1, "\ud800", level=Level.WARNING),
+        remark(1, "\ud800", level=Severity.WARNING),
     ]
     check_run.complete(client, begun(client), conclusion=Conclusion.FAILURE, output=large, annotations=rows)
     output = only(double)["output"]

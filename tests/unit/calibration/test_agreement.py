@@ -36,7 +36,7 @@ def matrix(yes_yes: int, yes_no: int, no_yes: int, no_no: int) -> Confusion:
     ],
 )
 def test_published_kappas(cells: tuple[int, int, int, int], kappa: float) -> None:
-    assert round(agreement.kappa_of(matrix(*cells)) or 0.0, 4) == kappa
+    assert round(agreement.kappa(*cells) or 0.0, 4) == kappa
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
@@ -45,7 +45,7 @@ def test_kappa_is_agreement_beyond_that_of_every_pair(a: int, b: int, c: int, d:
     people = [True] * (a + b) + [False] * (c + d)
     judged = [True] * a + [False] * b + [True] * c + [False] * d
     total = len(people)
-    found = agreement.kappa_of(matrix(a, b, c, d))
+    found = agreement.kappa(a, b, c, d)
     if not total:
         assert found is None
         return
@@ -69,12 +69,12 @@ def test_an_undecided_label_is_no_disagreement() -> None:
 
 def test_rates_are_shares_of_what_people_say() -> None:
     verdicts = labelled("y/y*9 y/n*1 n/y*2 n/n*6")
-    tpr, tnr = agreement.true_positive_rate(verdicts), agreement.true_negative_rate(verdicts)
+    tpr, tnr = agreement.agreement_rate(verdicts, of=True), agreement.agreement_rate(verdicts, of=False)
     assert tpr is not None
     assert tnr is not None
     assert (tpr.value, tnr.value) == (0.9, 0.75)
     assert tpr.interval == power.wilson(9, 10)
-    assert agreement.true_negative_rate(labelled("y/y y/n")) is None
+    assert agreement.agreement_rate(labelled("y/y y/n"), of=False) is None
 
 
 def test_one_word_only_has_no_kappa() -> None:
@@ -91,8 +91,6 @@ def test_agreeing_on_a_few_is_no_certainty() -> None:
     assert many is not None
     assert few.value == few.interval.high == 1.0
     assert few.interval.low < 0.6 < 0.9 < many.interval.low
-    assert agreement.labels_wanted(few, 6) > 6
-    assert agreement.labels_wanted(many, 120) < 120
 
 
 def test_labels_of_one_case_count_for_less() -> None:
@@ -110,7 +108,7 @@ def test_labels_of_one_case_count_for_less() -> None:
 def test_kappas_interval_holds_the_truth_as_often_as_it_says(
     cells: tuple[float, float, float, float], total: int
 ) -> None:
-    truth = agreement._kappa(*cells)
+    truth = agreement.kappa(*cells)
     assert truth is not None
     random = Random(7)
     held = known = 0
@@ -133,5 +131,3 @@ def test_what_changed_about_the_judge_is_said() -> None:
         "prompt version 1 -> 2",
         "options {} -> {'temperature': 0}",
     )
-    assert not agreement.same_judge(other, JUDGE)
-    assert agreement.same_judge(dataclasses.replace(JUDGE, num_samples=1), JUDGE)

@@ -81,7 +81,7 @@ def stored(*uses: CriterionUse) -> Stored:
 def read(*lines: dict[str, Any]) -> tuple[Any, ...]:
     text = "\n".join(json.dumps({"label": "yes", **line}) for line in lines)
     found = labels.parse_labels(text, file="labels.jsonl")
-    assert found.problems == ()
+    assert not found.problems
     return found.labels
 
 

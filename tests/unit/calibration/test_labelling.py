@@ -142,8 +142,6 @@ def test_rubrics_are_known_by_id_and_by_text() -> None:
     assert calibration_evidence.text_of_rubric("kind", known) == "It is kind."
     assert calibration_evidence.text_of_rubric("It is  short.", known) == "It is short."
     assert calibration_evidence.text_of_rubric("It is blue.", known) is None
-    alone = calibration_evidence.alone(use, "It is blue.")
-    assert [rubric.text for rubric in calibration_evidence.rubrics_of(alone, None)] == ["It is blue."]
 
 
 def test_one_turn_is_asked_about_alone() -> None:

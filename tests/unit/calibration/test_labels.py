@@ -60,7 +60,7 @@ def test_a_judges_own_words_are_understood() -> None:
 @pytest.mark.parametrize("word", ["", None, "?", "unsure", "  "])
 def test_what_nobody_decided_is_no_label(word: object) -> None:
     found = read(line(label=word), line())
-    assert (len(found.labels), found.unlabelled, found.problems) == (1, 1, ())
+    assert (len(found.labels), found.unlabelled, found.problems) == (1, 1, [])
 
 
 def test_texts_become_one_turn_of_evidence() -> None:

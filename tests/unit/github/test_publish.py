@@ -27,6 +27,7 @@ class GitHub:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, object]] = []
+        self.comments: list[str] = []
         self.fail: set[str] = set()
         self.denied = False
         self.hold = threading.Event()
@@ -44,6 +45,7 @@ class GitHub:
         return CheckRun(id=1)
 
     def post(self, _: object, number: int, name: str, text: str, *, create: bool) -> None:
+        self.comments.append(text)
         self.asked("comment", create)
 
     def asked(self, what: str, about: object) -> None:
@@ -267,8 +269,10 @@ def test_a_named_gate_has_a_check_run_of_its_own() -> None:
     assert (publish.check_name(Job()), publish.check_name(Job(name="travel"))) == ("evalgate", "evalgate: travel")
 
 
-def test_a_reason_can_neither_ping_nor_render() -> None:
-    said = publish.comment_undecided(Job(), "@team <b>\n> # `x` ![i](http://x)")
+def test_a_reason_can_neither_ping_nor_render(github: GitHub) -> None:
+    opened().give_up("@team <b>\n> # `x` ![i](http://x)", hurried=False)
+    (said,) = github.comments
+    assert "team" in said
     assert "@team" not in said
     assert "<b>" not in said
     assert len(publish.undecided("x" * 100_000).title) <= 200
@@ -309,5 +313,14 @@ def test_the_end_is_told_by_the_report() -> None:
     watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
 
 
-def test_what_is_said_meanwhile() -> None:
-    assert publish.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40/1,200 runs of cases."
+def test_what_is_said_meanwhile(github: GitHub) -> None:
+    now = 0.0
+    made = opened(now=lambda: now)
+    watcher = made.watch(SilentWatcher())
+    watcher.begin(trials=1200, done=39)
+    settled(made)
+    now = 61.0
+    watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+    settled(made)
+    made.finish()
+    assert github.comments[0].endswith("> [!NOTE]\n> In progress: 40/1,200 runs of cases.")

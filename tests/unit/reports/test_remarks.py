@@ -6,28 +6,28 @@ import pytest
 from builders import build, comparing
 from builders.compared_scenarios import COMPARED
 
+from evalgate.errors import Severity
 from evalgate.model import Policy, ThresholdRule
 from evalgate.reports import view
-from evalgate.reports.view import Level
 
 
 @pytest.mark.parametrize(
     ("words", "levels"),
     [
         ("pass", []),
-        ("fail", [Level.ERROR]),
-        ("error", [Level.WARNING]),  # a broken agent is no failing one
+        ("fail", [Severity.ERROR]),
+        ("error", [Severity.WARNING]),  # a broken agent is no failing one
         ("skipped", []),  # the user's own choice
-        ("error fail", [Level.ERROR, Level.WARNING]),
+        ("error fail", [Severity.ERROR, Severity.WARNING]),
     ],
 )
-def test_levels(words: str, levels: list[Level]) -> None:
+def test_levels(words: str, levels: list[Severity]) -> None:
     assert [each.level for each in view.remarks(build.report(words))] == levels
 
 
 def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
     found = view.remarks(comparing.report("fail fail", "fail pass"))
-    assert [(each.level, each.line) for each in found] == [(Level.ERROR, 20), (Level.WARNING, 10)]
+    assert [(each.level, each.line) for each in found] == [(Severity.ERROR, 20), (Severity.WARNING, 10)]
     assert found[0].message.endswith("new failure")
     assert found[1].message.endswith("pre-existing failure")
 
@@ -39,23 +39,23 @@ def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
             "fail",
             "pass",
             Policy(advisory=frozenset({build.SUITE})),
-            Level.WARNING,
+            Severity.WARNING,
             "new failure, advisory (non-blocking)",
         ),
         (
             "fail pass",
             "fail pass",
             Policy(pass_rate=0.5),
-            Level.WARNING,
+            Severity.WARNING,
             "pre-existing failure, within the required pass rate",
         ),
-        ("pass/fail", "pass/fail", Policy(threshold=ThresholdRule.NEW), Level.WARNING, "flaky"),
-        ("fail pass", "pass pass", Policy(), Level.ERROR, "new failure"),
+        ("pass/fail", "pass/fail", Policy(threshold=ThresholdRule.NEW), Severity.WARNING, "flaky"),
+        ("fail pass", "pass pass", Policy(), Severity.ERROR, "new failure"),
         # enough pass, and yet it is what made the criterion worse
-        ("fail*5 " * 8 + "pass*5 " * 8, "pass*5 " * 16, Policy(pass_rate=0.5), Level.ERROR, "new failure"),
+        ("fail*5 " * 8 + "pass*5 " * 8, "pass*5 " * 16, Policy(pass_rate=0.5), Severity.ERROR, "new failure"),
     ],
 )
-def test_what_decides_nothing_is_a_warning(head: str, base: str, policy: Policy, level: Level, said: str) -> None:
+def test_what_decides_nothing_is_a_warning(head: str, base: str, policy: Policy, level: Severity, said: str) -> None:
     found = view.remarks(comparing.report(head, base, policy=policy))
     assert {each.level for each in found} == {level}
     assert said in found[0].message
@@ -64,13 +64,13 @@ def test_what_decides_nothing_is_a_warning(head: str, base: str, policy: Policy,
 def test_what_does_not_decide_yet_is_a_warning_that_says_so() -> None:
     waiting = frozenset({(build.SUITE, "case_1")})
     found = view.remarks(comparing.report("fail fail", "pass pass", waiting=waiting))
-    assert [(each.level, each.line) for each in found] == [(Level.ERROR, 20), (Level.WARNING, 10)]
+    assert [(each.level, each.line) for each in found] == [(Severity.ERROR, 20), (Severity.WARNING, 10)]
     assert found[1].message.endswith("new failure, quarantined (non-blocking)")
 
 
 def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
     (found,) = view.remarks(COMPARED["base_relaxed"]())
-    assert (found.level, found.file, found.line) == (Level.WARNING, "agents/travel/test_config.json", 4)
+    assert (found.level, found.file, found.line) == (Severity.WARNING, "agents/travel/test_config.json", 4)
     assert found.message == "threshold of response_match_score lowered from 0.80 to 0.50"
 
 
