@@ -20,9 +20,11 @@ from evalgate.text import words
 class AdkOptions(PythonOptions):
     """Where the agent is, and what it runs in; see docs/agents/adk.md and docs/agents/environments.md."""
 
-    path: str = Field(default=".", description="Folder, file or dotted module of the agent, from the checkout's root.")
-    agent: str | None = Field(default=None, description="Another attribute of its module, or an agent in its tree.")
-    app_name: str | None = Field(default=None, description="Name of the app where a case gives none.")
+    path: str = Field(
+        default=".", description="Folder, file or dotted module of the agent, relative to the repository root."
+    )
+    agent: str | None = Field(default=None, description="Another attribute of its module, or one of its sub-agents.")
+    app_name: str | None = Field(default=None, description="App name for cases that do not set one.")
 
 
 class AdkDriver(AgentDriver):

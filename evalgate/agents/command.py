@@ -69,7 +69,7 @@ class CommandDriver(AgentDriver):
         folder = options.get("cwd", ".")
         if exists(checkout.root / folder):
             return None
-        return Missing(option="cwd", message=f"there is no folder `{folder}`, which the agent's command is to run in")
+        return Missing(option="cwd", message=f"the working directory of the agent's command does not exist: `{folder}`")
 
     def label(self, options: Mapping[str, Any]) -> str:
         """The command and its folder."""

@@ -86,9 +86,11 @@ class ToolCalls:
     def ask(self, said: ToolCallSaid) -> AgentFailure | None:
         """Decide on a call; its answer is among those that are `due`. A failure where it ends the conversation."""
         if self._tools is None:
-            return worker_process.out_of_turn(said.type, "where tools run without a request")
+            return worker_process.out_of_turn(said.type, "although its tool calls are not intercepted")
         if said.call in self._asked:
-            return worker_process.out_of_turn(said.type, f"with the name {said.call[:80]!r} for a second call")
+            return worker_process.out_of_turn(
+                said.type, f"with the call id {said.call[:80]!r}, which is already in use"
+            )
         call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
         self._asked[said.call] = call
         answer = self._tools.answer(call)
@@ -104,7 +106,7 @@ class ToolCalls:
     def tell(self, said: ToolResultSaid) -> AgentFailure | None:
         """What came of a call; a failure where nobody wanted to know."""
         if self._tools is None or said.call not in self._running:
-            return worker_process.out_of_turn(said.type, f"for {said.call[:80]!r}, an unexpected call")
+            return worker_process.out_of_turn(said.type, f"for the unknown call {said.call[:80]!r}")
         self._running.discard(said.call)
         self._tools.keep(self._asked[said.call], said.reply())
         return None
@@ -281,7 +283,7 @@ class WorkerConversation:
         if self._checks_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
-                    text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
+                    text = f"a response of the tool {part.name[:80]!r} without having asked for the call"
                     raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
         return step
 

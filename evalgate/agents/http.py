@@ -194,8 +194,8 @@ class AdkServerConversation:
         apps = self._client.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
-        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something other than names"
-        message = f"which app? The server has {served or 'none'}; set app_name in the agent's options"
+        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "an invalid response"
+        message = f"cannot choose an app (the server lists: {served or 'none'}); set `app_name` in the agent's options"
         raise self._client.failed(FailureKind.START, message)
 
     def _events(self, raw: Any) -> list[SessionEventWire]:
@@ -392,7 +392,7 @@ _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
 class ResponseOptions(DriverOptions):
     """Where in the endpoint's answer things stand: JMESPath expressions like `answer.parts[0].text`."""
 
-    text: str = Field(description="The agent's answer: a text, or a list of texts that belong together.")
+    text: str = Field(description="The agent's answer: a string, or a list of strings that are joined.")
     tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: unknown.")
     tool_name: str = Field(default="name", description="The tool's name, within one item of tool_calls.")
     tool_args: str = Field(default="args", description="Its arguments, an object or JSON in a text.")
@@ -410,11 +410,14 @@ class ResponseOptions(DriverOptions):
 class HttpOptions(DriverOptions):
     """Where the agent is and how to talk to it."""
 
-    url: str = Field(description="Address of ADK's API server, or of the endpoint; may hold {session_id} and others.")
-    flavour: Literal["adk", "mapped"] | None = Field(
-        default=None, description="`adk` (`adk api_server`) or `mapped`; by default `mapped` where response is given."
+    url: str = Field(
+        description="URL of ADK's API server or of the endpoint; may contain placeholders like {session_id}."
     )
-    app_name: str = Field(default="", description="adk: the app; by default the case's, or the server's only one.")
+    flavour: Literal["adk", "mapped"] | None = Field(
+        default=None,
+        description="`adk` (`adk api_server`) or `mapped`. Default: `mapped` if `response` is set, else `adk`.",
+    )
+    app_name: str = Field(default="", description="adk: the app. Default: the case's, or the server's only one.")
     method: Literal["POST", "PUT", "GET"] = Field(default="POST", description="mapped: the HTTP method.")
     headers: dict[str, str] = Field(
         default_factory=dict, description="Sent with every request; ${NAME} is a variable listed in `env`."
@@ -436,7 +439,7 @@ class HttpOptions(DriverOptions):
     def _validate_kind(self) -> HttpOptions:
         mapped = self.kind == "mapped"
         if mapped and self.response is None:
-            raise ValueError("a mapped endpoint needs `response`, with the path of the answer's text")
+            raise ValueError("a mapped endpoint needs `response` with the path to the answer's text")
         if not mapped and (self.request is not None or self.response is not None):
             raise ValueError("`request` and `response` need `flavour: mapped`")
         used = names_in(self.request) | names_in(self.url)
@@ -496,7 +499,7 @@ class HttpAgent:
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - as above
         """Custom metrics are Python code of the repository, and here is none."""
-        message = f"the metric {code} is Python code, which this agent's driver does not run"
+        message = f"the metric {code} is Python code, which this agent's driver cannot run"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
     def about(self) -> Mapping[str, str]:

@@ -127,7 +127,7 @@ class WorkerPool:
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
         """Grade with a custom metric in a worker; never raises for what goes wrong in it."""
         if not self._grades_metrics:
-            message = f"the metric {code} is Python code, which this agent's driver does not run"
+            message = f"the metric {code} is Python code, which this agent's driver cannot run"
             return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
         try:
             with self._slot() as slot:

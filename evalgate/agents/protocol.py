@@ -182,7 +182,7 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
                 for step in path[:-1]:
                     holder = holder[step]
                 del holder[path[-1]]
-    raise ProtocolError("has a content that cannot be read")
+    raise ProtocolError("has content that cannot be read")
 
 
 def failure_kind(word: str) -> FailureKind:

@@ -18,8 +18,10 @@ from evalgate.text import words
 class CallOptions(PythonOptions):
     """What to call, and what it runs in; see docs/agents/python.md and docs/agents/environments.md."""
 
-    call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:function, or module:Class for one object a case.")
-    path: str = Field(default=".", description="Import folder, in addition to the checkout's root.")
+    call: str = Field(
+        pattern=r"^[\w.]+:[\w.]+$", description="module:function, or module:Class for one object per case."
+    )
+    path: str = Field(default=".", description="Import folder, in addition to the repository root.")
 
 
 class PythonDriver(AgentDriver):

@@ -58,11 +58,11 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
         return failed(code, result.error)
     score, turns, why = result.score, tuple(result.turns), ""
     if score is None:
-        why = "says that it could not evaluate"
+        why = "reported that it could not evaluate"
     elif not math.isfinite(score):
-        why = f"gave {score} as its score"
+        why = f"returned the score {score}, not a finite number"
     elif result.status == "not_evaluated":
-        why = f"says that it could not evaluate, but gave a score of {score:g}"
+        why = f"reported that it could not evaluate, but returned the score {score:g}"
     else:
         return Score(value=score, turns=turns, passed=None if result.status is None else result.status == "passed")
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} {why}", turns=turns)

@@ -144,15 +144,15 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
         if record.path.name != suite_file.name or record.path.resolve() != suite_file.resolve()
     ]
     if not found:
-        expected = f"case {case.case_id} has only expectations, in the evaluation file itself, and no recording"
+        expected = f"case {case.case_id} has no recording, only the expectations in the evaluation file"
         raise no_recording(expected if everything else _nothing_for(cases, case))
     records = _of_one_set(found, case, key)
     if len(records) > 1 and key.repeat >= len(records):
         count = words.counted(len(records), "recording")
-        raise no_recording(f"there are {count} of case {case.case_id}, and none for repeat {key.repeat + 1}")
+        raise no_recording(f"case {case.case_id} has only {count}, but this is run {key.repeat + 1}")
     record = records[key.repeat if len(records) > 1 else 0]
     if record.transcript is None:
-        raise no_recording(f"the recording in {record.path.name} is not readable: {record.problem}")
+        raise no_recording(f"the recording in {record.path.name} cannot be read: {record.problem}")
     return record.transcript
 
 
@@ -161,9 +161,9 @@ def _nothing_for(cases: RecordedCases, case: Case) -> str:
         why = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
         return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{why}"
     near = words.nearest(case.case_id, cases.names()) if len(cases.names()) < 10_000 else None
-    hint = f"; there is one of {near}" if near else ""
+    hint = f"; the nearest recorded case is {near}" if near else ""
     trouble = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
-    return f"nothing is recorded for case {case.case_id}{hint}{trouble}"
+    return f"there is no recording of case {case.case_id}{trouble}{hint}"
 
 
 def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequence[Record]:
@@ -227,7 +227,7 @@ def _difference(then: tuple[str, tuple[Any, ...]], now: tuple[str, tuple[Any, ..
     pairs = enumerate(zip(then[0], now[0], strict=False))  # the shorter text ends where they differ at the latest
     at = next((i for i, (a, b) in pairs if a != b), min(len(then[0]), len(now[0])))
     start = max(at - 30, 0)
-    return f"the user said {_excerpt(then[0], start)} then and {_excerpt(now[0], start)} now"
+    return f"the recorded user said {_excerpt(then[0], start)}, this one {_excerpt(now[0], start)}"
 
 
 def _excerpt(text: str, start: int) -> str:

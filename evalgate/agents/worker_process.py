@@ -64,7 +64,7 @@ def too_large(limit: str) -> AgentFailure:
 
 def out_of_turn(message_type: str, about: str) -> AgentFailure:
     """It said something that has no place in the conversation."""
-    return AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent said {message_type!r} {about}")
+    return AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {message_type!r} {about}")
 
 
 def excerpt(line: bytes) -> str:
@@ -167,7 +167,7 @@ class Mailboxes:
             self._ended = told = failure
             if len(self._boxes) > 1:
                 also = words.counted(len(self._boxes) - 1, "other conversation")
-                hint = "with `isolation: case` only the cause would fail"
+                hint = "`isolation: case` runs each in its own process"
                 text = f"{failure.message}; {also} ran in the same process ({hint})"
                 told = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
             for box in self._boxes.values():
@@ -301,10 +301,10 @@ class Worker:
         failure: AgentFailure | None = None
         if isinstance(message, Ready):
             if message.protocol != protocol.PROTOCOL:
-                text = f"the agent speaks protocol {message.protocol}; this is protocol {protocol.PROTOCOL}"
+                text = f"the agent uses protocol version {message.protocol}, evalgate uses version {protocol.PROTOCOL}"
                 failure = AgentFailure(kind=FailureKind.PROTOCOL, message=text)
             elif self._tools and not message.tools:
-                text = f"the agent does not ask before it runs a tool, so `tools: {self._tools}` is not possible"
+                text = f"`tools: {self._tools}` is not possible, since the agent runs tools without asking evalgate"
                 failure = AgentFailure(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
             self._greeting.put(failure or message)
         elif isinstance(message, Fatal):

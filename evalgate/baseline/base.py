@@ -129,7 +129,7 @@ def opened(settings: Settings, suites: tuple[Suite, ...], context: Context) -> I
             base = _from_git(settings, suites, context, stack, wanted="rerun")
             theirs = base.project.settings
             if theirs is None and wanted == "none":
-                context.say(f"the base's evalgate.yml is unknown ({base.problem}); using `baseline: none` from head")
+                context.say(f"the base's evalgate.yml cannot be read ({base.problem}); using head's `baseline: none`")
             elif theirs is not None and theirs.baseline != wanted:
                 context.say(
                     f"`baseline` is {wanted} in this evalgate.yml and {theirs.baseline} in the base's, which applies"
@@ -287,7 +287,7 @@ def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) ->
 
 
 def _told(error: EvalgateError) -> str:
-    return f"{error.message} {error.hint}".strip() if error.hint else error.message
+    return f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
 
 
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseProject:
@@ -377,7 +377,7 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
-        return opening.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {first['msg']}")
+        return opening.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {words.fault(first)}")
     return use
 
 
@@ -651,4 +651,4 @@ def _other_environment(what: str, then: Mapping[str, str], now: Mapping[str, str
         before, after = then.get(name, ""), now.get(name, "")
         if before and after and before != after:
             said = name.replace("_", " ")
-            yield f"{what} with another {said} on the base ({before}) than on head ({after})"
+            yield f"{what} with a different {said} on the base ({before}) than on head ({after})"

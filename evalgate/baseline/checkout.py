@@ -65,9 +65,11 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
         notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
         if out := sorted(_links_out(tree)):
             many, lead = words.counted(len(out), "symbolic link"), "leads" if len(out) == 1 else "lead"
-            notes.append(f"{many} (such as {out[0]}) {lead} out of the repository: what is there is not the base's.")
+            notes.append(
+                f"{many} (such as {out[0]}) {lead} out of the repository, so both sides use the same files there."
+            )
         problem = (
-            f"the base's checkout has no submodules and no Git LFS files, and this one has them "
+            f"this checkout has submodules or Git LFS files that the base's checkout lacks "
             f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
             "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
         )
@@ -105,8 +107,8 @@ def _is_filled(path: Path) -> bool:
 
 def _missing(what: str, names: list[str]) -> Iterator[str]:
     if names:
-        are = "is" if len(names) == 1 else "are"
-        yield f"{words.counted(len(names), what)} of the base ({words.listed(names, limit=3)}) {are} missing there."
+        many, are = words.counted(len(names), what), "is" if len(names) == 1 else "are"
+        yield f"{many} ({words.listed(names, limit=3)}) {are} missing in the base's checkout."
 
 
 def _links_out(tree: Path) -> Iterator[str]:

@@ -116,7 +116,7 @@ def _wanted(repo: Repository, wanted: str, *, head: str) -> BaseCommit:
         command="git fetch",
         words=f"neither the checkout nor the remote has a branch, tag or commit {wanted!r}",
         complaint=Complaint.MISSING,
-        hint="Name a branch, a tag or a whole commit SHA as the base.",
+        hint="Set `base` to a branch, a tag or a full commit SHA.",
     )
 
 
@@ -207,9 +207,9 @@ def _ensure_of_event(repo: Repository, sha: str) -> None:
             raise
         raise GitFailed(
             command="git fetch",
-            words=f"the remote no longer has {sha[:12]}, which the event names: history was rewritten",
+            words=f"the remote no longer has {sha[:12]}, the base commit of the event: history was rewritten",
             complaint=Complaint.MISSING,
-            hint="Name what to compare with (`base`: a branch); the next push or pull request has a base again.",
+            hint="Set `base` to a branch; the next push or pull request has a base again.",
         ) from error
 
 

@@ -102,7 +102,9 @@ def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> 
     if head.code != base.code:
         yield _changed(base, head, suite=suite, was=base.code or "built in", now=head.code or "built in")
     if head.on_the_test and not base.on_the_test:
-        yield _changed(base, head, suite=suite, was="a miss fails the case", now="a miss is not measured")
+        yield _changed(
+            base, head, suite=suite, was="failing it fails the case", now="failing it makes the case not measured"
+        )
     for path, before, after in _differences(base.options, head.options):
         yield _changed(base, head, suite=suite, was=f"{path} {before}", now=f"{path} {after}")
 

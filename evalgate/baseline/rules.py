@@ -24,7 +24,7 @@ RULES = (
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
 UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
-REVIEW = "Review its changes to evalgate.yml, evaluation files and criteria; fix the base."
+REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
 GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
 

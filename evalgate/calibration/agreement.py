@@ -58,8 +58,8 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     """Cohen's kappa: agreement beyond what two that guess with the same habits would reach.
 
     None where both only ever say one and the same word. The interval is that of the posterior of the four cells under
-    Jeffreys' prior (`draws` draws), widened to the estimate where that lies beside it: with 15 labels it covers 93 % to
-    95 %, the asymptotic interval and the bootstrap 42 % to 78 %, and both have width 0 where everything agrees.
+    Jeffreys' prior (`draws` draws), widened to the estimate where that lies beside it: with 15 labels it covers 93% to
+    95%, the asymptotic interval and the bootstrap 42% to 78%, and both have width 0 where everything agrees.
     Source: Cohen 1960; Basu, Banerjee and Sen 2000.
     """
     matrix = confusion(verdicts)
@@ -162,7 +162,7 @@ def caveats(each: CriterionCalibration) -> list[str]:
     found: list[str] = []
     if each.kappa is None:
         one = "yes" if each.matrix.positives else "no"
-        found.append(f"every label is a {one}, and so is every verdict: kappa and the other rate need the other kind")
+        found.append(f"every label and every verdict is {one}: kappa and the other rate need both yes and no labels")
     elif not each.matrix.negatives or not each.matrix.positives:
         lacking = "no" if not each.matrix.negatives else "yes"
         found.append(f"no label is a {lacking}: add some to measure the judge's other error rate")
@@ -170,7 +170,7 @@ def caveats(each: CriterionCalibration) -> list[str]:
         low, high = each.kappa.interval.low, each.kappa.interval.high
         wanted = math.ceil(each.matrix.total * ((high - low) / WIDE) ** 2)  # it narrows with the root of their number
         span = f"from {low:.2f} to {high:.2f}"
-        found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} in all are needed")
+        found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} labels are needed")
     undecided = each.matrix.undecided
     if undecided:
         total = words.counted(each.matrix.total + undecided, "label")
@@ -201,12 +201,12 @@ def fault_of(
     if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
         return None
     if found.kappa is None:
-        lacking = f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
+        lacking = f"kappa of {_named(judge)} cannot be computed from its labels; at least {min_kappa:g} is required"
         return "calibration-below-minimum", lacking
     low, high = found.kappa.interval.low, found.kappa.interval.high
     about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
     value = words.score(found.kappa.value, beside=min_kappa)
-    told = f"{_named(judge)} has a judge-human kappa of {value} ({about}), {min_kappa:g} is required"
+    told = f"{_named(judge)} has a judge-human kappa of {value} ({about}); at least {min_kappa:g} is required"
     return "calibration-below-minimum", told
 
 
@@ -214,7 +214,7 @@ def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: floa
     """What weakens a calibration that a run may rely on: sentences."""
     told = []
     if judge != found.judge:
-        told.append(f"it was calibrated with other options: {'; '.join(judge_changes(judge, found.judge))}")
+        told.append(f"it was calibrated with different options: {'; '.join(judge_changes(judge, found.judge))}")
     if min_kappa is not None and found.kappa is not None and found.kappa.interval.low < min_kappa:
         low = words.score(found.kappa.interval.low, beside=min_kappa)
         told.append(f"kappa {found.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}")

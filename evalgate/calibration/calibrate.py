@@ -214,5 +214,5 @@ def _from_results(read: LabelsReading, path: Path) -> Judged:
     elsewhere = sum(label.line.where is None for label in read.labels)
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
-        notes.insert(0, f"{lines} no `suite` and `case`: skipped; only asking the judge covers them")
+        notes.insert(0, f"{lines} no `suite` and `case`: skipped; omit --results to ask the judge about them")
     return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(problems))

@@ -257,9 +257,9 @@ def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str)
         if isinstance(grade, NotEvaluated):
             return None, "", grade.message
         others = verdicts.unit == "sentence" and subject
-        return None, "", "the judge took the text apart into other sentences" if others else "there is no verdict on it"
+        return None, "", "the judge split the text into different sentences" if others else "there is no verdict on it"
     if len(found) > 1 and not subject and verdicts.unit:
-        return None, "", f"there are {len(found)} verdicts: the label must name its {verdicts.unit}"
+        return None, "", f"there are {len(found)} verdicts: the label must say which {verdicts.unit} it is about"
     verdict = found[0]
     if verdict.score is None:
         return None, verdict.label, verdict.text or "no verdict"

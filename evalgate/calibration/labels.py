@@ -222,7 +222,7 @@ def _unknown_criterion(name: str) -> tuple[str, str, str]:
     able = [each for each in criteria.CRITERIA if labelled_spec(each)]
     hint = f"These can be labeled: {', '.join(able)}."
     if name in criteria.CRITERIA and not criteria.CRITERIA[name].informational:
-        message = f"the judge of `{name}` does not say yes or no, so it cannot be labeled"
+        message = f"the judge of `{name}` does not answer yes or no, so it cannot be labeled"
         return "label-without-verdict", message, hint
     close = words.nearest(name, able)
     message = f"no judged criterion is called `{name[:80]}`"

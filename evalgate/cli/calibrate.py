@@ -95,7 +95,7 @@ def _show(calibration: Calibration, judged: Judged) -> None:
         calls, cached = sum(use.calls for use in judged.took), sum(use.cached for use in judged.took)
         costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
         cost = f", ${sum(costs):.4f}" if costs else ""
-        click.echo(f"\n{words.counted(calls, 'call')} of the judge, {cached:,} read from the cache{cost}")
+        click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
 
 
 def _verdict(calibration: Calibration, least: float | None) -> int:
@@ -106,7 +106,7 @@ def _verdict(calibration: Calibration, least: float | None) -> int:
     for each in below:
         said = "cannot be computed" if each.kappa is None else f"is {words.score(each.kappa.value, beside=least)}"
         name = plain.label(each.criterion, 80)
-        click.secho(f"{name}: kappa {said}, {words.threshold(least)} is required", fg="red", err=True)
+        click.secho(f"{name}: kappa {said}; at least {words.threshold(least)} is required", fg="red", err=True)
     return ExitCode.FAIL if below else ExitCode.PASS
 
 

@@ -79,7 +79,11 @@ def _option(name: str) -> Callable[[Command], Command]:
     if default and field.default != ():
         description += f" [default: {default}]"
     kinds: dict[Any, str] = {int: "N", float: "NUMBER"}
-    shown = "|".join(typing.get_args(field.annotation)) if origin is typing.Literal else kinds.get(field.annotation)
+    shown = (
+        "|".join(filter(None, typing.get_args(field.annotation)))
+        if origin is typing.Literal
+        else kinds.get(field.annotation)
+    )
     return click.option(flag, name, default=None, metavar=shown or "TEXT", help=description)
 
 

@@ -26,15 +26,17 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
 @click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="Number of scenarios.")
 @click.option("--instruction", default="", help="What the scenarios should be about.")
 @click.option("--model", default="", help="Model that writes them. [default: the simulated users' model]")
-@click.option("--into", default="", help="Output folder, below the root. [default: generated, or recorded]")
+@click.option(
+    "--into", default="", help="Output folder, below the root. [default: generated; with --from-results: recorded]"
+)
 @click.option(
     "--from-results",
     type=click.Path(dir_okay=False),
     help="Write the conversations of this results.json as replayable cases; no model calls.",
 )
 def command(**values: Any) -> None:
-    """Generate conversation scenarios that test the agent's abilities; or record conversations that
-    simulated users led as cases of their own (docs/simulation.md)."""
+    """Generate conversation scenarios for an agent, or save conversations with simulated users as replayable
+    cases (docs/simulation.md)."""
     sys.exit(cli.run_command(lambda: generate(values), debug=bool(values.get("debug"))))
 
 

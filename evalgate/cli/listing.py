@@ -91,7 +91,7 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
     asked = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
     click.echo(
         f"{words.counted(len(estimates), 'suite')}, {words.counted(cases, 'case')}, {words.counted(trials, 'trial')}, "
-        f"at least {words.counted(sum(each.model_calls for each in estimates), 'model call')} of the agents{asked}"
+        f"at least {words.counted(sum(each.model_calls for each in estimates), 'agent model call')}{asked}"
     )
     for line in more_lines(settings, trials=trials):
         click.echo(line)
@@ -106,12 +106,12 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     # without a base that somebody names there is none locally, and the event's in a workflow
     compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
     if compared:
-        lines.append(f"with the base: {2 * trials:,} trials in all, minus those with stored results")
+        lines.append(f"with the base: {2 * trials:,} trials in total, fewer where stored results are used")
     if runs.more:
         sides = 2 if compared else 1
-        each = "on each side, " if compared else ""
+        each = "on both sides, " if compared else ""
         lines.append(
-            f"for flaky cases: {words.counted(runs.more, 'further run')} of it, {each}{most * sides:,} trials at most"
+            f"flaky cases: {words.counted(runs.more, 'more run')} each, {each}at most {most * sides:,} trials in total"
         )
     if settings.threshold == "new" and compared:
         lines.append(f"each new failure: at least {words.counted(settings.confirm, 'rerun')} on both sides")
@@ -123,11 +123,11 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
 def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
     source = suite.criteria_source
-    where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else f"{source.file} ({source.origin.value})"
+    where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
     judges = f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""
-    size = f"{expected.cases}, {words.counted(expected.turns, 'turn')}"
+    size = f"{expected.cases} ({words.counted(expected.turns, 'turn')})"
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {named(suite.agent)}{found_by}",

@@ -94,7 +94,7 @@ def case_means(sample: Sample) -> tuple[float, float]:
     """Head's and base's mean of a case that has a score on both sides.
 
     A case that was run again was chosen because its first runs differed. The plain mean of all its runs, beside the
-    first runs of the cases that were not chosen, would shrink the difference (by 40 % for a case that falls from 0.95
+    first runs of the cases that were not chosen, would shrink the difference (by 40% for a case that falls from 0.95
     to 0.85 with 2 + 3 runs). So the mean of the first stage is taken, averaged over all ways in which the runs of a
     side could have been dealt to the two stages and the case still been chosen: unbiased, and it uses every run
     (Rao and Blackwell). Where a score is missing, the plain means.

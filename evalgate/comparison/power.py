@@ -17,7 +17,7 @@ REPEATS = (2, 3, 5, 10)
 
 
 def detectable(outcomes: Sequence[Sample], *, alpha: float, floor: float, fact: bool) -> Power | None:
-    """The smallest drop of the pass rate that is seen with a probability of 80 %, now and with more repeats.
+    """The smallest drop of the pass rate that is seen with a probability of 80%, now and with more repeats.
 
     `alpha`: of one criterion after adjusting. The largest of three bounds: the normal approximation from the observed
     variances within cases, the policy's floor (which the drop that is seen must exceed as well), and the fewest cases

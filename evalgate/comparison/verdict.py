@@ -100,14 +100,14 @@ def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     rest = f" {words.listed(others)} regressed as well." if others else ""
     broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
     if broken or fixed:
-        turned = f": {words.counted(broken, 'case')} broke" if broken else ": no case broke"
+        turned = f": {words.counted(broken, 'case')} broke" if broken else ": no cases broke"
     if fixed:
         turned += f", {fixed} {'was' if fixed == 1 else 'were'} fixed"
     return f"{_change_sentence(worst)}{turned}.{rest}"
 
 
 def _change_sentence(row: CriterionComparison) -> str:
-    """`` `x` dropped from 0.95 to 0.71 (-0.24, 95 % CI -0.38 to -0.10) ``."""
+    """`` `x` dropped from 0.95 to 0.71 (-0.24, 95% CI -0.38 to -0.10) ``."""
     delta = row.delta or 0.0
     if delta == 0:
         stays = "-" if row.head is None else f"{row.head:.2f}" if abs(row.head) < 1000 else f"{row.head:,.0f}"
@@ -117,7 +117,7 @@ def _change_sentence(row: CriterionComparison) -> str:
     if row.fact:
         told += ", exact"
     elif row.interval is not None:
-        told += f", 95 % CI {words.between(row.interval.low, row.interval.high, like=told)}"
+        told += f", 95% CI {words.between(row.interval.low, row.interval.high, like=told)}"
     return f"`{row.name}` {verb} from {base} to {head} ({told})"
 
 
@@ -129,7 +129,7 @@ def _not_measured_sentence(rows: Sequence[CriterionComparison]) -> str:
             "set `baseline: rerun` to run the base alongside."
         )
     worst = max(rows, key=lambda row: row.cases.unpaired)
-    others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
+    others = f" ({words.counted(len(rows), 'criterion', 'criteria')} affected)" if len(rows) > 1 else ""
     lack = f"{words.counted(worst.cases.unpaired, 'case')} {'lacks' if worst.cases.unpaired == 1 else 'lack'} a score"
     return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
 
@@ -169,7 +169,7 @@ def _unpaired_sentence(cases: Sequence[CaseComparison]) -> str:
     elif counts[CaseStatus.NEW] and counts[CaseStatus.REMOVED]:
         hint = " Keep the old cases in this pull request and delete them in the next."
     elif counts[CaseStatus.NEW]:
-        hint = " Select cases that the base has, too."
+        hint = " Select cases that also exist on the base."
     return f"No case can be compared with the base: {told}.{hint}"
 
 

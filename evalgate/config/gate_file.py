@@ -79,7 +79,7 @@ class AgentRule(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     suites: list[str] = Field(default_factory=lambda: ["**"], description="Globs of evaluation files.")
-    driver: str = Field(default="", description="Name of a driver (docs/agents); by default that of ADK agents.")
+    driver: str = Field(default="", description="Name of a driver (docs/agents). Default: `adk`.")
 
     _short_form: str = PrivateAttr(default="")
 
@@ -120,8 +120,8 @@ class CompareRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gating: bool | None = Field(default=None, description="Whether a drop fails the gate, apart from thresholds.")
-    lower_is_better: bool | None = Field(default=None, description="As for tokens, calls and seconds.")
+    gating: bool | None = Field(default=None, description="Whether a drop against the base fails the gate.")
+    lower_is_better: bool | None = Field(default=None, description="For costs, such as tokens, calls and seconds.")
     max_drop: float | None = Field(default=None, ge=0, description="Instead of the setting `max-drop`.")
 
 
@@ -149,10 +149,8 @@ class BudgetRule(BaseModel):
 class JudgeRule(JudgeOptionsRule):
     """Judges: defaults for every judged criterion, where they are asked, and what they may cost (docs/judges.md)."""
 
-    criteria: dict[str, JudgeOptionsRule] = Field(
-        default_factory=dict, description="For one criterion; takes precedence."
-    )
-    client: Literal["", "gemini", "openai", "replay"] = Field(default="", description="Empty: by the model's name.")
+    criteria: dict[str, JudgeOptionsRule] = Field(default_factory=dict, description="By criterion; takes precedence.")
+    client: Literal["", "gemini", "openai", "replay"] = Field(default="", description="Default: by the model's name.")
     base_url: str = Field(default="", description="Base URL, if not the provider's own.")
     api_key_env: str = Field(default="", description="Name of the environment variable with the API key.")
     replay: str = Field(default="", description="Recorded replies, relative to the root; no judge is called.")
@@ -163,7 +161,7 @@ class JudgeRule(JudgeOptionsRule):
         default=None, gt=0, description="Timeout of all calls of one judge model, in seconds."
     )
     budget: BudgetRule = Field(default_factory=BudgetRule)
-    calibration: str = Field(default="", description="What `evalgate calibrate` wrote, relative to the root.")
+    calibration: str = Field(default="", description="The file that `evalgate calibrate` wrote, relative to the root.")
     min_kappa: float | None = Field(
         default=None, ge=-1, le=1, description="Minimum judge-human agreement; below it the run stops."
     )

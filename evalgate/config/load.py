@@ -144,14 +144,14 @@ def why_absent(
 ) -> str:
     """Why an agent does not see a variable, and what to do: it is not set, or not named."""
     if _matches(name, NEVER):
-        return f"{name} is the workflow's own and is never passed to an agent; pass a narrower one under another name"
+        return f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another name"
     if name in judge_keys and name not in names:
         return (
             f"{name} is a judge's key, which an agent gets only where the setting `env` names it in full, not by a glob"
         )
     if _matches(name, names):
-        how = f"`{name}: ${{{{ secrets.{name} }}}}` below the step's own `env:`"
-        return f"`env` names {name}, but it is not set here; a workflow sets it by {how}, a shell by `export`"
+        how = f"`{name}: ${{{{ secrets.{name} }}}}` under the step's `env:`"
+        return f"`env` names {name}, but it is not set here; set it with {how} in a workflow, with `export` in a shell"
     if _matches(name, HARMLESS):
         return f"{name} is not set here"
     unset = "" if name in environ else ", and it is not set here either"
@@ -171,11 +171,18 @@ def _validate(given: Mapping[str, Any]) -> Settings:
             Problem(
                 severity=Severity.ERROR,
                 code="bad-setting",
-                message=f"`{config_settings.input_name(str(each['loc'][0]))}`: {each['msg']}, found {each['input']!r}",
+                message=f"`{config_settings.input_name(name)}`: {words.fault(each)}, found {each['input']!r}",
+                hint=_form(name) if each["type"] == "string_pattern_mismatch" else "",
             )
             for each in error.errors()
+            for name in (str(each["loc"][0]),)
         ]
         raise ConfigError.collected(problems) from error
+
+
+def _form(name: str) -> str:
+    """What a setting takes, as its description says first."""
+    return (Settings.model_fields[name].description or "").partition("\n")[0]
 
 
 def _read_gate_file(root: Path, named: str) -> GateFileReading:
@@ -285,8 +292,9 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
         try:
             Settings.model_validate({name: value})
         except ValidationError as error:
-            message = "; ".join(each["msg"] for each in error.errors())
-            problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
+            message = "; ".join(words.fault(each) for each in error.errors())
+            hint = _form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
+            problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key), hint))
             continue
         if name in given:  # `fail-on` and `fail_on`
             message = f"duplicate key `{key}` in two spellings; the last value is used"
@@ -311,7 +319,8 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
             at, near = each["ctx"]["at"], each["ctx"]["near"]
             hint = f"Did you mean `{near}`?" if near else ""
         where = ".".join(str(step) for step in path)
-        problems.append(_error("gate-file-shape", f"`{where}`: {each['msg']}", locate(*path, *at), hint))
+        found = f", found {each['input']!r}" if each["type"] == "literal_error" else ""
+        problems.append(_error("gate-file-shape", f"`{where}`: {words.fault(each)}{found}", locate(*path, *at), hint))
     return problems
 
 

@@ -97,7 +97,7 @@ def _fault_of_bound(error: ErrorDetails) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     if name in AgentBudget.model_fields:
         return f"`{name}` must be {'a number above 0' if name == 'usd' else 'a whole number of at least 1'}"
-    return f"`{name}` is not a valid bound; bounds are {BOUNDS}" if name else f"bounds need names: {BOUNDS}"
+    return f"`{name}` is not a valid limit; limits are {BOUNDS}" if name else f"limits need names: {BOUNDS}"
 
 
 def _split_pairs(value: Any) -> Any:
@@ -182,16 +182,16 @@ class Settings(BaseModel):
     )
     runs: Repeated = Field(
         default=Runs(),
-        description="How often each case runs.\n"
-        "`2+3` (or `{start: 2, more: 3}`): twice, and three more times where the outcomes of a case differ, on both "
+        description="Number of runs per case.\n"
+        "`2+3` (or `{start: 2, more: 3}`): two runs, and three more of each case whose outcomes differ, on both "
         "sides.",
         json_schema_extra=INPUT,
     )
     budget: Bounded = Field(
         default=AgentBudget(),
-        description="Limit for what agents may spend: `agent_calls=200, usd=2`.\n"
-        "Bounds are `agent_calls`, `tokens` and `usd`, both sides together; one run of a case is one call. A budget "
-        "that ends a run makes its verdict inconclusive.",
+        description="Limit on what agents spend: `agent_calls=200, usd=2`.\n"
+        "Limits are `agent_calls`, `tokens` and `usd`, for both sides together; one run of a case is one call. A run "
+        "that exceeds its budget stops and is inconclusive.",
         json_schema_extra=INPUT,
     )
     baseline: str = Field(
@@ -199,18 +199,18 @@ class Settings(BaseModel):
         pattern=r"^(auto|rerun|store|none|file:.+)$",
         description="What to compare with: `auto`, `rerun`, `store`, `file:PATH`, `none`.\n"
         "`rerun`: run the base branch's agent alongside this one. `store`: results of earlier runs. `auto`: stored "
-        "results where they are comparable, a rerun for the rest. `file:PATH`: a results.json. `none`: nothing.",
+        "results where they are comparable, a rerun for the rest. `file:PATH`: a results.json. `none`: no comparison.",
         json_schema_extra=INPUT,
     )
     base: str = Field(
         default="",
         description="The commit or branch to compare with.\n"
-        "Default: the base of the pull request, of the merge group or of the push; none on the command line.",
+        "Default: the base of the pull request, of the merge group or of the push; on the command line, none.",
         json_schema_extra=STARTER,
     )
     data_branch: str = Field(
         default="",
-        description="A branch that stores the results of runs on the base branch. Pushes write it (needs `contents: "
+        description="A branch that stores the results of runs on the base branch. Pushes write to it (needs `contents: "
         "write`), pull requests read it.",
     )
     baseline_folder: str = Field(
@@ -219,7 +219,7 @@ class Settings(BaseModel):
         "actions/cache.",
     )
     max_baseline_age: float = Field(
-        default=14, gt=0, description="Age in days after which stored results are marked as stale in the comment."
+        default=14, gt=0, description="Age in days from which the comment says that stored results are old."
     )
     save_baseline: Literal["auto", "always", "never"] = Field(
         default="auto",
@@ -228,11 +228,13 @@ class Settings(BaseModel):
         json_schema_extra=TERMINAL,  # a change must not have itself kept as what others are compared with
     )
     seed: int = Field(default=0, ge=0, description="Random seed, passed to the agent where its driver supports one.")
-    concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at the same time, over all agents.")
+    concurrency: int = Field(
+        default=8, ge=1, le=1024, description="Maximum number of conversations at the same time, over all agents."
+    )
     workers: int = Field(default=2, ge=1, le=256, description="Maximum number of processes per agent.")
     isolation: Literal["worker", "case"] = Field(
         default="worker",
-        description="`worker`: a process serves many cases, each with its own session; `case`: a fresh process for "
+        description="`worker`: one process runs many cases, each in its own session; `case`: a new process for "
         "every run of a case.",
     )
     turn_timeout: float = Field(default=300, gt=0, description="Maximum seconds per turn.")
@@ -244,45 +246,45 @@ class Settings(BaseModel):
         default=2,
         ge=0,
         le=10,
-        description="Retries of a run that ended in a rate limit, a 5xx or a lost connection; a wrong answer is never "
+        description="Maximum number of retries after a rate limit, a 5xx or a lost connection; a wrong answer is never "
         "retried.",
     )
     env: Listed = Field(
         default=(),
         description="Environment variables passed to the agent (allow-list).\n"
-        "Names or globs: `GOOGLE_API_KEY, GOOGLE_CLOUD_*`. Besides them the agent sees only harmless ones (PATH, HOME, "
+        "Names or globs: `GOOGLE_API_KEY, GOOGLE_CLOUD_*`. In addition, the agent gets only harmless ones (PATH, HOME, "
         "language, proxy, certificates).",
         json_schema_extra=INPUT,
     )
     python: str = Field(
         default="auto",
         description="The agent's Python: a path or `auto`.\n"
-        "`auto`: an environment made from the agent's lock file, pyproject.toml or requirements.txt, else the Python "
-        "on PATH.",
+        "`auto`: a virtual environment made from the agent's lock file, pyproject.toml or requirements.txt, else the "
+        "Python on PATH.",
         json_schema_extra=INPUT,
     )
     requirements: Lines = Field(
         default=(),
-        description="What to install for the agent: requirement files or specifiers, one per line.",
+        description="What to install for the agent: requirements files or specifiers, one per line.",
     )
     tools: Literal["", "live", "record", "replay", "mock"] = Field(
         default="",
-        description="Where the answers of the agents' tools come from: `live` (they run), `record` (they run, and "
-        "cassettes keep what they answer), `replay` (cassettes answer, nothing runs), `mock` (rules answer). Default: "
+        description="Where tool responses come from: `live` (tools run), `record` (tools run, and their responses are "
+        "recorded in cassettes), `replay` (from cassettes; no tool runs), `mock` (from rules). Default: "
         "`tools` of evalgate.yml, else `live`.",
         json_schema_extra=TERMINAL,
     )
     fail_on: Blocking = Field(
         default=("threshold", "regression", "not_measured"),
-        description="Which results fail the job; also `inconclusive`.\n"
+        description="Which results fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`.\n"
         "`threshold`: cases below their thresholds. `regression`: worse than the base. `not_measured`: something could "
-        "not be evaluated. `inconclusive`: there is not enough data to tell.",
+        "not be evaluated. `inconclusive`: not enough data to decide.",
         json_schema_extra=INPUT,
     )
     threshold: Literal["all", "new"] = Field(
         default="all",
         description="Which failed cases count: `all`, or only `new` ones.\n"
-        "`new`: cases that pass on the base, and whose failure is confirmed by reruns. Without a base it is `all`.",
+        "`new`: cases that pass on the base and whose failure reruns confirm. Without a base, `new` means `all`.",
         json_schema_extra=INPUT,
     )
     confirm: int = Field(
@@ -304,20 +306,20 @@ class Settings(BaseModel):
     policy: Literal["head", "base"] = Field(
         default="head",
         description="Whose rules apply: the pull request's (`head`) or the base branch's (`base`).\n"
-        "Rules are thresholds, criteria and what decides. Relaxed rules are always reported.",
+        "Rules are thresholds, criteria and what fails the job. Relaxed rules are always reported.",
         json_schema_extra=INPUT,
     )
     admission: int = Field(
         default=0,
         ge=0,
-        description="New or flaky cases do not block until they passed this many runs on the base branch; needs stored "
-        "results. 0: every case can block at once.",
+        description="New or flaky cases do not block until they have passed this many runs on the base branch; needs "
+        "stored results. 0: every case can block immediately.",
     )
     pass_rate: float = Field(
         default=1.0,
         ge=0,
         le=1,
-        description="Share of a suite's measured cases that must pass.\n1.0 is what ADK does.",
+        description="Share of a suite's measured cases that must pass.\n1.0, as in ADK: all of them.",
         json_schema_extra=INPUT,
     )
     min_measured: float = Field(default=1.0, ge=0, le=1, description="Share of a suite's cases that must be measured.")
@@ -333,14 +335,14 @@ class Settings(BaseModel):
     name: str = Field(
         default="",
         max_length=60,
-        description="Name of this gate, where a pull request has several.\nShown in the comment and the check run.",
+        description="Name of this gate, if a pull request has several.\nShown in the comment and the check run.",
         json_schema_extra=INPUT,
     )
     comment: Literal["always", "changes", "failures", "off"] = Field(
         default="always",
         description="When to comment: `always`, `changes`, `failures`, `off`.\n"
-        "`changes`: if a case turned, failed or could not be measured. An existing comment is kept up to date, except "
-        "with `off`.",
+        "`changes`: if a case broke, was fixed, failed or could not be measured. An existing comment is updated too, "
+        "except with `off`.",
         json_schema_extra={"doors": ["action", "file"]},
     )
     check_run: bool = Field(
@@ -352,25 +354,25 @@ class Settings(BaseModel):
         default="",
         pattern=SHARD,
         description="Run one shard of the cases: `2/8`.\n"
-        "Shards report no verdict; merge them with `evalgate merge`, in a workflow with `mode: merge`.",
+        "Shards report no verdict; merge them with `evalgate merge` (in a workflow: `mode: merge`).",
         json_schema_extra=STARTER,
     )
     durations: str = Field(
         default="",
         description="Timings of an earlier run, used to balance shards: a results.json or durations.json, the same for "
-        "all shards. Default: the file of `baseline: file:PATH`, else all cases count alike.",
+        "all shards. Default: the file of `baseline: file:PATH`, else all cases count as equally long.",
     )
     mode: Literal["run", "merge", "post"] = Field(
         default="run",
-        description="`run` the gate, `merge` shards, or `post` results of a fork.\n"
-        "`merge` joins the `results` of all shards and decides; `post`, in a workflow on `workflow_run`, posts what a "
-        "run on a fork's pull request found (docs/forks.md).",
+        description="`run` the gate, `merge` shards, or `post` a fork's results.\n"
+        "`merge` joins the `results` of all shards and reports the verdict; `post`, in a workflow on `workflow_run`, "
+        "posts the results of a run on a fork's pull request (docs/forks.md).",
         json_schema_extra=WORKFLOW,
     )
     results: Lines = Field(
         default=(),
         description="With `mode: merge`: files or folders with results.json, one per line.\n"
-        "In the workspace; folders are searched.",
+        "Paths are relative to the workspace; folders are searched.",
         json_schema_extra=WORKFLOW,
     )
     artifact: str = Field(
@@ -383,12 +385,12 @@ class Settings(BaseModel):
     strict: bool = Field(default=False, description="Treat warnings about evaluation files as errors.")
     output: str = Field(
         default="evalgate-report",
-        description="Folder for reports and results.\nRelative to `root`; it has the journal as well.",
+        description="Folder for reports and results.\nRelative to `root`; it also holds the journal (for `--resume`).",
         json_schema_extra=INPUT,
     )
     cache: str = Field(
         default="",
-        description="Folder to keep with actions/cache: environments, judges' replies.\n"
+        description="Folder for caches; persist it with actions/cache.\n"
         "Holds the agents' environments and the judges' replies. Default: the user's cache folder.",
         json_schema_extra=STARTER,
     )

@@ -18,7 +18,7 @@ from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Need, Reason, Text, turns
 
-NO_TEXT = "the agent said nothing to check; the turn is excluded from the mean"
+NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
 
 class Options(JudgedOptions):
@@ -66,7 +66,7 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
     ]
     by_turn = [_together(by_text, number, adk_compat=ask.adk_compat) for number in range(1, len(evidence.actual) + 1)]
-    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the agent said nothing to check")
+    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the answers have no text to check")
     return judged.conclude(by_turn, nothing=nothing, adk_compat=ask.adk_compat)
 
 

@@ -123,7 +123,7 @@ def with_judge(
     """The criterion that asks `services.judge` about trials that are ready for it; where the user wants none to be
     asked, one that says so."""
     if services.judge is None:
-        message = "judged criteria were left out of this run"
+        message = "`skip-judged` is set"
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message=message)
     rule = make(Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat))
     return lambda evidence: unready(evidence) or rule(evidence)
@@ -182,7 +182,7 @@ def opinion_of(sample: Sample, item: str) -> Opinion:
         return Opinion(sample=sample.index, text=sample.failure.message)
     vote = sample.votes.get(item)
     if vote is None:
-        return Opinion(sample=sample.index, text="says nothing that could be read", cached=sample.cached)
+        return Opinion(sample=sample.index, text="no verdict could be read from the reply", cached=sample.cached)
     if vote.passed is None:
         text = f"none of the labels: {vote.label}"
         return Opinion(sample=sample.index, text=text, cached=sample.cached)

@@ -105,8 +105,8 @@ def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
         code="credentials-missing",
         message=f"`{use.name}` can never be measured: {said}",
         place=use.place or Place(file=suite.key),
-        hint="Set it in the job's environment, use recordings (evalgate.yml: `judge: {replay: FILE}`), or use "
-        "--skip-judged.",
+        hint="Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
+        "`skip-judged`.",
     )
 
 

@@ -200,7 +200,7 @@ def agent_of(invocation: Invocation) -> AgentDetails | None:
     return named or next(iter(invocation.agents), None)
 
 
-NO_RUBRICS = "no rubric for this turn: it is left out of the mean"
+NO_RUBRICS = "no rubric for this turn: it is excluded from the mean"
 
 
 class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
@@ -274,7 +274,7 @@ def _together(own: Sequence[Rubric], others: Iterable[Rubric]) -> tuple[Rubric, 
     for rubric in (*own, *others):
         known = found.setdefault(rubric.rubric_id, rubric)
         if known.text != rubric.text:
-            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: give one of them another")
+            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: rename one of them")
     return tuple(found.values())
 
 

@@ -267,7 +267,7 @@ def _grade_by_model(
     by_turn = [
         judged.judged_turn(results[number], ballots[number], turn=number, score=score(results[number]))
         if number in results
-        else JudgedTurn(findings=(Finding(text="no answer: the turn is left out", turn=number),))
+        else JudgedTurn(findings=(Finding(text="no answer: the turn is excluded from the mean", turn=number),))
         for number in range(1, turn_count + 1)
     ]
     return labelled(judged.conclude(by_turn, nothing=_NOTHING), ask)
@@ -276,7 +276,7 @@ def _grade_by_model(
 def labelled(grade: Grade, ask: Asking) -> Grade:
     """The grade with a finding which judge it is from."""
     model = ask.options.judge_model_options.judge_model
-    text = f"judged by `{model}` with a prompt of evalgate's, not by Google Cloud's evaluation service"
+    text = f"judged by `{model}` with evalgate's own prompt, not by Google Cloud's evaluation service"
     note = Finding(text=text, label="stand-in")
     return dataclasses.replace(grade, findings=(note, *grade.findings))
 

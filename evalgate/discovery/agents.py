@@ -356,7 +356,7 @@ def choose_agents(
                 message += f"`{found.folder}` ({found.found_by})"
                 problems.append(errors.note("app-name-unmatched", message, Place(file=key)))
         elif found is not None:
-            message = f"looking for {found.sought}, there are {len(found.candidates)}: "
+            message = f"found {len(found.candidates)} candidates for {found.sought}: "
             message += words.listed(found.candidates, limit=8)
             hint = _rule_example(key, path=found.candidates[0])
             problems.append(errors.error("ambiguous-agent", message, Place(file=key), hint))
@@ -379,7 +379,7 @@ def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str
             named.setdefault(case.session.app_name, case.case_id)
     app_name, case_id = next(iter(named.items()), ("", ""))
     if len(named) > 1:
-        message = f"the file's sessions name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
+        message = f"the cases name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
         message += "used for the whole file"
         hint = "Split the file by agent, or set the agent in evalgate.yml."
         problems.append(errors.warning("mixed-app-names", message, Place(file=key), hint))

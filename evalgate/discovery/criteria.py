@@ -195,7 +195,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
         case "missing":
             message = f"`{use.name}`: the option `{shown}` is missing"
         case config_gate_file.REFUSED:
-            message = f"`{use.name}`: `{_option(error['loc'])}`: {error['msg']}"
+            message = f"`{use.name}`: `{_option(error['loc'])}`: {words.fault(error)}"
             hint = f"Did you mean `{context['near']}`?" if context.get("near") else ""
         case _:
             expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
@@ -374,7 +374,7 @@ def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKin
         yield errors.error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
     elif all(use.informational for use in uses):
         named = words.listed(f"`{use.name}`" for use in uses)
-        message = f"every answer would pass: {named} only {'informs' if len(uses) == 1 else 'inform'}"
+        message = f"every answer would pass: {named} {'is' if len(uses) == 1 else 'are'} informational"
         yield errors.error("only-informational", message, place, "Add a criterion with a threshold.")
 
 

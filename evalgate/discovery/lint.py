@@ -149,7 +149,7 @@ def references_missing(suite: Suite, *, adk_compat: bool = False) -> Iterator[Pr
             hint = f"Add one to each case, or remove `{use.name}` from {shown}."
             yield errors.error("reference-missing", message, place=Place(file=suite.key), hint=hint)
         else:
-            message = f"`{use.name}`: {_turns_without(lacking, use)} without an {what}"
+            message = f"`{use.name}`: no {what} in {_turns_without(lacking, use)}"
             in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(use.name)
             hint = f"evalgate excludes such turns from the score; ADK {in_adk}." if in_adk else ""
             if in_adk and adk_compat:
@@ -165,8 +165,8 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
         for use in _uses_with(suite, Need.REFERENCE):
             yield errors.error(
                 "criterion-needs-reference",
-                f"`{use.name}` compares with expected turns, which {_named(led)} "
-                f"{'has' if len(led) == 1 else 'have'} none of: a scenario has no reference",
+                f"`{use.name}` compares with expected turns, but {_named(led)} "
+                f"{'is a scenario and has' if len(led) == 1 else 'are scenarios and have'} none",
                 place=_place_of(suite, led[0]),
                 hint="Move scenarios to a separate file with criteria that need no reference.",
             )
@@ -176,13 +176,13 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
             tell = errors.error if len(static) == len(suite.eval_set.cases) else errors.warning
             yield tell(
                 "criterion-needs-scenario",
-                f"`{use.name}` judges a simulated user, {_named(static)} "
-                f"{'is' if len(static) == 1 else 'are'} no conversation scenario",
+                f"`{use.name}` judges a simulated user, but {_named(static)} "
+                f"{'is not a conversation scenario' if len(static) == 1 else 'are not conversation scenarios'}",
                 place=_place_of(suite, static[0]),
             )
     ended = (use for use in suite.criteria if use.name == ENDED and not use.code and not use.informational)
     for use in ended if static and not led else ():
-        message = f"`{ENDED}`: no case is a conversation scenario, so that it always passes"
+        message = f"`{ENDED}`: no case is a conversation scenario, so it always passes"
         hint = "Remove it: suites with scenarios have it by default."
         yield errors.warning("nothing-to-end", message, place=use.place or Place(file=suite.key), hint=hint)
 
@@ -197,11 +197,11 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
             if not (use.options.get("rubrics") or case.rubrics or any(turn.rubrics for turn in case.conversation or ()))
         ]
         if lacking and len(lacking) == len(cases):
-            message = f"`{use.name}` has no rubrics, neither its own nor in any case"
+            message = f"`{use.name}` has no rubrics, and neither has any case"
             hint = 'Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.'
             yield errors.error("no-rubrics", message, place=use.place or Place(file=suite.key), hint=hint)
         elif lacking:
-            message = f"`{use.name}`: {_named(lacking)} without any rubric"
+            message = f"`{use.name}`: no rubrics for {_named(lacking)}"
             yield errors.warning("no-rubrics-in-case", message, place=_place_of(suite, lacking[0]))
 
 
@@ -248,7 +248,7 @@ def _missing(use: CriterionUse, lacking: Sequence[Case], serves: Callable[[Invoc
         return "expected final session state"
     silent = (turn for case in lacking for turn in case.conversation or () if not serves(turn))
     wordless = any(_answers(turn) for turn in silent)
-    return "expected `final_response` with words in it" if wordless else "expected `final_response`"
+    return "expected `final_response` with text" if wordless else "expected `final_response`"
 
 
 def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:

@@ -102,5 +102,5 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
                     fields = driver.options.model_fields
                     close = words.nearest(str(each["loc"][-1]), fields)
                     hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
-                message = f"agent with driver `{use.driver}`: `{path}`: {each['msg']}"
+                message = f"agent with driver `{use.driver}`: `{path}`: {words.fault(each)}"
                 yield errors.error("agent-options", message, hint=hint)

@@ -132,7 +132,7 @@ _COMPLAINTS = {
 }
 _LATE_COMPLAINTS = {
     "Invalid control character": ("{control} inside a string", "write `\\n` or `\\t` instead"),
-    "Invalid \\": ("a backslash that escapes nothing", "write `\\\\` for a backslash"),
+    "Invalid \\": ("an invalid backslash escape", "write `\\\\` for a backslash"),
 }
 _EXTRA = {
     "Extra data": (
@@ -544,8 +544,8 @@ class _Reader:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             found = ascii(error.object[error.start])[1:-1]
-            message = f"a text holds half a character ({found}), which cannot be stored"
-            hint = "write both halves of the escape, or remove it"
+            message = f"a string has an unpaired surrogate ({found})"
+            hint = "write both halves of the surrogate pair, or remove it"
             self._problems.error("broken-text", message, path=path, hint=hint)
             return False
         except RecursionError:

@@ -277,7 +277,7 @@ def _repair_steps(raw: dict[str, Any], path: Path, problems: Problems) -> dict[s
         made = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
         steps.update({**made, **{key: steps[key] for key in ("tool_responses",) if key in steps}})
     if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
-        message = "the steps are given twice; `invocation_events` is used, the lists by kind are ignored"
+        message = "the steps are given twice; `invocation_events` is used, `tool_uses` and the other lists are ignored"
         _warning("adk-rejects-shape", message, path, problems)
         return {"invocation_events": steps["invocation_events"]}
     return steps

@@ -56,7 +56,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     head_run = dataclasses.replace(ours.run, suites=rules.suites)
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
-        notes.append(f"the base was measured by evalgate {theirs.version}, head by {ours.version}")
+        notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
     told = ours.comparison
     comparison = comparison_compare.compare(
         head_run,
@@ -174,16 +174,16 @@ def _changed_criteria(
                 continue
             was, now = then[use.name].prompt_version, head.prompt_of(suite.key, use.name)
             if _settings(then[use.name], base) != _settings(use, head):
-                yield (suite.key, use.name), "had other options on the base"
+                yield (suite.key, use.name), "had different options on the base"
             elif was != now:
                 told = f"version {was or 'unknown'}, now {now or 'unknown'}"
-                yield (suite.key, use.name), f"used another judge prompt on the base ({told})"
+                yield (suite.key, use.name), f"used a different judge prompt on the base ({told})"
             # sides of one run are scored by head's code; else every file that the agent may be made of must be equal,
             # a custom metric among them
             elif use.code is not None and not (
                 _are_sides(base, head) or _code(base.run, old[suite.key]) == _code(head.run, suite) != ""
             ):
-                yield (suite.key, use.name), "may have different code on the base"
+                yield (suite.key, use.name), "may have had different code on the base"
 
 
 def _code(run: Run, suite: Suite) -> str:

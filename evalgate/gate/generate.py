@@ -275,7 +275,7 @@ def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_key
         except AgentFailed as failed:
             raise UnavailableError(
                 f"the agent could not describe what it can do: {failed.failure.message}",
-                hint="It is asked one question before scenarios are written for it.",
+                hint="evalgate asks the agent one question before it generates scenarios.",
             ) from failed
 
 

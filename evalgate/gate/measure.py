@@ -183,7 +183,7 @@ class _Measuring:
         for done in range(1, asked.pairs + comparison_repeats.SPARE + 1):
             if not open_ones or not session.goes_on:
                 break
-            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again because a run failed"
+            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "repeated because a run failed"
             before = len(head.confirmations)
             self._confirm(open_ones - asked.alone, which=which, idle=None)
             self._confirm(open_ones & asked.alone, which=which, idle=session.sides[BASE])

@@ -121,7 +121,7 @@ def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
         return
     theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
     raise ConfigError(
-        f"the shards are of {theirs}, this merge is of {ours}",
+        f"the shards ran in {theirs}, but this merge runs in {ours}",
         hint=f"Use the shards' `root`: `{run.root or '.'}`, from the top of the repository.",
     )
 

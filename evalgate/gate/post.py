@@ -67,11 +67,11 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
         return Posted(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
     found = forks.find_by_head(client, event)
     if not found:
-        return Posted(why=f"no open pull request has the head {event.head.sha[:7]}: it was closed or updated")
+        return Posted(why=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated")
     if len(found) > 1:
         numbers = ", ".join(f"#{pull.number}" for pull in found)
         raise UnavailableError(
-            f"several pull requests have the head {event.head.sha[:7]}: {numbers}; nothing is posted"
+            f"several pull requests have the head commit {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
         head, base = _fetched(settings, event, client, Path(folder), finished=finished)
@@ -117,9 +117,9 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
 
 def _finished_run(event: EventContext, client: Client) -> FinishedRun:
     if event.run is None or not event.head.sha:
-        raise ConfigError("the event names no workflow run")
+        raise ConfigError("the event has no workflow run")
     if event.repository.lower() != client.repository.lower():
-        raise ConfigError(f"the finished run is of {event.repository}, this workflow of {client.repository}")
+        raise ConfigError(f"the finished run belongs to {event.repository}, but this workflow to {client.repository}")
     return event.run
 
 
@@ -136,7 +136,7 @@ def _fetched(
     artifact = named[0]
     sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
     if sha and sha != event.head.sha:
-        raise ConfigError(f"the artifact is of {sha[:7]}, the run that ended of {event.head.sha[:7]}")
+        raise ConfigError(f"the artifact is from commit {sha[:7]}, but the finished run from {event.head.sha[:7]}")
     files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
     if RESULTS not in files:
         raise ConfigError(

@@ -173,7 +173,7 @@ def _check_count(archive: Path, limits: Limits) -> None:
         tail = file.read()
     at = tail.rfind(_END)
     if at < 0 or len(tail) < at + 16:
-        raise _broken("it is no zip, or cut short")
+        raise _broken("it is not a zip file, or it is truncated")
     entries, directory_bytes = struct.unpack("<HI", tail[at + 10 : at + 16])
     # A zip of more than 65,534 entries or 4 GB says so elsewhere, and is too large by then.
     if entries > limits.entries or directory_bytes > limits.entries * 1_024:

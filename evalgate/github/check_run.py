@@ -94,7 +94,7 @@ def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
     text = "\n\n".join(told)
     if _size(text) <= most_bytes:
         return text
-    note = "_{} left out here for want of room: see the job summary._"
+    note = "_{} left out because of GitHub's size limit: see the job summary._"
     room = most_bytes - _size(note) - 20
     kept: list[str] = []
     for part in told:

@@ -76,7 +76,7 @@ _CHECKS = f"{_REPO}/check-runs"
 LIST_COMMENTS: Final = Endpoint("GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write")
 CREATE_COMMENT: Final = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
 UPDATE_COMMENT: Final = Endpoint("PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write")
-DELETE_COMMENT: Final = Endpoint("DELETE", _COMMENT, "remove a double of the comment", "pull-requests: write")
+DELETE_COMMENT: Final = Endpoint("DELETE", _COMMENT, "delete a duplicate of the comment", "pull-requests: write")
 CREATE_CHECK: Final = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
 UPDATE_CHECK: Final = Endpoint("PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write")
 LIST_RUN_ARTIFACTS: Final = Endpoint(
@@ -93,7 +93,7 @@ LIST_PULLS: Final = Endpoint("GET", f"{_REPO}/pulls", "look for the pull request
 LIST_COMMIT_PULLS: Final = Endpoint(
     "GET", f"{_REPO}/commits/{{commit_sha}}/pulls", "look for the pull request of a commit", "pull-requests: read"
 )
-FETCH_USER: Final = Endpoint("GET", "/user", "ask whose token this is", "read:user")
+FETCH_USER: Final = Endpoint("GET", "/user", "find out whose token this is", "read:user")
 
 
 # --- what is read of the answers ------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class Client:
                 raise _of_answer(endpoint, start, hidden=self._token)
             target = start.headers.get("location", "")
             if not start.is_redirect or _origin(target) is None:
-                raise _unreadable(endpoint, start, "leads to no download")
+                raise _unreadable(endpoint, start, "does not redirect to the download")
         signature = urlsplit(target).query  # whoever has it may read the artifact
         with requests.Session() as storage:
             storage.verify = self._session.verify
@@ -387,7 +387,7 @@ class Client:
                     if again and failed.kind is FailureKind.UNREACHABLE:
                         continue
                     kind = FailureKind.REFUSED if failed.not_permitted else failed.kind
-                    hint = "This was not GitHub, but the storage it named; a proxy may refuse that host."
+                    hint = "GitHub stores artifacts on this other host; a proxy may block it."
                     message = f"{_without(signature, failed.message)} (from storage)"
                     raise GitHubFailed(kind, message, status=failed.status, hint=hint) from None
                 return
@@ -445,7 +445,7 @@ class Client:
             with session.request(endpoint.method, url, stream=True, **given) as response:
                 yield response
         except requests.TooManyRedirects:
-            failed = _other_host(endpoint, "round and round")
+            failed = _other_host(endpoint, "a redirect loop")
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             failed = _of_error(endpoint, error, hidden=hidden)
         else:
@@ -591,7 +591,7 @@ def _of_answer(endpoint: Endpoint, response: requests.Response, *, hidden: str =
     if wait_s is not None:
         kind = FailureKind.RATE_LIMITED
         until = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
-        words = f"{words}; it asks to wait {wait_s:.0f} s, until {until}"
+        words = f"{words}; it asks for a pause of {wait_s:.0f} s, until {until}"
     hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
     if kind is FailureKind.FORBIDDEN and "locked" in said.lower():
         hint = _LOCKED
@@ -620,7 +620,7 @@ def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) ->
 
 def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
     host = (_origin(address) or ("", "", None))[1] or address
-    message = f"could not {endpoint.doing}: GitHub sends us to another host ({plain.label(host, 100)})"
+    message = f"could not {endpoint.doing}: GitHub redirects to another host ({plain.label(host, 100)})"
     return GitHubFailed(FailureKind.REDIRECTED, message, hint=_HINTS[FailureKind.REDIRECTED])
 
 
@@ -629,7 +629,7 @@ def _said(content: bytes) -> str:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
-        return "a page instead of JSON" if content.lstrip()[:1] == b"<" else ""
+        return "an HTML page instead of JSON" if content.lstrip()[:1] == b"<" else ""
     if not isinstance(body, dict):
         return ""
     said = [str(body.get("message") or "")]

@@ -17,7 +17,7 @@ ACTIONS_BOT = "github-actions[bot]"
 _MOST_TRIES = 3
 _MARKER = "<!-- evalgate:{key}:v1 "
 _WRITTEN_BY = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
-_NO_ROOM = "There is no room here for the details: they are in the summary of the job."
+_NO_ROOM = "The details do not fit in this comment: see the job summary."
 
 
 class Posted(enum.StrEnum):
@@ -96,7 +96,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
             again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
             if not again or tries == _MOST_TRIES:
                 raise
-    raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: what is written disappears")
+    raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: the comment keeps disappearing")
 
 
 def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, name: str) -> Posted:

@@ -31,7 +31,7 @@ class JudgeFailureKind(enum.StrEnum):
     BAD_REQUEST = (  # any other 4xx: options that the model does not take, a prompt that is too long
         "bad_request",
         "the request was refused",
-        "check judge_model_config and how long the judged text is",
+        "check judge_model_config and the length of the judged text",
     )
     RATE_LIMITED = (  # 429 that time cures
         "rate_limited",
@@ -51,7 +51,7 @@ class JudgeFailureKind(enum.StrEnum):
     SERVER_ERROR = "server_error", "the provider failed", "run again later"  # any other 5xx
     TIMEOUT = "timeout", "no answer in time", "run again later, or allow the judge more time"
     CONNECTION = "connection", "no connection", "check the base URL, the network and the proxy"  # or no such host
-    MALFORMED = "malformed", "the answer is not what this API promises", "check that the base URL leads to it"
+    MALFORMED = "malformed", "the response does not match the API", "check the base URL"
     EMPTY = "empty", "the answer is empty", "run again; a thinking model may need more max_output_tokens"
     BLOCKED = (  # of the prompt or of the reply
         "blocked",
@@ -61,11 +61,11 @@ class JudgeFailureKind(enum.StrEnum):
     TRUNCATED = (
         "truncated",
         "the answer was cut at the token limit",
-        "raise max_output_tokens in judge_model_config, or take it out",
+        "raise or remove max_output_tokens in judge_model_config",
     )
-    BUDGET_SPENT = "budget_spent", "the budget is spent", "raise it, or judge less"  # ours
-    NO_RECORDING = "no_recording", "nothing is recorded for this question", "record it once with an account"
-    NOT_CONFIGURED = "not_configured", "it cannot be asked", "see docs/judges.md"  # no client for this model
+    BUDGET_SPENT = "budget_spent", "the budget is spent", "raise it, or judge fewer cases or samples"  # ours
+    NO_RECORDING = "no_recording", "nothing is recorded for this question", "record it once with an API key"
+    NOT_CONFIGURED = "not_configured", "it cannot be used", "see docs/judges.md"  # no client for this model
 
     what: str
     step: str

@@ -96,7 +96,8 @@ def parse_entry(text: str) -> Entry:
     try:
         return _ENTRIES.validate_python({**raw, "reply": {**reply, "cached": True}})
     except ValidationError as error:
-        raise ValueError(f"{error.error_count()} faults, the first at {error.errors()[0]['loc']}") from None
+        first = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ValueError(f"{error.error_count()} errors, the first at {first}") from None
 
 
 def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
@@ -122,15 +123,15 @@ class VerdictCache:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            self._warn(f"judge cache: {path.name} cannot be read and is asked for anew: {type(error).__name__}")
+            self._warn(f"judge cache: {path.name} cannot be read; the judge is asked again: {type(error).__name__}")
             return None
         try:
             entry = parse_entry(text)
         except ValueError as error:
-            self._warn(f"judge cache: {path.name} is damaged and is asked for anew: {error}")
+            self._warn(f"judge cache: {path.name} is damaged; the judge is asked again: {error}")
             return None
         if entry.address != address:
-            self._warn(f"judge cache: {path.name} holds another question's reply and is asked for anew")
+            self._warn(f"judge cache: {path.name} holds the reply to a different question; the judge is asked again")
             return None
         return entry.reply
 
@@ -150,7 +151,7 @@ class VerdictCache:
                     Path(name).unlink()
                 raise
         except OSError as error:
-            self._warn(f"judge cache: {path.name} could not be kept: {error.strerror or type(error).__name__}")
+            self._warn(f"judge cache: {path.name} could not be written: {error.strerror or type(error).__name__}")
 
     def _path(self, address: str) -> Path:
         return self._folder / address[:2] / f"{address}.json"

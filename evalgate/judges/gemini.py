@@ -39,7 +39,7 @@ def missing(setting: JudgeSetting) -> str:
         lack = f"set {' or '.join(setting.api_key_env)}"
     else:
         return ""
-    return f"judge `{setting.model}`: it has no credentials; {lack}, or judge with recordings (`replay`)"
+    return f"judge `{setting.model}`: no credentials; {lack}, or use recorded replies (`replay`)"
 
 
 def open_client(setting: JudgeSetting) -> Judge:

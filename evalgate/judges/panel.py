@@ -92,7 +92,7 @@ class VotingPanel:
             try:
                 self._recorder.close()
             except OSError as error:
-                self._warn(f"the recording could not be put in order: {error}")
+                self._warn(f"the recorded replies could not be sorted: {error}")
 
     # --- votes ------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class VotingPanel:
         """See JudgePanel."""
         if self._closed:
             raise JudgeFailed(
-                JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before it was asked")
+                JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before the judge was asked")
             )
         address = judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
         found = self._remembered(request, address)
@@ -362,7 +362,7 @@ def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tu
     if count.passed_over:
         say = "says" if count.passed_over == 1 else "say"
         who = _part(count.passed_over, len(samples))
-        return Undecided.UNREADABLE, f"{who} {say} nothing{about}, also when asked again"
+        return Undecided.UNREADABLE, f"{who} {say} nothing{about}, even on a second try"
     none = "the only sample gives none" if len(samples) == 1 else f"none of {len(samples)} samples gives one"
     return Undecided.UNREADABLE, f"{none} of the labels{about}"
 

@@ -297,7 +297,7 @@ class RateLimiter:
             return failure
         tried = f"tried {words.counted(attempt, 'time')} in {words.seconds(seconds)}"
         if failure.retry_after_s is not None:
-            tried += f"; it asks to wait {words.seconds(failure.retry_after_s)}"
+            tried += f"; it asks for a pause of {words.seconds(failure.retry_after_s)}"
         given_up = dataclasses.replace(failure, message=f"{failure.message} ({tried})")
         with self._changed:
             self._breakers[model].failed(given_up, self._clock.now())
@@ -306,10 +306,11 @@ class RateLimiter:
     def _too_late(self, pause_s: float, *, model: str) -> JudgeFailure:
         name = self._provider or "the judge"
         if pause_s > 0:
-            message = f"{name} asks to wait {words.seconds(pause_s)}, longer than this run waits; run it again later"
+            told = words.seconds(pause_s)
+            message = f"{name} asks for a pause of {told}, which is longer than this run waits; run it again later"
             return JudgeFailure(kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s)
         of = f"`{model}`" if model else name
-        message = f"the time for calls of {of} is up; allow more (`judge: {{deadline: ...}}`), or fewer cases"
+        message = f"the deadline for calls to {of} has passed; raise it (`judge: {{deadline: ...}}`) or run fewer cases"
         return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
 
 

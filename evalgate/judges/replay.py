@@ -75,7 +75,7 @@ def missing(setting: JudgeSetting) -> str:
     if not setting.path:
         return "the judge `replay` needs the path of its recordings"
     if not Path(setting.path).exists():
-        return f"the judge `replay` has no recordings: there is no {setting.path}; record them once with an account"
+        return f"the judge `replay` has no recordings: there is no {setting.path}; record them once with an API key"
     return ""
 
 

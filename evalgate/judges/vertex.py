@@ -43,8 +43,8 @@ def missing(setting: JudgeSetting) -> str:
     if _project(setting.environment) or setting.api_key:
         return ""
     return (
-        f"Google Cloud's evaluation service (`{setting.model}`): no project is set; set GOOGLE_CLOUD_PROJECT and "
-        "GOOGLE_CLOUD_LOCATION, and Google Cloud credentials; or judge with recordings (`replay`), or with a model "
+        f"Google Cloud's evaluation service (`{setting.model}`): no project; set GOOGLE_CLOUD_PROJECT and "
+        "GOOGLE_CLOUD_LOCATION, and Google Cloud credentials; or use recorded replies (`replay`), or a judge model "
         '(`"judge": "llm"` in the criterion)'
     )
 

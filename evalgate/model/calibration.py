@@ -63,7 +63,7 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """An estimate and its 95 % interval."""
+    """An estimate and its 95% interval."""
 
     value: float
     interval: Interval

@@ -222,7 +222,7 @@ class FailureOrigin(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Both ends of a 95 % interval."""
+    """Both ends of a 95% interval."""
 
     low: float
     high: float
@@ -408,7 +408,7 @@ class PassRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """The smallest drop of the pass rate that these runs could have told from noise with a probability of 80 %.
+    """The smallest drop of the pass rate that these runs could have told from noise with a probability of 80%.
 
     `repeats`: runs of every case; `base_repeats`: those of the base, where it has other ones. `more`: further runs, of
     both sides, of the cases whose outcomes differed. `would`: the same for other numbers of repeats: (repeats, drop).

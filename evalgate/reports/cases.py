@@ -295,7 +295,7 @@ def failure_origin(case: CaseComparison | None) -> str:
 
 
 def between(row: CriterionComparison, *, share: bool = False) -> str:
-    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95 % interval of a difference; "exact" where it is no sample."""
+    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95% interval of a difference; "exact" where it is no sample."""
     if row.fact:
         return "exact"
     if row.interval is None:
@@ -361,8 +361,8 @@ def certainty(comparison: Comparison) -> str:
     """What the differences are worth: exact, or a sample and what it could have told; "" where that is not known."""
     if comparison.overall is not None and comparison.overall.fact:
         if all(row.fact for row in comparison.criteria if row.rule.gating):
-            return "Both agents gave the same result in every run, so the differences are exact."
-        return "Both agents gave the same result in every run: only differences marked exact are free of chance."
+            return "Each agent gave the same result in every run, so the differences are exact."
+        return "Each agent passed the same cases in every run; differences not marked exact may be due to chance."
     return " ".join(each for each in (unreliable(comparison), power_sentence(comparison.power)) if each)
 
 
@@ -393,13 +393,13 @@ def power_sentence(power: Power | None) -> str:
     """What a green could have missed; "" where nothing is known of it."""
     if power is None:
         return ""
-    further = f" and {power.more} more of flaky cases" if power.more else ""
+    further = f" and {power.more} more for flaky cases" if power.more else ""
     theirs = "" if power.base_repeats is None else f" on head and {power.base_repeats} on the base"
     runs = f"{words.counted(power.repeats, 'run')} per case{theirs}{further}"
     if power.drop is None or power.drop > 1:
-        told = f"{runs} would not detect any drop of the pass rate (80 % power)."
+        told = f"{runs} would not detect any drop of the pass rate (80% power)."
     else:
-        told = f"{runs} would detect a drop of the pass rate of {power.drop * 100:.0f} points or more (80 % power)."
+        told = f"{runs} would detect a drop of the pass rate of {power.drop * 100:.0f} points or more (80% power)."
     best = 101 if power.drop is None else round(power.drop * 100)
     would: list[tuple[int, int]] = []
     for times, drop in power.would:

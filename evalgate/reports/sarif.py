@@ -167,9 +167,9 @@ def _invocation(report: Report, *, left_out: int) -> dict[str, Any]:
     )
     told = []
     if unmeasured:
-        told.append(f"{words.counted(unmeasured, 'case')} not measured: a missing alert may not be fixed.")
+        told.append(f"{words.counted(unmeasured, 'case')} not measured: an alert that disappeared may not be fixed.")
     if left_out:
-        told.append(f"{words.counted(left_out, 'result')} over GitHub's limit left out: see report.html.")
+        told.append(f"{words.counted(left_out, 'result')} left out because of GitHub's limit: see report.html.")
     invocation: dict[str, Any] = {"executionSuccessful": report.run.complete and not unmeasured}
     if told:
         invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}} for text in told]

@@ -72,7 +72,7 @@ def _beside(report: Report) -> Iterator[str]:
     if comparison.problem:
         return
     rows, _ = cases.rows(comparison)
-    cells = [("criterion", "base", "head", "change", "95 % interval", "p", "")]
+    cells = [("criterion", "base", "head", "change", "95% interval", "p", "")]
     cells += [
         (_name(row.name), *words.compared(row.base, row.head), cases.between(row), cases.p_value(row), cases.said(row))
         for row in rows

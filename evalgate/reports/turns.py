@@ -231,8 +231,8 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
         return "The base had the same conversation."
     if found.answers is None:
         return (
-            f"From turn {found.users} on, the simulated user says something else than on the base, although it heard "
-            "the same."
+            f"From turn {found.users} on, the simulated user says something different than on the base, although it "
+            "had received the same replies."
         )
     left, right = base[found.answers - 1], head[found.answers - 1]
     quotes = _said(left, right), _said(right, left)

@@ -287,7 +287,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
             for name, of_run in RUN_FACTS.items()
         ),
         *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
-        Fact(name="judge", head=f"of {more:,} more", base=SAME if beside else "") if more > 0 else None,
+        Fact(name="judge", head=f"of {more:,} more criteria", base=SAME if beside else "") if more > 0 else None,
         Fact(name="statistics", head=statistics, base=SAME if beside else "") if statistics else None,
     ]
     known = tuple(fact for fact in found if fact is not None)

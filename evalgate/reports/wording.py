@@ -34,7 +34,7 @@ COMMAND_LIMIT = 4_000
 Lies: TypeAlias = Literal["above", "below"]
 SHA_WIDTH = 12
 HEX = frozenset("0123456789abcdef")
-UNMARKED = "text, but in no event that is marked as final"
+UNMARKED = "text, but not in an event marked as final"
 INTERRUPTED = "The run was interrupted; cases that did not run count as not measured."
 
 QUESTIONS: Final[Mapping[GateKind, str]] = {
@@ -49,7 +49,7 @@ REASONS: Final[Mapping[Reason, str]] = {
     Reason.NOT_APPLICABLE: "not applicable",
     Reason.NOTHING_RECORDED: "nothing was recorded",
     Reason.TURNS_MISSING: "turns are missing",
-    Reason.CRITERION_FAILED: "the criterion itself failed",
+    Reason.CRITERION_FAILED: "scoring failed",
     Reason.JUDGE_UNAVAILABLE: "the judge did not answer",
     Reason.JUDGE_UNREADABLE: "the judge's answer could not be parsed",
     Reason.CREDENTIALS_MISSING: "the judge's credentials are missing or were refused",
@@ -80,12 +80,12 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
 
 RELAXED: Final[Mapping[RelaxedKind, str]] = {
     RelaxedKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
-    RelaxedKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
-    RelaxedKind.CRITERION_CHANGED: "criterion {subject} changed: {base} is now {head}",
+    RelaxedKind.CRITERION_REMOVED: "criterion {subject} (was {base}) removed",
+    RelaxedKind.CRITERION_CHANGED: "criterion {subject} changed from {base} to {head}",
     RelaxedKind.CASE_REMOVED: "case {subject} deleted",
     RelaxedKind.CASE_CHANGED: "expectation of case {subject} changed",
     RelaxedKind.SUITE_REMOVED: "evaluation file {subject} deleted",
-    RelaxedKind.POLICY: "{subject}: {base} is now {head}",
+    RelaxedKind.POLICY: "{subject} changed from {base} to {head}",
 }
 """Which rule head relaxed; a test holds every kind to a row."""
 
@@ -181,11 +181,11 @@ def why_unmeasured(case: CaseView) -> str:
     if case.failure is not None:
         return failure_sentence(case.failure)
     if not case.trials:
-        return "It never ran."
+        return "The case did not run."
     if case.unmeasured:
         first = case.unmeasured[0]
         return f"{first.name}: {unmeasured_sentence(first)}"
-    return plain.one_line(plain.clip(case.verdict.reason, WHY_LIMIT)) or "No criterion decides this case."
+    return plain.one_line(plain.clip(case.verdict.reason, WHY_LIMIT)) or "No deciding criterion for this case."
 
 
 def why(case: CaseView, *, width: int) -> str:

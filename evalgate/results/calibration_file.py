@@ -34,7 +34,7 @@ class CalibrationShape(Wire):
 
 
 class RateWire(CalibrationShape):
-    """An estimate with its 95 % interval."""
+    """An estimate with its 95% interval."""
 
     value: float = Field(ge=-1, le=1)
     low: float

@@ -593,7 +593,7 @@ def validate_untrusted(raw: Any, place: Place) -> None:
         if not below:
             return
         level = below
-    raise _untrusted(f"is nested deeper than {MOST_DEPTH} deep", place)
+    raise _untrusted(f"is nested more than {MOST_DEPTH} levels deep", place)
 
 
 def _insist_possible(run: Run, place: Place) -> None:

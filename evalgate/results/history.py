@@ -180,7 +180,7 @@ def opened(
             repo = stack.enter_context(found)
             stores = results_stores.opened(settings, repo, root=settings.root, say=context.say)
         except EvalgateError as error:
-            context.say(f"the stores of base results cannot be used: {error.message}")
+            context.say(f"stored base results cannot be used: {error.message}")
             yield unknown
             return
         past, problems = read_first(stores, admission=admission)
@@ -210,7 +210,7 @@ def read_first(stores: Sequence[Store], *, admission: int) -> tuple[PastRuns | N
         if found is not None:
             break
     if admission and not stores:
-        unread.append("no store of base results can be used, so there is no history of base runs")
+        unread.append("stored base results cannot be used, so there is no history of base runs")
     if found is None and not unread:
         found = PastRuns()
     hint = "Until it is readable, no case is quarantined." if admission and found is None else ""
@@ -446,7 +446,7 @@ def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
             if error.newer:
                 warn(f"this run is not in the history: {error}")
                 return {}
-            warn(f"the history is unreadable and starts anew: {error}")
+            warn(f"the history cannot be read and starts over: {error}")
             past = PastRuns()
         past = update(past, run)
         return {HISTORY: render_history(past), BADGE: render_badge(past).encode()}

@@ -50,7 +50,7 @@ def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
         return None
     index, count = (int(number) for number in settings.shard.split("/"))
     if index > count:
-        raise ConfigError(f"invalid shard {settings.shard}")
+        raise ConfigError(f"invalid shard {settings.shard}: the first number must be 1 to {count}")
     named = settings.durations
     if not named and settings.baseline.startswith("file:"):
         named = settings.baseline.removeprefix("file:")
@@ -261,18 +261,18 @@ def _difference(a: Stored, b: Stored) -> str:
     """What keeps two shards from being of one plan; "" where nothing does."""
     first, other = shard_of(a), shard_of(b)
     for what, left, right in (
-        ("of different versions of evalgate", a.version, b.version),
-        ("of different commits", a.run.commit[:12], b.run.commit[:12]),
-        ("shards of different numbers of shards", first.of, other.of),
-        ("run with different `seed`s", a.run.seed, b.run.seed),
-        ("run with different `runs`", a.run.repeats, b.run.repeats),
-        ("run with and without `adk-compat`", a.adk_compat, b.adk_compat),
+        ("from different versions of evalgate", a.version, b.version),
+        ("from different commits", a.run.commit[:12], b.run.commit[:12]),
+        ("of runs with different numbers of shards", first.of, other.of),
+        ("of runs with a different `seed`", a.run.seed, b.run.seed),
+        ("of runs with different `runs`", a.run.repeats, b.run.repeats),
+        ("of runs with and without `adk-compat`", a.adk_compat, b.adk_compat),
     ):
         if left != right:
             return f"are {what} ({left} and {right})"
     if None not in (a.run.root, b.run.root) and a.run.root != b.run.root:
-        roots = " and ".join(run.root or "all of it" for run in (a.run, b.run))
-        return f"are of different folders of the repository ({roots})"
+        roots = " and ".join(run.root or "the repository root" for run in (a.run, b.run))
+        return f"are from different folders of the repository ({roots})"
     return "" if first.fingerprint == other.fingerprint else _plan_difference(first, other)
 
 

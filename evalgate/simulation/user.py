@@ -206,7 +206,7 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Asks nobody."""
     found = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
-    hint = "Fix its configuration, or use recordings (evalgate.yml: `judge: {replay: FILE}`)."
+    hint = "Fix its configuration, or use recorded replies (evalgate.yml: `judge: {replay: FILE}`)."
     return [
         errors.error("simulator-credentials", f"simulated user `{model}`: {said}", hint=hint)
         for model, said in found.items()

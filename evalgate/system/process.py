@@ -212,10 +212,10 @@ def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str
     if first is None:
         return "command not found"
     if not first.startswith(b"#!"):
-        return "the file is there, but the loader that it needs is not; it may be built for another system"
+        return "the file exists, but its loader does not; it may be built for another system"
     shown = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
     why = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
-    return f"the file is there, but the interpreter that its first line names is not: {shown}{why}"
+    return f"the file exists, but the interpreter in its first line does not: {shown}{why}"
 
 
 def _limit_memory(pid: int, limit: int) -> bool:

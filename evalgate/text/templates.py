@@ -41,7 +41,7 @@ def names_in(template: str) -> frozenset[str]:
     try:
         return frozenset(meta.find_undeclared_variables(SandboxedEnvironment().parse(template)))
     except TemplateSyntaxError as error:
-        raise TemplateError(f"no Jinja template: {error.message} (line {error.lineno})") from error
+        raise TemplateError(f"not a valid Jinja template: {error.message} (line {error.lineno})") from error
 
 
 def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
@@ -63,7 +63,7 @@ def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
     try:
         ready = environment.from_string(template)
     except jinja2.TemplateError as error:
-        raise TemplateError(f"no Jinja template: {error}") from error
+        raise TemplateError(f"not a valid Jinja template: {error}") from error
 
     def render(values: Mapping[str, Any]) -> str:
         try:

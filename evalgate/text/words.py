@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 LARGE: Final = 100
@@ -27,6 +27,19 @@ def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 case`, `2 cases`, `1,204 cases`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+_FAULTS: Final = {
+    "extra_forbidden": "unknown key",
+    "missing": "required key is missing",
+    "string_pattern_mismatch": "not a valid value",
+}
+
+
+def fault(error: Mapping[str, object]) -> str:
+    """One of Pydantic's errors as a user would say it: `must be a valid number`."""
+    said = _FAULTS.get(str(error["type"]), str(error["msg"])).removeprefix("Value error, ").partition(", unable to ")[0]
+    return said.replace("Input should be", "must be")
 
 
 def score(value: float | None, *, beside: float | None = None) -> str:
@@ -154,9 +167,9 @@ def _number(text: str) -> int:
 
 
 def percent(share: float, *, beside: float | None = None) -> str:
-    """A share as a whole percentage that says 100 % or 0 % only when it is so.
+    """A share as a whole percentage that says 100% or 0% only when it is so.
 
-    With `beside` (a required share) it gets the decimals that keep the two apart: 79.96 % is not 80 %.
+    With `beside` (a required share) it gets the decimals that keep the two apart: 79.96% is not 80%.
     """
     if share in (0.0, 1.0):
         return f"{share:.0%}"

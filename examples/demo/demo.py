@@ -22,13 +22,13 @@ def main() -> int:
     make_repository()
     heading("evalgate demo")
     say(
-        "The assistant at a library's desk, written with Google's ADK: five tools, 8 test conversations.",
-        "Its model is scripted and obeys the instruction that it is sent, so no account is needed.",
-        "The first gate installs google-adk for the agent (a minute or two, once; later runs use the cache).",
+        "The desk assistant of a library, written with Google's ADK: 5 tools, 8 test conversations.",
+        "Its model is a script that follows the agent's instruction, so no account is needed.",
+        "The first run installs google-adk for the agent (a minute or two; later runs use the cache).",
     )
-    heading("1 of 3: the main branch, which has no base")
+    heading("1 of 3: the main branch, without a base")
     found = [run_gate("main-report")]
-    heading("2 of 3: a pull request makes the instruction shorter; its base is run beside it, twice each")
+    heading("2 of 3: a pull request that shortens the instruction, compared with main (2 runs per side)")
     git("switch", "-qc", "shorter")
     shutil.copytree(HERE / "change", REPOSITORY, dirs_exist_ok=True)
     git("commit", "-qam", "Shorten the instruction")
@@ -37,11 +37,11 @@ def main() -> int:
     found.append(run_gate("pull-request-report", "--base", "main", "--runs", "2"))
     heading("The comment that the pull request would get")
     comment = WORK / "pull-request-report" / "comment.md"
-    print(comment.read_text(encoding="utf-8") if comment.exists() else "There is none: the gate did not run.")
-    heading("3 of 3: the same, with a bar so low that it passes: the comparison still sees that it became worse")
+    print(comment.read_text(encoding="utf-8") if comment.exists() else "No comment: the gate did not run.")
+    heading("3 of 3: the same pull request with a low pass rate: the comparison still fails it")
     lenient = ("--base", "main", "--runs", "2", "--pass-rate", "0.25")
     found.append(run_gate("lenient-report", *lenient))
-    heading("Where to look")
+    heading("Files")
     show_places()
     print(f"\n{time.monotonic() - began:.0f} s in all.")
     return check(found)
@@ -101,7 +101,7 @@ def check(exit_codes: list[int]) -> int:
     for is_, must in wrong:
         print(f"Something is wrong: expected {must}, found {is_}.")
     if not wrong:
-        print("Exit code 0 on the main branch, 1 on the pull request, by both gates and by the comparison alone.")
+        print("As expected: exit code 0 on main, 1 on the pull request, 1 with the low pass rate (by comparison).")
     return 1 if wrong else 0
 
 

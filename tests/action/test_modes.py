@@ -58,7 +58,7 @@ def test_parts_of_a_folder_are_merged_by_its_rules_from_where_artifacts_are_unpa
 
     astray = runner.run(mode="merge", results="parts")
     assert astray.code == 2
-    assert "of `services/geo`, this merge is of the top of the repository" in astray.outputs["reason"]
+    assert "ran in `services/geo`, but this merge runs in the top of the repository" in astray.outputs["reason"]
     nowhere = runner.run(mode="merge", results="part", root="services/geo")
     assert nowhere.code == 2
     assert "does not exist" in nowhere.outputs["reason"]

@@ -369,7 +369,7 @@ def test_two_jobs_of_a_workflow_under_one_name_are_told_to_take_two(failing, dou
     before = dict(only(double.state.comments))
     step = failing.run(agent=AGENT, baseline="none", fail_on="not_measured")
     assert step.code == 0
-    assert "Give each job a `name` of its own" in told(step)
+    assert "Give each job its own `name`" in told(step)
     assert only(double.state.comments) == before
 
 

@@ -7,7 +7,7 @@
     wrong     the answer is wrong
     0.75      the answer scores so much
     error     the agent raised; any `FailureKind` value (timeout, rate_limited ...) is a word too
-    unjudged  the criterion itself failed
+    unjudged  scoring failed
     skipped   the user left it out
     never     the trial did not run
 """

@@ -27,7 +27,7 @@ def test_the_row_is_named_as_its_key_and_documented(name: str) -> None:
 def test_without_key_or_recordings_it_says_what_to_do(name: str) -> None:
     lacking = JUDGES[name].missing(JudgeSetting(model="m", api_key_env=("THE_KEY",)))
     assert "replay" in lacking
-    assert "THE_KEY" in lacking or "recordings" in lacking
+    assert "THE_KEY" in lacking or "record" in lacking
 
 
 @pytest.mark.parametrize("kind", list(JudgeFailureKind))

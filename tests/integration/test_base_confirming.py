@@ -118,7 +118,7 @@ def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository
     code, said = repo.run("--retries", "0")
     assert code == 1, said
     assert (cases(repo)["case_1"]["origin"], cases(repo)["case_1"]["confirmations"]) == ("new", 2)
-    assert "again because a run failed" in said
+    assert "repeated because a run failed" in said
 
 
 def test_nothing_is_run_again_for_an_advisory_suite(repo: Repository) -> None:

@@ -170,7 +170,7 @@ def test_submodules_are_left_out_which_is_a_problem_where_the_user_has_them(with
         checkout.checked_out(repo, sha_of(with_submodule, "with-library")) as there,
     ):
         assert list((there.root / "vendor/library").iterdir()) == []
-        assert there.notes == ("1 submodule of the base (vendor/library) is missing there.",)
+        assert there.notes == ("1 submodule (vendor/library) is missing in the base's checkout.",)
         assert "(vendor/library), so the two agents cannot be compared" in there.problem
     assert photograph(with_submodule) == before
     assert list(under.iterdir()) == []
@@ -179,7 +179,7 @@ def test_submodules_are_left_out_which_is_a_problem_where_the_user_has_them(with
 def test_submodules_that_neither_side_has_are_a_note(with_submodule: Path, under: Path, tmp_path: Path) -> None:
     clone = made.cloned(with_submodule, tmp_path / "clone")
     with opened(clone, under) as repo, checkout.checked_out(repo, sha_of(clone, "HEAD")) as there:
-        assert there.notes == ("1 submodule of the base (vendor/library) is missing there.",)
+        assert there.notes == ("1 submodule (vendor/library) is missing in the base's checkout.",)
         assert there.problem == ""
         assert (there.root / "agent.py").exists()
 
@@ -192,7 +192,7 @@ def test_links_are_kept_and_those_that_lead_out_are_said(project: Path, under: P
     with opened(project, under) as repo, checkout.checked_out(repo, sha) as there:
         assert (there.root / "inside").readlink() == Path("shop/agent.py")
         assert there.notes == (
-            "2 symbolic links (such as outside) lead out of the repository: what is there is not the base's.",
+            "2 symbolic links (such as outside) lead out of the repository, so both sides use the same files there.",
         )
 
 
@@ -202,7 +202,7 @@ def test_lfs_files_are_pointers_which_is_a_problem_where_the_user_has_the_files(
     sha = made.commit(project, {".gitattributes": attributes, "model.bin": pointer, "other.bin": "no pointer"})
     with opened(project, under) as repo, checkout.checked_out(repo, sha) as there:
         assert (there.root / "model.bin").read_text() == pointer
-        assert there.notes == ("1 Git LFS file of the base (model.bin) is missing there.",)
+        assert there.notes == ("1 Git LFS file (model.bin) is missing in the base's checkout.",)
         assert there.problem == ""
     (project / "model.bin").write_text("the model")
     with opened(project, under) as repo, checkout.checked_out(repo, sha) as there:

@@ -140,9 +140,9 @@ def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(origin: Path, t
 
 def test_a_push_that_rewrote_what_it_is_compared_with(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
-    with pytest.raises(GitFailed, match="dddddddddddd, which the event names: history was rewritten") as caught:
+    with pytest.raises(GitFailed, match="dddddddddddd, the base commit of the event: history was rewritten") as caught:
         pick(workspace, under, event_base="d" * 40)
-    assert "`base`: a branch" in caught.value.hint
+    assert "`base` to a branch" in caught.value.hint
 
 
 def test_histories_that_never_meet(origin: Path, tmp_path: Path, under: Path) -> None:

@@ -139,7 +139,7 @@ def test_labels_become_a_calibration_and_asking_again_costs_nothing(tmp_path: Pa
     assert "As the words say." in said
     code, said = evalgate(root, "calibrate", "labels.jsonl", "--fail-under-kappa", "0.95", **KEY)
     assert (code, gemini.asked) == (1, 120)
-    assert "kappa is 0.90, 0.95 is required" in said
+    assert "kappa is 0.90; at least 0.95 is required" in said
     assert b"a-secret-judge-key" not in b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
 
 

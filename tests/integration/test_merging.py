@@ -165,7 +165,7 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
     ("change", "words"),
     [
         ("twice", "is shard 1/2, and so is"),
-        ("settings", "different `seed`s"),
+        ("settings", "a different `seed`"),
         ("schema", "schema_version"),
         ("whole", "is a complete run"),
         ("torn", "is not JSON"),
@@ -336,14 +336,14 @@ EARLIER = {"started_at": "2026-01-01T00:00:00+00:00"}
     [
         ({}, {}, ""),
         ({"prompt_version": "3"}, {"prompt_version": "3"}, ""),
-        ({"prompt_version": "3"}, {"prompt_version": "4"}, "used another judge prompt on the base"),
+        ({"prompt_version": "3"}, {"prompt_version": "4"}, "used a different judge prompt on the base"),
         ({}, {"prompt_version": "4"}, "version unknown, now 4"),
-        ({"options": {"x": 1}}, {}, "had other options on the base"),
+        ({"options": {"x": 1}}, {}, "had different options on the base"),
         # a custom metric: the same only where all files are, as its own are among them
         ({"code": "metrics.mine", **EARLIER}, {"code": "metrics.mine"}, ""),
-        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have different code"),
+        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have had different code"),
         ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "different code"),
-        ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "had other options on the base"),
+        ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "had different options on the base"),
     ],
 )
 def test_compare_compares_no_scores_that_were_made_otherwise(
@@ -368,7 +368,7 @@ def test_compare_takes_the_sides_of_one_run_to_be_scored_by_one_code(repo: Repos
     assert "are not compared: it" not in (repo.root / "merged/comment.md").read_text()
     edited(repo.root / "base.json", repo.root / "base.json", **EARLIER)
     repo.call("compare", "base.json", "results.json", "--output", "merged")
-    assert "may have different code on the base" in (repo.root / "merged/comment.md").read_text()
+    assert "may have had different code on the base" in (repo.root / "merged/comment.md").read_text()
 
 
 def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:

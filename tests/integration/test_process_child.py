@@ -102,9 +102,9 @@ def test_a_command_that_cannot_start_says_why(command: list[str], cwd: str, word
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"#!/bin/sh\r\necho\r\n", "its first line names is not: /bin/sh (the line ends in CR LF"),
-        (b"#! /no/such/node --flag\necho\n", "its first line names is not: /no/such/node --flag"),
-        (b"#!/no/such/\xff", "its first line names is not: /no/such/\ufffd"),
+        (b"#!/bin/sh\r\necho\r\n", "in its first line does not: /bin/sh (the line ends in CR LF"),
+        (b"#! /no/such/node --flag\necho\n", "in its first line does not: /no/such/node --flag"),
+        (b"#!/no/such/\xff", "in its first line does not: /no/such/\ufffd"),
     ],
 )
 def test_a_script_without_its_interpreter_is_not_called_missing(tmp_path: Path, text: bytes, words: str) -> None:
@@ -115,7 +115,7 @@ def test_a_script_without_its_interpreter_is_not_called_missing(tmp_path: Path, 
     for command, environment in (("./agent.sh", ENVIRONMENT), (str(script), ENVIRONMENT), ("agent.sh", on_path)):
         with pytest.raises(ChildStartError) as error:
             process.run_to_end([command], cwd=str(tmp_path), environment=environment, timeout_s=1)
-        assert str(error.value).startswith(f"{command}: the file is there, but the interpreter that {words}")
+        assert str(error.value).startswith(f"{command}: the file exists, but the interpreter {words}")
 
 
 def test_a_child_that_takes_too_long_is_ended_with_its_group() -> None:

@@ -96,7 +96,7 @@ def nothing_is_left() -> Iterator[None]:
         ("raw \\xff\\xfe\\n", FailureKind.PROTOCOL, "is not UTF-8"),
         ('raw {"type":"wave"}\\n', FailureKind.PROTOCOL, "has an unknown type 'wave'"),
         ("raw [1]\\n", FailureKind.PROTOCOL, "is not a JSON object"),
-        ('raw {"type":"ready","protocol":9}\\n', FailureKind.PROTOCOL, "the agent speaks protocol 9"),
+        ('raw {"type":"ready","protocol":9}\\n', FailureKind.PROTOCOL, "the agent uses protocol version 9"),
         ('raw {"type":"fatal","kind":"model_error","message":"broke"}\\n', FailureKind.MODEL_ERROR, "broke"),
         ("wrong-session", FailureKind.PROTOCOL, "for 'somebody else', an unknown conversation"),
         ("future-session", FailureKind.PROTOCOL, "for 's999', an unknown conversation"),
@@ -233,7 +233,12 @@ def test_a_second_answer_to_a_turn_is_not_taken_for_the_next() -> None:
         ("install", FailureKind.INSTALL, "cannot make the environment", ""),
         ("hang", FailureKind.START, "the agent was not ready within 0.5 s", ""),
         ("junk", FailureKind.START, "'Welcome to my agent!', before it was ready", ""),
-        ("version", FailureKind.START, "the agent speaks protocol 2; this is protocol 1, before it was ready", ""),
+        (
+            "version",
+            FailureKind.START,
+            "the agent uses protocol version 2, evalgate uses version 1, before it was ready",
+            "",
+        ),
     ],
 )
 def test_a_worker_that_does_not_start_says_why(fault: str, kind: FailureKind, words: str, detail: str) -> None:

@@ -375,9 +375,9 @@ def test_a_resumed_run_takes_over_what_the_same_cassettes_gave(tmp_path: Path, b
     ("environment", "words"),
     [
         # a program that cannot ask is never run live by accident
-        ({"WEATHER_DEAF": "1"}, "does not ask before it runs a tool"),
+        ({"WEATHER_DEAF": "1"}, "the agent runs tools without asking evalgate"),
         # nor is one believed that says it asks, and does not
-        ({"WEATHER_UNASKED": "1"}, "which it did not ask for before"),
+        ({"WEATHER_UNASKED": "1"}, "without having asked for the call"),
     ],
 )
 def test_a_program_that_does_not_ask(tmp_path: Path, backend: Backend, environment: dict[str, str], words: str) -> None:
@@ -392,7 +392,7 @@ def test_a_callable_without_tools_says_so(tmp_path: Path, backend: Backend) -> N
     repository = Repository(tmp_path, "python", backend, cities=("Oslo",))
     (tmp_path / "weather/agent.py").write_text("def answer(text):\n    return text\n")
     assert repository.run("--tools", "record") == 3
-    assert "does not ask before it runs a tool" in repository.comment()
+    assert "the agent runs tools without asking evalgate" in repository.comment()
 
 
 def test_an_endpoint_cannot_be_asked_and_nothing_runs(tmp_path: Path, backend: Backend) -> None:

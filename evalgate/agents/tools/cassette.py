@@ -104,7 +104,7 @@ def unknown_tool(tool: str, known: Sequence[str], *, verb: str) -> str:
         return f"no tool call was {verb} for this case"
     close = words.nearest(tool, known, cutoff=0.75)
     names = words.listed([f"`{name}`" for name in known], limit=MOST_NAMED)
-    hint = f"; did it mean `{close}`?" if close else ""
+    hint = f"; did the agent mean `{close}`?" if close else ""
     return f"no call of `{tool}` was {verb} ({verb}: {names}){hint}"
 
 

@@ -92,7 +92,7 @@ class MockRule(CallPattern):
     def _one_outcome(self) -> Self:
         given = [name for name in ("response", "error", "run") if name in self.model_fields_set]
         if len(given) != 1:
-            raise ValueError(f"a rule has exactly one of response, error and run; this one has {len(given)} of them")
+            raise ValueError(f"a rule needs exactly one of `response`, `error` and `run`, found {len(given)}")
         return self
 
 
@@ -144,7 +144,7 @@ def _of_error(each: Any, locate: Locator) -> Problem:
         close = words.nearest(str(path[-1]), known)
         hint = f"Did you mean `{close}`?" if close else ""
     where = ".".join(str(step) for step in path)
-    message = each["msg"].removeprefix("Value error, ")
+    message = words.fault(each)
     return _problem(f"`{where}`: {message}" if where else message, locate(*path), hint)
 
 
@@ -286,7 +286,8 @@ class ConversationTools:
             word = "once" if times == 1 else f"{times} times"
             why = f"for the {_number_text(nth)} time; it was recorded {word}"
         elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
-            why = f"recorded was {cassette.spell_call(tool, nearest)}: {cassette.difference(args, nearest)}"
+            near = cassette.spell_call(tool, nearest)
+            why = f"but the nearest recorded call is {near}: {cassette.difference(args, nearest)}"
         else:
             known = list(dict.fromkeys(entry.tool for entry in self._entries))
             why = cassette.unknown_tool(tool, known, verb="recorded")

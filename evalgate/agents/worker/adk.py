@@ -198,7 +198,7 @@ async def load_agent(path: str, *, wanted: str | None, root: str) -> FoundAgent:
     if root_agent is None:
         raise errors.LoadFailed(_nothing_found(home, path, wanted))
     if not hasattr(root_agent, "name") or isinstance(root_agent, (type, ModuleType)):
-        raise errors.LoadFailed(f"{what}: the root agent is not an agent but {type(root_agent).__name__}")
+        raise errors.LoadFailed(f"{what}: the root agent is not an ADK agent, but of type {type(root_agent).__name__}")
     return FoundAgent(root_agent=root_agent, app=app, home=home, closing=closing)
 
 
@@ -217,7 +217,7 @@ def load_environment(folder: str, root: str) -> None:
     try:
         from dotenv import load_dotenv
     except ImportError:
-        sys.stderr.write(f"{file} is not read: python-dotenv is not installed\n")
+        sys.stderr.write(f"{file} was not read: python-dotenv is not installed\n")
         return
     load_dotenv(file, override=False)
 

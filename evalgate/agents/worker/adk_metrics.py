@@ -116,7 +116,7 @@ def _read(result: Any, code: str) -> Message:
     if status is None:
         raise TypeError(f"{code} returned {result.overall_eval_status!r} as overall_eval_status")
     if score is None and status in ("passed", "failed"):
-        raise ValueError(f"{code} says {status} and gives no overall_score")
+        raise ValueError(f"{code} returned {status}, but no overall_score")
     each = getattr(result, "per_invocation_results", None) or ()
     turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in each]
     return {"score": score, "status": status, "turns": turns}

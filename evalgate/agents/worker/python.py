@@ -56,7 +56,7 @@ def signature_of(callee: Any) -> Signature:
         if parameter.name in OFFERED:
             keywords.append(parameter.name)
         elif parameter.default is parameter.empty:
-            raise TypeError(f"it asks for {parameter.name!r}; an agent is offered {', '.join(OFFERED)}")
+            raise TypeError(f"unknown parameter {parameter.name!r}; an agent can take {', '.join(OFFERED)}")
     return Signature(keywords=tuple(keywords), first=first, session_class=session_class)
 
 
@@ -140,7 +140,7 @@ class Recorder:
             self.event(value)
             return
         if not isinstance(value, dict):
-            raise TypeError(f"the agent returned {type(value).__name__}; it may return a text, a dict or None")
+            raise TypeError(f"the agent returned {type(value).__name__}; it must return a string, a dict or None")
         _refuse_unknown(value, RESULT_KEYS, "returned")
         for call in value.get("tool_calls") or ():
             self._tool(call)
@@ -154,7 +154,7 @@ class Recorder:
         """What was yielded: a text, or a dict of EVENT_KEYS. The last text is the answer. Raises TypeError."""
         event = {"text": value} if isinstance(value, str) else value
         if not isinstance(event, dict):
-            raise TypeError(f"the agent yielded {type(value).__name__}; it may yield texts and dicts")
+            raise TypeError(f"the agent yielded {type(value).__name__}; it must yield strings or dicts")
         _refuse_unknown(event, EVENT_KEYS, "yielded")
         content = event.get("content") or {"role": "model", "parts": _parts(event)}
         text = text_of(content)
@@ -166,7 +166,7 @@ class Recorder:
 
     def _tool(self, call: Any) -> None:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-            raise TypeError("each of tool_calls is a dict with a name, and maybe args, id and response")
+            raise TypeError("each item of tool_calls must be a dict with a name and optionally args, id and response")
         made = {key: call[key] for key in ("id", "name", "args") if call.get(key) is not None}
         self.event({"tool_call": {"args": {}, **made}})
         if call.get("response") is not None:
@@ -194,7 +194,7 @@ def _has_tools(content: Message) -> bool:
 def _refuse_unknown(value: Message, known: frozenset[str], verb: str) -> None:
     unknown = sorted(str(key) for key in value.keys() - known)
     if unknown:
-        raise TypeError(f"the agent {verb} unknown keys {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        raise TypeError(f"the agent {verb} unknown keys {', '.join(unknown)}; known keys: {', '.join(sorted(known))}")
 
 
 def text_of(content: Message) -> str:

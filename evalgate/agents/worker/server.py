@@ -206,7 +206,8 @@ class Server:
 
     async def _greet(self, hello: Message) -> bool:
         if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
-            text = f"this worker speaks protocol {PROTOCOL} and was greeted with {hello.get('protocol')!r}"
+            theirs = hello.get("protocol")
+            text = f"this worker uses protocol version {PROTOCOL}, but was started with version {theirs!r}"
             self._pipe.send({"type": "fatal", "kind": "protocol", "message": text, "detail": ""})
             return False
         try:

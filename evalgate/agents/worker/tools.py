@@ -349,7 +349,7 @@ def _recorded_tool(described: Message) -> Any:
             return types.FunctionDeclaration.model_validate(told) if told else None
 
         async def run_async(self, *, args: Any, tool_context: Any) -> Any:  # noqa: ARG002 - google-adk's signature
-            raise RuntimeError(f"the tool {self.name!r} is known from a cassette and cannot run")
+            raise RuntimeError(f"the tool {self.name!r} is only known from a cassette and cannot run")
 
     return RecordedTool(
         name=described["name"],
@@ -420,5 +420,5 @@ class Tools:
 
 def _run(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Any:
     if run is None:
-        raise TypeError(f"the tool {name!r} has nothing to run")
+        raise TypeError(f"the tool {name!r} has no function to run")
     return run(**args)

@@ -243,7 +243,7 @@ def test_an_artifact_that_is_missing_expired_or_of_another_commit_is_refused(for
     with pytest.raises(UnavailableError, match="no artifact"):
         post(client, tmp_path)
     upload(fork, written(), head_sha="e" * 40)
-    with pytest.raises(ConfigError, match="the artifact is of eeeeeee"):
+    with pytest.raises(ConfigError, match="the artifact is from commit eeeeeee"):
         post(client, tmp_path)
 
 

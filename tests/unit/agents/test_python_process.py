@@ -18,15 +18,15 @@ def answer(**fields: object) -> MetricResult:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "the metric m.x says that it could not evaluate"),
-        ({"status": "not_evaluated"}, "the metric m.x says that it could not evaluate"),
+        ({}, "the metric m.x reported that it could not evaluate"),
+        ({"status": "not_evaluated"}, "the metric m.x reported that it could not evaluate"),
         # a fine score is not the cause
         (
             {"status": "not_evaluated", "score": 1.0},
-            "the metric m.x says that it could not evaluate, but gave a score of 1",
+            "the metric m.x reported that it could not evaluate, but returned the score 1",
         ),
-        ({"status": "passed", "score": math.nan}, "the metric m.x gave nan as its score"),
-        ({"status": "not_evaluated", "score": math.inf}, "the metric m.x gave inf as its score"),
+        ({"status": "passed", "score": math.nan}, "the metric m.x returned the score nan, not a finite number"),
+        ({"status": "not_evaluated", "score": math.inf}, "the metric m.x returned the score inf, not a finite number"),
         ({"error": "no such file", "score": 1.0}, "the metric m.x failed: no such file"),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_user_who_says_something_else_gets_no_answer(tmp_path: Path) -> None:
     write(tmp_path / "rec.json", result(("one", [turn("Book a flight to Rome", "done"), turn("bye", "see you")])))
     agent = opened(tmp_path, "rec.json")
     message = refused(agent, "one", "Book a flight to Oslo")
-    assert "the user said 'Book a flight to Rome' then and 'Book a flight to Oslo' now" in message
+    assert "the recorded user said 'Book a flight to Rome', this one 'Book a flight to Oslo'" in message
     assert refused(agent, "one", "Book a flight to Rome", "bye", "and?") == "the recording has only 2 turns"
 
 
@@ -110,7 +110,7 @@ def test_repeats_take_one_recording_each(tmp_path: Path, recordings: int, repeat
     write(tmp_path / "rec.json", result(*cases))
     agent = opened(tmp_path, "rec.json")
     if answer is None:
-        assert "there are 3 recordings of case one, and none for repeat 4" in refused(agent, "one", "hi", repeat=repeat)
+        assert "case one has only 3 recordings, but this is run 4" in refused(agent, "one", "hi", repeat=repeat)
     else:
         assert replayed(agent, "one", "hi", repeat=repeat) == [answer]
 
@@ -135,7 +135,7 @@ def test_without_a_path_only_recordings_beside_the_suite_count(tmp_path: Path) -
     agent = opened(tmp_path)
     assert replayed(agent, "one", "hi") == ["from a session"]
     assert replayed(agent, "x", "hi") == ["from a session"]  # named after the file
-    assert "nothing is recorded for case two" in refused(agent, "two", "hi")
+    assert "there is no recording of case two" in refused(agent, "two", "hi")
     assert replayed(agent, "one", "hi", suite="b/trips.evalset.json") == ["from elsewhere"]
 
 
@@ -143,8 +143,8 @@ def test_what_is_expected_is_never_taken_for_what_was_done(tmp_path: Path) -> No
     expected = {"eval_set_id": "trips", "eval_cases": [{"eval_id": "one", "conversation": [turn("hi", "expected")]}]}
     write(tmp_path / "a/trips.evalset.json", expected)
     assert "no recordings" in refused(opened(tmp_path, "a"), "one", "hi")
-    assert "has only expectations" in refused(opened(tmp_path, "a/trips.evalset.json"), "one", "hi")
-    assert "has only expectations" in refused(opened(tmp_path, "a/../a/trips.evalset.json"), "one", "hi")
+    assert "only the expectations" in refused(opened(tmp_path, "a/trips.evalset.json"), "one", "hi")
+    assert "only the expectations" in refused(opened(tmp_path, "a/../a/trips.evalset.json"), "one", "hi")
     # Another file of the same shape, named by the user, is what the user says that it is.
     write(tmp_path / "recorded/cases.json", expected)
     assert replayed(opened(tmp_path, "recorded/cases.json"), "one", "hi") == ["expected"]
@@ -179,10 +179,13 @@ def test_a_case_id_in_several_sets(tmp_path: Path, sets: list[str], texts: str, 
         ({}, "there are no recordings at rec"),
         ({"rec/a.json": "{"}, "there are no recordings at rec: a.json"),
         ({"rec/a.json": "{"}, "a.json"),  # says what is wrong with it
-        ({"rec/a.json": result(("on", [turn("hi", "x")]))}, "nothing is recorded for case one; there is one of on"),
+        (
+            {"rec/a.json": result(("on", [turn("hi", "x")]))},
+            "no recording of case one; the nearest recorded case is on",
+        ),
         (
             {"rec/a.json": {"eval_set_id": "s", "eval_cases": [{"eval_id": "one", "conversation": [{"x": 1}]}]}},
-            "the recording in a.json is not readable",
+            "the recording in a.json cannot be read",
         ),
         ({"rec/a.json": result(("one", []))}, "the agent recorded no turn for one"),
     ],

@@ -163,7 +163,7 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
         (
             suite(WORDS),
             suite(dataclasses.replace(WORDS, on_the_test=True)),
-            ["criterion_changed words: a miss fails the case > a miss is not measured"],
+            ["criterion_changed words: failing it fails the case > failing it makes the case not measured"],
         ),
         (suite(dataclasses.replace(WORDS, on_the_test=True)), suite(WORDS), []),
         (suite(WORDS), suite(WORDS, driver="replay"), ["policy agent of a.json: adk > replay"]),

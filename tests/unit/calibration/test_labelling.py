@@ -115,7 +115,7 @@ UNREAD = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message="m", findings=(opi
         (Score(value=0.5, findings=(opined("a", 1.0), opined("b", 0.0, at=2))), WORDS, 2, "", False, "because"),
         (Score(value=1.0, findings=(opined("valid", 1.0),)), WORDS, 2, "", None, "no verdict on it"),
         (TWO, RUBRICS, 1, "It is\n short.", False, "because"),  # blanks do not count
-        (TWO, RUBRICS, 1, "", None, "must name its rubric"),
+        (TWO, RUBRICS, 1, "", None, "must say which rubric"),
         (TWO, RUBRICS, 1, "It is blue.", None, "no verdict on it"),
         # of the whole conversation: no turn
         (WHOLE, RUBRICS, 3, "It is kind.", True, ""),
@@ -124,7 +124,7 @@ UNREAD = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message="m", findings=(opi
         (NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="it is down"), WORDS, 1, "", None, "it is down"),
         # a remark is no verdict
         (Score(value=1.0, findings=(Finding(text="no answer", turn=1),)), WORDS, 1, "", None, "no verdict on it"),
-        (Score(value=1.0, findings=(opined("supported", 1.0, of="A."),)), SENTENCES, 1, "B.", None, "other sentences"),
+        (Score(value=1.0, findings=(opined("supported", 1.0, of="A."),)), SENTENCES, 1, "B.", None, "split the text"),
     ],
 )  # fmt: skip
 def test_the_verdict_in_a_grade(

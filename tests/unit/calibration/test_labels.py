@@ -119,7 +119,7 @@ def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
         (line(label="vallid"), "unknown-label", "Did you mean `valid`?"),
         (line(label="blue"), "unknown-label", "valid, invalid, yes, no, pass, fail"),
         (line(criterion="final_respnse_match_v2"), "unknown-criterion", "Did you mean `final_response_match_v2`?"),
-        (line(criterion="response_evaluation_score"), "label-without-verdict", "does not say yes or no"),
+        (line(criterion="response_evaluation_score"), "label-without-verdict", "does not answer yes or no"),
         ({"criterion": MATCH, "label": "valid"}, "label-without-evidence", "does not identify what was judged"),
         ({**line(), "reference": None}, "label-without-evidence", "expected answer"),
         ({"criterion": MATCH, "label": "yes", "conversation": [TURN]}, "label-without-evidence", "`expected`"),

@@ -15,12 +15,12 @@ from evalgate.config.settings import Settings
     [
         ({}, []),  # at a desk nothing is compared
         ({"baseline": "none", "base": "main"}, []),
-        ({"base": "main"}, ["24 trials in all"]),
-        ({"baseline": "rerun"}, ["24 trials in all"]),
+        ({"base": "main"}, ["24 trials in total"]),
+        ({"baseline": "rerun"}, ["24 trials in total"]),
         ({"baseline": "store", "base": "main"}, []),  # nothing runs on the base's side
-        ({"runs": "2+3"}, ["3 further runs of it, 30 trials at most"]),
-        ({"runs": "2+3", "base": "main"}, ["24 trials in all", "on each side, 60 trials at most"]),
-        ({"base": "main", "threshold": "new"}, ["24 trials in all", "at least 2 reruns on both sides"]),
+        ({"runs": "2+3"}, ["3 more runs each, at most 30 trials in total"]),
+        ({"runs": "2+3", "base": "main"}, ["24 trials in total", "on both sides, at most 60 trials in total"]),
+        ({"base": "main", "threshold": "new"}, ["24 trials in total", "at least 2 reruns on both sides"]),
         ({"threshold": "new"}, []),
         ({"budget": "agent_calls=20, usd=2"}, ["both sides together: agent_calls=20, usd=2"]),
     ],

@@ -192,7 +192,7 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
     ("statuses", "said"),
     [
         ({"c0": CaseStatus.NEW, "c1": CaseStatus.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
-        ({"c0": CaseStatus.NEW, "c1": CaseStatus.NEW}, "2 new. Select cases that the base has, too."),
+        ({"c0": CaseStatus.NEW, "c1": CaseStatus.NEW}, "2 new. Select cases that also exist on the base."),
         (
             {"c0": CaseStatus.NEW, "c1": CaseStatus.NEW, "old": CaseStatus.REMOVED},
             "2 new and 1 removed. Keep the old cases",
@@ -214,7 +214,7 @@ def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said:
             "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
-                "`m` dropped from 0.95 to 0.76 (~0.19, 95 % CI ~0.43 to +0.05): 5 cases broke, "
+                "`m` dropped from 0.95 to 0.76 (~0.19, 95% CI ~0.43 to +0.05): 5 cases broke, "
                 "1 was fixed. 5 of 21 cases failed (5 new) in s."
             ),
         ),
@@ -227,7 +227,7 @@ def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said:
             "F/P " + "P/P " * 8,
             NEW,
             (
-                "1 of 9 cases failed (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95 % CI "
+                "1 of 9 cases failed (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95% CI "
                 "~0.44 to 0.00), not statistically significant with 9 cases."
             ),
         ),

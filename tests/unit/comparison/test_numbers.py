@@ -51,7 +51,7 @@ def test_intervals_have_no_favourite_side_and_no_order(values: list[float], rand
 
 
 def test_intervals_hold_what_they_promise() -> None:
-    """20 cases whose differences are skewed and have many ties: 95 % of intervals are to hold the true mean."""
+    """20 cases whose differences are skewed and have many ties: 95% of intervals are to hold the true mean."""
     random, draws, held = Random(5), 300, 0
     values, weights = (-1.0, -0.5, 0.0, 0.5), (0.1, 0.1, 0.7, 0.1)
     mean = sum(value * weight for value, weight in zip(values, weights, strict=True))

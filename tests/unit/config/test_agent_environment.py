@@ -66,7 +66,7 @@ def test_only_installers_see_the_package_index() -> None:
     [
         # the forgotten half: named, and not handed over
         ("CHAT_KEY", ["CHAT_KEY"], "`env` names CHAT_KEY, but it is not set here"),
-        ("CHAT_KEY", ["CHAT_*"], "by `CHAT_KEY: ${{ secrets.CHAT_KEY }}` below the step's own `env:`"),
+        ("CHAT_KEY", ["CHAT_*"], "with `CHAT_KEY: ${{ secrets.CHAT_KEY }}` under the step's `env:`"),
         ("TZ", [], "TZ is not set here"),  # needs no name
         # the other half: handed over, and not named
         (

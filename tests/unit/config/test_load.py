@@ -96,9 +96,9 @@ def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[s
     [
         ({"runs": "often"}, "`runs`: must be a whole number from 1 to 1000, or two of them: `2+3`"),
         ({"runs": "2+"}, "`2+3` or {start: 2, more: 3}"),
-        ({"budget": "3"}, "`budget`: bounds need names: `agent_calls`, `tokens` and `usd`, as in"),
-        ({"budget": "tokens=1,5"}, "bounds need names: `agent_calls`, `tokens` and `usd`"),
-        ({"budget": "calls=3"}, "`calls` is not a valid bound; bounds are `agent_calls`, `tokens` and `usd`"),
+        ({"budget": "3"}, "`budget`: limits need names: `agent_calls`, `tokens` and `usd`, as in"),
+        ({"budget": "tokens=1,5"}, "limits need names: `agent_calls`, `tokens` and `usd`"),
+        ({"budget": "calls=3"}, "`calls` is not a valid limit; limits are `agent_calls`, `tokens` and `usd`"),
         (
             {"budget": "usd=0, tokens=many"},
             "`tokens` must be a whole number of at least 1; `usd` must be a number above 0, found",
@@ -119,8 +119,8 @@ def test_what_cannot_be(tmp_path: Path, given: dict[str, str], words: str) -> No
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("budget: 3", "`budget`: bounds need names: `agent_calls`, `tokens` and `usd`"),
-        ("budget: {calls: 3}", "`budget`: `calls` is not a valid bound"),
+        ("budget: 3", "`budget`: limits need names: `agent_calls`, `tokens` and `usd`"),
+        ("budget: {calls: 3}", "`budget`: `calls` is not a valid limit"),
         ("budget: {usd: -1}", "`budget`: `usd` must be a number above 0, found"),
         ("runs: {start: 2, mor: 3}", "`runs`: must be a whole number from 1 to 1000"),
         ("runs: true", "`runs`: must be a whole number from 1 to 1000"),

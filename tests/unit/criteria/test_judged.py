@@ -239,7 +239,7 @@ def test_rubrics_that_clash_or_are_missing() -> None:
     of = Case(case_id="c", rubrics=(rubric("a", "another text"),))
     assert reason(grade(ANSWER, judge, [ONE], of=of, **written(rubric("a")))) == (
         Reason.CRITERION_FAILED,
-        "two rubrics have the id `a`: give one of them another",
+        "two rubrics have the id `a`: rename one of them",
     )
     for name in (ANSWER, TOOLS, CONVERSATION):
         assert reason(grade(name, judge, [ONE]))[0] is Reason.RUBRICS_MISSING

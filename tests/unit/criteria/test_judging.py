@@ -36,7 +36,7 @@ def missing(made: Suite, environ: dict[str, str], defaults: JudgeRule | None = N
     defaults = defaults or JudgeRule()
     problems = judges.missing(judges.settle_suites([made], defaults), defaults, environ)
     assert {(problem.severity, problem.code) for problem in problems} <= {(Severity.ERROR, "credentials-missing")}
-    assert all("--skip-judged" in problem.hint and "replay" in problem.hint for problem in problems)
+    assert all("`skip-judged`" in problem.hint and "replay" in problem.hint for problem in problems)
     return [problem.message for problem in problems]
 
 

@@ -52,7 +52,7 @@ def told(root, driver, found_by=NAMED, places=None, **options):
         ("replay", {"path": "nope.json"}, "no recordings at `nope.json`", ""),
         ("replay", {"path": "recorded/on.json"}, "no recordings at", "Did you mean `recorded/one.json`?"),
         ("replay", {"path": "recorded/*.jsonl"}, "no recordings at", ""),
-        ("command", {"cwd": "nowhere"}, "no folder `nowhere`", ""),
+        ("command", {"cwd": "nowhere"}, "does not exist: `nowhere`", ""),
         ("python", {"call": "singel:f"}, "no module `singel` in the checkout", "Did you mean `single`?"),
         ("python", {"call": "nosuch:f"}, "no module `nosuch`", "installed in the agent's environment"),
     ],

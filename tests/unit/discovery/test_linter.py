@@ -140,9 +140,9 @@ def test_a_reference_that_no_case_has_is_an_error(lint, suite, case):
 @pytest.mark.parametrize(
     ("turns", "words"),
     [
-        (["bye"], "case b without"),
-        (["one -> 1", "two", "three"], "case b (turns 2 and 3) without"),
-        (["one -> 1", "two"], "case b (turn 2) without"),
+        (["bye"], "in case b"),
+        (["one -> 1", "two", "three"], "in case b (turns 2 and 3)"),
+        (["one -> 1", "two"], "in case b (turn 2)"),
     ],
 )
 def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns, words):
@@ -183,10 +183,10 @@ def test_an_answer_without_words_is_no_reference_for_a_criterion_that_counts_wor
     hearts = suite("x.evalset.json", case("a", f"hi -> {SMILE}"), case("b", "bye -> !"), criteria=ANSWER)
     (problem,) = lint(hearts)
     assert (problem.severity, problem.code) == (ERROR, "reference-missing")
-    assert "no case has an expected `final_response` with words in it" in problem.message
+    assert "no case has an expected `final_response` with text" in problem.message
     (problem,) = lint(suite("x.evalset.json", case("a", f"hi -> {SMILE}", "bye -> \u3055"), criteria=ANSWER))
     assert (problem.severity, problem.code) == (WARNING, "reference-missing-in-case")
-    assert "case a (turn 1) without an expected `final_response` with words in it" in problem.message
+    assert "no expected `final_response` with text in case a (turn 1)" in problem.message
     assert lint(suite("x.evalset.json", case("a", f"hi -> {SMILE} 1"), criteria=ANSWER)) == ()
 
 

@@ -434,7 +434,7 @@ def test_marks_and_line_ends_do_not_matter(text):
             {"conversation": [{"user_content": {"parts": [{"text": "\ud800"}]}}]},
             "broken-text",
             "eval_cases[0]",
-            "half a character",
+            "unpaired surrogate",
         ),
         ({"conversation": [], "session_input": "s"}, "wrong-type", "eval_cases[0].session_input", "an object"),
     ],

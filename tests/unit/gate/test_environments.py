@@ -47,11 +47,11 @@ def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> 
 @pytest.mark.parametrize(
     ("code", "rerun", "stored", "reused", "said"),
     [
-        ("same", OLD, None, False, ["the same agent ran with another framework version"]),
+        ("same", OLD, None, False, ["the same agent ran with a different framework version"]),
         ("same", NEW, None, False, []),
         ("other", OLD, None, False, []),  # the change may be about just that
-        ("other", {}, OLD, True, ["the agent ran with another framework version"]),  # what else changed, nobody knows
-        ("same", {}, OLD, True, ["the agent ran with another framework version"]),
+        ("other", {}, OLD, True, ["the agent ran with a different framework version"]),  # else unknown
+        ("same", {}, OLD, True, ["the agent ran with a different framework version"]),
         ("other", {}, NEW, True, []),
         ("other", NEW, OLD, False, []),  # stored, and nothing of it used
         ("other", {}, {}, True, []),  # not known

@@ -66,14 +66,14 @@ def test_an_archive_without_them_gives_nothing(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (lambda: zipped((info("results.json", mode=stat.S_IFLNK | 0o777), b"/etc/passwd")), "no plain file"),
-        (lambda: zipped((info("results.json", mode=stat.S_IFIFO), b"")), "no plain file"),
+        (lambda: zipped((info("results.json", mode=stat.S_IFLNK | 0o777), b"/etc/passwd")), "not a regular file"),
+        (lambda: zipped((info("results.json", mode=stat.S_IFIFO), b"")), "not a regular file"),
         (lambda: zipped(("results.json", b"1"), ("results.json", b"2")), "twice"),
-        (lambda: zipped(("results.json", b"x" * 500), method=zipfile.ZIP_LZMA), "uncommon"),
-        (lambda: zipped(("results.json", b"x" * 500))[:-30], "cut short"),
+        (lambda: zipped(("results.json", b"x" * 500), method=zipfile.ZIP_LZMA), "unsupported compression"),
+        (lambda: zipped(("results.json", b"x" * 500))[:-30], "truncated"),
         (lambda: zipped(("results.json", bytes(range(256)) * 30))[200:], "cannot be read"),
-        (lambda: b"", "no zip"),
-        (lambda: b"<html>", "no zip"),
+        (lambda: b"", "not a zip"),
+        (lambda: b"<html>", "not a zip"),
         (lambda: zipped(("results.json", b"x")).replace(b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"), "encrypted"),
     ],
 )

@@ -36,7 +36,7 @@ def test_it_begins_with_its_own_marker_and_says_who_wrote_it(name, headline, det
 def test_details_that_do_not_fit_are_left_out_and_it_says_where_they_are(letter) -> None:
     text = comment.render(Job(), headline="**fail**", details=letter * LIMIT)
     assert "**fail**" in text
-    assert "in the summary of the job" in text
+    assert "see the job summary" in text
     assert letter * 100 not in text
     huge = comment.render(Job(), headline=letter * LIMIT)
     assert markdown.length(huge) <= LIMIT

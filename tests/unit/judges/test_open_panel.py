@@ -63,7 +63,7 @@ def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:
     assert replayed.items == recorded.items
     assert replayed.items[""].passed is True
     assert (account.calls, account.cached, account.cost_usd) == (0, 4, None)
-    assert "record it once with an account" in unknown.items[""].message
+    assert "record it once with an API key" in unknown.items[""].message
 
 
 def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:

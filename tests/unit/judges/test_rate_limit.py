@@ -79,7 +79,7 @@ def test_a_wait_beyond_the_deadline_is_not_waited() -> None:
         RateLimiter(RateLimits(call_deadline_s=60), clock), says(failure("rate_limited", retry_after_s=3600.0))
     )
     assert clock.slept == []
-    assert "it asks to wait 1 h 00 min" in found.message
+    assert "it asks for a pause of 1 h 00 min" in found.message
 
 
 def test_the_deadline_counts_what_a_models_calls_take_and_no_time_between() -> None:
@@ -92,7 +92,7 @@ def test_the_deadline_counts_what_a_models_calls_take_and_no_time_between() -> N
     limiter.run(lambda: clock.pass_by(11), model="slow")
     found = caught_for("slow", limiter, says("never asked"))
     assert found.kind is JudgeFailureKind.TIMEOUT
-    assert "the time for calls of `slow` is up; allow more (`judge: {deadline: ...}`)" in found.message
+    assert "the deadline for calls to `slow` has passed; raise it (`judge: {deadline: ...}`)" in found.message
     assert limiter.run(says("ok"), model="quick") == "ok"
 
 

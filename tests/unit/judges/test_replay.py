@@ -39,7 +39,7 @@ def test_anything_else_is_not_recorded(recorded: Path, changed: dict[str, object
     with pytest.raises(JudgeFailed) as raised:
         opened(recorded).ask(request(**changed))
     assert raised.value.failure.kind is JudgeFailureKind.NO_RECORDING
-    assert "record it once with an account" in raised.value.failure.message
+    assert "record it once with an API key" in raised.value.failure.message
 
 
 def test_what_is_missing(tmp_path: Path, recorded: Path) -> None:

@@ -210,15 +210,15 @@ def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
     assert hold_words(ballot(3), words)[0].passed is True  # nothing to ask again with: no vote, as in ADK
     item = hold_words(ballot(3, again=ask_again), words)[0]
     assert (item.passed, item.undecided, item.count.passed_over) == (None, Undecided.UNREADABLE, 2)
-    assert "also when asked again" in item.message
+    assert "even on a second try" in item.message
 
 
 @pytest.mark.parametrize(
     ("num_samples", "words", "message"),
     [
-        (1, "silent", "the only sample says nothing about `r`, also when asked again"),
-        (2, "silent silent", "all 2 samples say nothing about `r`, also when asked again"),
-        (3, "valid invalid silent", "1 of 3 samples says nothing about `r`, also when asked again"),
+        (1, "silent", "the only sample says nothing about `r`, even on a second try"),
+        (2, "silent silent", "all 2 samples say nothing about `r`, even on a second try"),
+        (3, "valid invalid silent", "1 of 3 samples says nothing about `r`, even on a second try"),
         (1, "unparsable", "the only sample gives none of the labels about `r`"),
         (2, "unparsable unparsable", "none of 2 samples gives one of the labels about `r`"),
         (1, "timeout", "the only sample failed: timeout happened"),

@@ -78,7 +78,7 @@ def test_only_broken_turns_are_told() -> None:
     [
         ("Yes.", "No.", "```diff\n- Yes.\n+ No.\n```"),
         ("", "No.", None),  # nothing was expected in words
-        ("Yes.", None, "The agent gave no answer; expected:\n```text\nYes.\n```"),
+        ("Yes.", None, "The agent gave no answer. Expected:\n```text\nYes.\n```"),
         ("one two three four five " * 30, "one two three four six " * 30, "<del>five</del><ins>six</ins>"),
     ],
 )
@@ -100,10 +100,10 @@ def test_text_that_no_event_marks_as_the_answer_is_told(parts: tuple[Part, ...],
     event = Event(author="agent", content=Content(parts=parts, role="model"))
     done = dataclasses.replace(turn("x"), events=(event,))
     report = told(case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]}))
-    assert "gave no answer; expected:" in comment.render(report)
+    assert "gave no answer. Expected:" in comment.render(report)
     for shown in (comment.render(report), html_report.render(report)):
-        assert ("produced text, but in no event that is marked as final, so it gave no answer" in shown) is told_so
-    assert ("  actual:   text, but in no event that is marked as final" in junit.render(report)) is told_so
+        assert ("produced text, but not in an event marked as final, so it gave no answer" in shown) is told_so
+    assert ("  actual:   text, but not in an event marked as final" in junit.render(report)) is told_so
 
 
 def test_a_broken_agent_is_quoted() -> None:
@@ -188,5 +188,5 @@ def test_beside_a_base_the_comment_says_how_to_get_the_same_numbers() -> None:
     shown = comment.render(SCENARIOS["base_regressed"]())
     _, _, desk = shown.partition("Reproduce locally")
     assert f"--base {comparing.BASE_SHA[:12]}" in desk
-    assert "seed 7, 9,999 draws, alpha 0.05" in desk
+    assert "seed 7, 9,999 resamples, alpha 0.05" in desk
     assert "alpha" not in comment.render(SCENARIOS["base_broken"]())  # nothing was compared

@@ -39,11 +39,11 @@ HEARS_CALLS = SimulatorUse(include_function_calls=True)
             (A, says("Booked."), B),
             "diverge in turn 2: the base's agent said “At what time?”, head's said “Booked.”",
         ),
-        ((A, B, A), (A, says("Booked."), B), "from turn 3 on, their users say different things."),
+        ((A, B, A), (A, says("Booked."), B), "from turn 3 on, the simulated users say different things."),
         ((A, B, A), (A, says("Booked.")), "from turn 3 on, only the base's continues."),
         ((A, B), (A, says("Booked."), B), "from turn 3 on, only head's continues."),
-        ((A, B), (A, says(None)), "head's said nothing; the user says the same to both."),
-        ((A, B), (A, says("At what time?", user="Two!")), "From turn 2 on, the simulated user says something else"),
+        ((A, B), (A, says(None)), "head's said nothing; the simulated user replied the same to both."),
+        ((A, B), (A, says("At what time?", user="Two!")), "From turn 2 on, the simulated user says something"),
     ],
 )
 def test_the_sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], words: str) -> None:
@@ -53,14 +53,14 @@ def test_the_sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...]
 def test_calls_that_the_user_sees_are_quoted() -> None:
     base, head = ((A, PAID[0], A), (A, PAID[1], B))
     assert "base's agent called pay(francs=2), head's called pay(francs=3)" in sentence(base, head, HEARS_CALLS)
-    assert "although it heard the same" in sentence(base, head)
+    assert "although it had received the same replies" in sentence(base, head)
 
 
 def test_agents_that_answer_the_same_are_not_quoted_against_each_other() -> None:
     event = Event(author="desk", content=text("Let me see."))
     sooner = dataclasses.replace(B, events=(event, *(B.events or ())))
     told = sentence((A, B), (A, sooner))
-    assert "diverge in turn 2: the agents gave the same answer, but said or received something else before it" in told
+    assert "diverge in turn 2: the agents gave the same answer, but the steps before it differ" in told
 
 
 def test_a_case_that_is_written_down_parts_nowhere() -> None:

@@ -105,4 +105,4 @@ def test_a_table_of_many_judges_ends() -> None:
     facts = view.facts(dataclasses.replace(build.report("pass"), asked=asked))
     judges = [fact for fact in facts if fact.name == "judge"]
     assert len(judges) == view.JUDGES + 1
-    assert judges[-1].head == "of 3 more"
+    assert judges[-1].head == "of 3 more criteria"

@@ -20,8 +20,8 @@ def test_every_kind_of_trouble_has_words() -> None:
     [
         ("error", "The agent raised an exception in turn 1 (raised): KeyError: 'city'"),
         ("timeout", "The agent timed out in turn 1 (timeout): it ended as timeout"),
-        ("unjudged", "response_match_score: the criterion itself failed: no number came back"),
-        ("never", "It never ran."),
+        ("unjudged", "response_match_score: scoring failed: no number came back"),
+        ("never", "The case did not run."),
     ],
 )
 def test_why_a_case_was_not_measured(words: str, why: str) -> None:

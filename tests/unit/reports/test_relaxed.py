@@ -59,7 +59,11 @@ def policy(subject: str) -> RelaxedRule:
             ["expectations of 5 cases changed in <a.json>: <c0>, <c1>, <c2> and 2 more"],
             "5 cases",
         ),
-        ([policy("alpha"), policy("max_drop")], ["<alpha>: <1> is now <2>", "<max_drop>: <1> is now <2>"], "2 rules"),
+        (
+            [policy("alpha"), policy("max_drop")],
+            ["<alpha> changed from <1> to <2>", "<max_drop> changed from <1> to <2>"],
+            "2 rules",
+        ),
     ],
 )
 def test_in_lines(relaxed: list[RelaxedRule], said: list[str], count: str) -> None:

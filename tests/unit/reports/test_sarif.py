@@ -185,7 +185,8 @@ def test_no_more_than_github_shows_and_the_rest_is_counted(monkeypatch: pytest.M
     monkeypatch.setattr(sarif, "LIMIT", 20)
     run = run_of(unsafe(bad("harm"), cases=23))
     assert len(run["results"]) == 20
-    assert "3 results over GitHub's limit" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    told = run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert "3 results left out because of GitHub's limit" in told
 
 
 @settings(deadline=None)  # the time is the schema validator's

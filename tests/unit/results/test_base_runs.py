@@ -62,7 +62,7 @@ def history_of(said: list[str], past: PastRuns | None, **more: Any) -> History:
         ([Shelf(b"{")], 0, "history of base runs in the shelf was not read: it is damaged"),
         ([Shelf(b'{"schema_version": 99}')], 0, "later version"),
         ([Shelf(b"{"), Shelf(EMPTY)], 5, "base runs in the shelf"),  # the other one knows, and the damage is told
-        ([], 0, "no store"),  # a folder that the commit brings along is no store
+        ([], 0, "cannot be used"),  # a folder that the commit brings along is cannot be used
     ],
 )
 def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:

@@ -53,7 +53,7 @@ def test_an_unreadable_history_starts_anew_and_says_so() -> None:
     warnings: list[str] = []
     files = results_history.add_run(RUN, warn=warnings.append)(b"not JSON")
     assert len(results_history.parse_history(files["history.json"]).runs) == 1
-    assert "starts anew" in warnings[0]
+    assert "starts over" in warnings[0]
 
 
 def test_the_history_of_a_later_evalgate_is_never_overwritten() -> None:

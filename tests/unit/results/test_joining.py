@@ -179,8 +179,8 @@ def be_whole(raw: dict[str, Any]) -> None:
     [
         (change_commit, r"different commits \(cccccccccccc and dddddddddddd\)"),
         (change_version, "different versions of evalgate"),
-        (change_seed, "different `seed`s"),
-        (change_root, r"different folders of the repository \(all of it and services/shop\)"),
+        (change_seed, "a different `seed`"),
+        (change_root, r"different folders of the repository \(the repository root and services/shop\)"),
         (change_runs, "different `runs`"),
         (change_compat, "with and without `adk-compat`"),
         (change_count, "different numbers of shards"),

@@ -86,7 +86,7 @@ def test_another_stop_signal():
     [
         ("", "empty response"),
         (" \n", "empty response"),
-        ("<empty>", "empty"),  # the judge's client found no text, also when asked again
+        ("<empty>", "empty"),  # the judge's client found no text, even on a second try
         ("<server_error>", "server_error"),
         ("<unauthorized>", "unauthorized"),
         ("<blocked>", "blocked"),

@@ -112,7 +112,7 @@ def test_a_turn_costs_as_much_late_as_early():
         ("{% for x in conversation_history %}{{ stop_signal }}{{ conversation_plan }}{% endfor %}", ""),
         ("{{ stop_signal }}{{ conversation_plan }}", "`{{ conversation_history }}` is missing"),
         ("", "are missing"),
-        ("{{ stop_signal", "no Jinja template"),
+        ("{{ stop_signal", "not a valid Jinja template"),
     ],
 )
 def test_templates_that_adk_would_refuse(template, problem):

@@ -123,7 +123,7 @@ def test_a_score_against_its_threshold(value: float | None, limit: float | None,
         (0.999, None, "99%"),  # not all
         (0.001, None, "1%"),  # not none
         (0.25, None, "25%"),
-        (0.7996, 0.8, "79.96%"),  # not the required 80 %
+        (0.7996, 0.8, "79.96%"),  # not the required 80%
         (0.75, 0.8, "75%"),
         (0.99999, 1.0, "99.999%"),
         (0.8, 0.8, "80%"),

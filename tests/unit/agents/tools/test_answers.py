@@ -85,7 +85,8 @@ def test_a_replay_answers_equal_calls_in_their_order() -> None:
             [recorded("Paris", unit="C")],
             {"city": "Paris", "unit": "F"},
             (
-                'called `weather(city="Paris", unit="F")`, recorded was `weather(city="Paris", unit="C")`: '
+                'called `weather(city="Paris", unit="F")`, but the nearest recorded call is '
+                '`weather(city="Paris", unit="C")`: '
                 "argument `unit` differs"
             ),
         ),
@@ -101,7 +102,7 @@ def test_a_replay_answers_equal_calls_in_their_order() -> None:
         (
             [Entry(tool="wether", args={}, nth=1, reply=ToolReply())],
             {},
-            "called `weather()`, no call of `weather` was recorded (recorded: `wether`); did it mean `wether`?",
+            "called `weather()`, no call of `weather` was recorded (recorded: `wether`); did the agent mean `wether`?",
         ),
     ],
 )

@@ -50,8 +50,8 @@ def test_an_empty_file_and_json_are_files(text: str) -> None:
         ("tools:\n  t:\n    - arg: {a: 1}\n      response: 1\n", 3, "tools.t.0.arg", "Did you mean `args`?"),
         ("tool: {}\n", 1, "`tool`", "Did you mean `tools`?"),
         # no answer, or two
-        ("tools:\n  t:\n    - args: {a: 1}\n", 3, "exactly one of response, error and run; this one has 0", ""),
-        ("tools:\n  t:\n    - response: 1\n      run: true\n", 3, "this one has 2", ""),
+        ("tools:\n  t:\n    - args: {a: 1}\n", 3, "exactly one of `response`, `error` and `run`, found 0", ""),
+        ("tools:\n  t:\n    - response: 1\n      run: true\n", 3, "found 2", ""),
         ("tools:\n  t:\n    - response: 1\n    - where: {a: {regex: '('}}\n      response: 1\n", 4, "regular", ""),
         ("tools:\n  t:\n    - {response: 1, probability: 2}\n", 3, "probability", ""),
         ("tools:\n  t:\n    - {response: 1, latency: -1}\n", 3, "latency", ""),

@@ -88,7 +88,7 @@ def test_a_tool_that_is_to_run_runs_and_tells(call: Callable[[Tools], Any], resu
 
 
 def test_nothing_to_run_is_a_mistake_that_says_so() -> None:
-    with pytest.raises(TypeError, match="'add' has nothing to run"):
+    with pytest.raises(TypeError, match="'add' has no function to run"):
         Gate(RECORD).tools.call("add", {"a": 1})
 
 
