@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
@@ -166,20 +165,11 @@ def _workspace(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
 
 
-def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
-    """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
-    try:
-        event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
-    except (KeyError, OSError, ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}
-
-
 def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     given = given_inputs(environ)
     workspace = _workspace(environ)
     settings = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
-    event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
+    event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), events.read_event(environ), environ)
     forks.check(event, settings, root=settings.root)
     event = _resolved(environ, event)
     if settings.mode == "post":

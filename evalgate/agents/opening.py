@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
@@ -70,14 +70,15 @@ def opened(
     context: Context,
     *,
     root: Path,
+    judge_keys: Collection[str] = (),
     starting: CommonStart | None = None,
     sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> Iterator[dict[str, Agent]]:
     """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
 
     `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools answer both sides, a
-    side's own first. `starting`: where the sides wait for each other before they begin. `sandboxes`: those of the side
-    and of the metrics; None: all of it runs as we do.
+    side's own first. `judge_keys`: see `load.agent_environment`. `starting`: where the sides wait for each other before
+    they begin. `sandboxes`: those of the side and of the metrics; None: all of it runs as we do.
     """
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     trials: Counter[str] = Counter()
@@ -90,7 +91,9 @@ def opened(
     with ExitStack() as stack:
         pools: dict[str, Agent] = {}
         for key, use in uses.items():
-            setting = _setting(settings, context, root=root, starting=starting, trials=trials[key])
+            setting = _setting(
+                settings, context, root=root, judge_keys=judge_keys, starting=starting, trials=trials[key]
+            )
             if sandboxes is not None:
                 world = dataclasses.replace(setting.world, sandbox=sandboxes[0], metrics=sandboxes[1])
                 setting = dataclasses.replace(setting, world=world)
@@ -105,8 +108,16 @@ def opened(
         yield pools
 
 
-def _setting(settings: Settings, context: Context, *, root: Path, starting: CommonStart, trials: int) -> AgentSetting:
-    environment = load.agent_environment(context.environ, settings.env)
+def _setting(
+    settings: Settings,
+    context: Context,
+    *,
+    root: Path,
+    judge_keys: Collection[str],
+    starting: CommonStart,
+    trials: int,
+) -> AgentSetting:
+    environment = load.agent_environment(context.environ, settings.env, judge_keys=judge_keys)
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(root),
@@ -128,7 +139,7 @@ def _setting(settings: Settings, context: Context, *, root: Path, starting: Comm
         ),
         seed=settings.seed,
         meeting=starting.wait,
-        why_absent=lambda name: load.why_absent(name, context.environ, settings.env),
+        why_absent=lambda name: load.why_absent(name, context.environ, settings.env, judge_keys=judge_keys),
         tools=toolbox.source(settings, own=root, environment=environment),
     )
 

@@ -185,7 +185,8 @@ def _from_git(
         if wanted == "auto" and (timed := compare.clock_based(policies, suites)):
             context.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
             wanted = "rerun"
-        kept = stores.opened(_settings_of_stores(settings, base.project), repo, root=settings.root, say=say)
+        named_by = _settings_of_stores(settings, base.project, of_change=context.is_pull_request)
+        kept = stores.opened(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
         named = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
@@ -206,12 +207,19 @@ def is_by_base(head: Settings, base: Settings | None) -> bool:
     return head.policy == "base" or (base is not None and base.policy == "base")
 
 
-def _settings_of_stores(head: Settings, base: BaseProject) -> Settings:
-    """Head's settings; where the base's rules decide, with the base's stores: others may hold whatever the change
-    likes to be compared with."""
-    if base.settings is None or not is_by_base(head, base.settings):
+def _settings_of_stores(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
+    """Head's settings; in a pull request and where the base's rules decide, with the base's stores: others may hold
+    whatever the change likes to be compared with. Where the base's are not known, a pull request has a door's alone."""
+    if not of_change and (base.settings is None or not is_by_base(head, base.settings)):
         return head
-    return head.model_copy(update={name: getattr(base.settings, name) for name in STORES})
+    theirs = base.settings or Settings(**{name: head.given[name] for name in STORES if name in head.given})
+    return head.model_copy(update={name: getattr(theirs, name) for name in STORES})
+
+
+def project_of(settings: Settings, suites: tuple[Suite, ...], context: Context) -> Base:
+    """What the base says, where nothing of it is run or compared with; its code is gone again."""
+    with ExitStack() as stack:
+        return _from_git(settings, suites, context, stack, wanted="rerun")
 
 
 def _checked_out(

@@ -19,6 +19,7 @@ from evalgate.criteria.base import CriterionServices
 from evalgate.discovery import agents, discover, walk
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
+from evalgate.github import forks
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     AgentUse,
@@ -113,7 +114,8 @@ def _ask(
     cache: Path,
     say: Callable[[str], None],
 ) -> Judged:
-    """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once."""
+    """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once, and for a change."""
+    forks.refuse_change(environ, "evalgate calibrate")
     suites, problems = settled_suites(settings, {label.line.criterion for label in read.labels})
     refers = any(label.evidence is None for label in read.labels)
     stored = file.read_results(conversations) if refers and conversations.exists() else None

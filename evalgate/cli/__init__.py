@@ -22,6 +22,7 @@ import click
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
 from evalgate.system import process
+from evalgate.text import plain, workflow_commands
 
 COMMANDS = {
     "run": ("evalgate.cli.commands:run", "Run the gate and write the reports."),
@@ -102,30 +103,32 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
             return action()
     except EvalgateError as error:
         show_problems(error.problems)
-        click.secho(f"error: {f'{error.where}: ' if error.where else ''}{error.message}", fg="red", err=True)
+        where = f"{error.where}: " if error.where else ""
+        click.secho(plain.visible(f"error: {where}{error.message}"), fg="red", err=True)
         if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+            click.echo(plain.visible(f"  {error.hint}"), err=True)
         if debug:
-            click.echo(traceback.format_exc(), err=True)
+            click.echo(plain.visible(traceback.format_exc()), err=True)
         return error.exit_code
     except KeyboardInterrupt:
         click.secho("interrupted", err=True)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        click.secho(f"Internal error in evalgate {__version__}: {type(error).__name__}: {error}", fg="red", err=True)
+        said = plain.visible(f"{type(error).__name__}: {error}")
+        click.secho(f"Internal error in evalgate {__version__}: {said}", fg="red", err=True)
         click.echo("Please report it with the following lines:\n", err=True)
-        click.echo(traceback.format_exc(), err=True)
+        click.echo(plain.visible(traceback.format_exc()), err=True)
         return ExitCode.BUG
 
 
 def show_problems(problems: tuple[Problem, ...]) -> None:
     """One problem after another on standard error."""
     for problem in problems:
-        where = click.style(f"{problem.place}: ", bold=True) if problem.place else ""
+        where = click.style(plain.visible(f"{problem.place}: "), bold=True) if problem.place else ""
         severity = click.style(f"{problem.severity.value}: ", fg=COLORS[problem.severity])
-        click.echo(f"{where}{severity}{problem.message} [{problem.code}]", err=True)
+        click.echo(f"{where}{severity}{plain.visible(problem.message)} [{problem.code}]", err=True)
         if problem.hint:
-            click.echo(f"    {problem.hint}", err=True)
+            click.echo(plain.visible(f"    {problem.hint}"), err=True)
 
 
 @contextlib.contextmanager
@@ -148,7 +151,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
 
 def keep_output() -> None:
     """Make this process outlive its own `sys.stdout` and `sys.stderr`: from the first write that fails, what would be
-    written is dropped."""
+    written is dropped. In a workflow no line on them is a workflow command, whatever ids and settings hold."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -174,12 +177,21 @@ class _Output(io.FileIO):
         return memoryview(data).nbytes
 
 
+class _Disarmed(io.TextIOWrapper):
+    """Text for a runner that obeys what it reads; the beginning of every write counts as that of a line."""
+
+    def write(self, text: str, /) -> int:
+        super().write(workflow_commands.disarm(text))
+        return len(text)
+
+
 def _open_output(stream: TextIO | None, number: int) -> TextIO:
     """The same stream, of its descriptor; one that was closed when Python started is written to nowhere."""
     raw = _Output(number if stream is None else stream.fileno(), "w", closefd=False)
+    wrapper = _Disarmed if os.environ.get("GITHUB_ACTIONS") == "true" else io.TextIOWrapper
     if not isinstance(stream, io.TextIOWrapper):
-        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
-    return io.TextIOWrapper(
+        return wrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+    return wrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors=stream.errors,

@@ -17,9 +17,11 @@ class Context:
     """Where a run takes place, made once by a door (`gate.prepare.make_context`).
 
     `cache`: the absolute folder of what outlives a run. `event_base`: the SHA that the event compares with, "" locally.
-    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `show`: is
-    given problems as they are found. `present`: is given the report while its conversations can be read. `isolate`:
-    whether agents and all else that is not ours run as other users (docs/security.md).
+    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with.
+    `is_pull_request`: what runs is a change that nobody has accepted yet, whose evalgate.yml does not decide everything
+    (`baseline.guarded`). `workflow_run`: see `run_of`. `isolate`: whether agents and all else that is not ours run as
+    other users (docs/security.md). `show`: is given problems as they are found. `present`: is given the report while
+    its conversations can be read.
     """
 
     environ: Mapping[str, str]
@@ -33,9 +35,31 @@ class Context:
     token: str | None = None
     on_base_branch: bool = False
     isolate: bool = False
+    is_pull_request: bool = False
+    workflow_run: str = ""
     show: Callable[[Sequence[Problem]], None] = lambda _: None
     present: Callable[[Report], None] = lambda _: None
 
     def say(self, line: str) -> None:
         """A line on what is being done."""
         self.watcher.say(line)
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody's own machine runs this, and no workflow or other CI."""
+        return not self.workflow_run and not self.environ.get("CI")
+
+
+def run_of(environ: Mapping[str, str]) -> str:
+    """The workflow run and its attempt, as GitHub's address of it ends: `o/r/actions/runs/99/attempts/1`; "" outside a
+    workflow."""
+    repository, run = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_RUN_ID", "")
+    attempt = environ.get("GITHUB_RUN_ATTEMPT", "") or "1"
+    return f"{repository}/actions/runs/{run}/attempts/{attempt}" if repository and run else ""
+
+
+def is_of_run(found: str, run: str) -> bool:
+    """Whether what says that `found` wrote it may be of the workflow run `run`: of the same, in this attempt or in one
+    before it, as parts are that did not fail."""
+    (ours, _, attempt), (theirs, _, before) = (each.partition("/attempts/") for each in (run, found))
+    return ours.lower() == theirs.lower() and before.isdecimal() and 0 < int(before[:9]) <= int(attempt or 0)

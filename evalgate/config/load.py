@@ -7,7 +7,7 @@ import fnmatch
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,19 +141,32 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
     )
 
 
-def agent_environment(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+def agent_environment(
+    environ: Mapping[str, str], names: Collection[str], *, judge_keys: Container[str] = ()
+) -> dict[str, str]:
     """The variables of `environ` that are harmless or match one of `names` (globs), the workflow's own and those of
-    installers excepted."""
+    installers excepted. `judge_keys`: what judges are asked with, which agents see only where `names` has it in full.
+    """
     patterns, refused = (*HARMLESS, *names), (*NEVER, *OF_INSTALLERS)
-    return {name: value for name, value in environ.items() if _matches(name, patterns) and not _matches(name, refused)}
+    return {
+        name: value
+        for name, value in environ.items()
+        if _matches(name, patterns) and not _matches(name, refused) and (name not in judge_keys or name in names)
+    }
 
 
-def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> str:
+def why_absent(
+    name: str, environ: Mapping[str, str], names: Collection[str], *, judge_keys: Container[str] = ()
+) -> str:
     """Why an agent does not see a variable, and what to do: it is not set, or not named."""
     if _matches(name, NEVER):
         return f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another name"
     if _matches(name, OF_INSTALLERS):
         return f"{name} is a setting of uv or pip and reaches only the installer; pass the value under another name"
+    if name in judge_keys and name not in names:
+        return (
+            f"{name} is a judge's key, which an agent gets only where the setting `env` names it in full, not by a glob"
+        )
     if _matches(name, names):
         how = f"`{name}: ${{{{ secrets.{name} }}}}` under the step's `env:`"
         return f"`env` names {name}, but it is not set here; set it with {how} in a workflow, with `export` in a shell"

@@ -151,6 +151,14 @@ def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
     return (*(() if settings.skip_judged else judge_models(listed)), *user.simulator_models(listed))
 
 
+def key_names(settings: Settings, suites: Iterable[Suite], environ: Mapping[str, str]) -> frozenset[str]:
+    """The variables with the keys of every model that a run of settled suites asks, to judge or to play a user."""
+    models = models_of(settings, suites)
+    if not models:
+        return frozenset()
+    return clients.key_names(models, drivers=judges.JUDGES, defaults=defaults_of(settings), environment=environ)
+
+
 def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     """Every model that the settled criteria of the suites ask, once."""
     asked = [model for suite in suites for use in suite.criteria if (model := _model(use)) is not None]

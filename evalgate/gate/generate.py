@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from evalgate.criteria import judges
 from evalgate.discovery import discover
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints
+from evalgate.github import forks
 from evalgate.judges import clients, prompting
 from evalgate.judges import panel as judges_panel
 from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
@@ -175,6 +176,7 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
     Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
     the agent or the model gives nothing.
     """
+    forks.refuse_change(context.environ, "evalgate generate")
     model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     use = agents_module.with_defaults(_agent(settings), settings)
     # the same for the same order, so that nothing is generated twice by mistake
@@ -188,7 +190,8 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
         )
     defaults = judges.defaults_of(settings)
     _insist(model, defaults, context.environ)
-    introduction = _ask_agent(use, settings, context)
+    keys = clients.key_names([model], drivers=judges_module.JUDGES, defaults=defaults, environment=context.environ)
+    introduction = _ask_agent(use, settings, context, judge_keys=keys)
     panel = judges_panel.open_panel(
         [model],
         drivers=judges_module.JUDGES,
@@ -252,7 +255,7 @@ def _insist(model: str, defaults: JudgeRule, environ: Mapping[str, str]) -> None
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
 
 
-def _ask_agent(use: AgentUse, settings: Settings, context: Context) -> Invocation:
+def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_keys: Collection[str]) -> Invocation:
     """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
     case = Case(case_id="introduction", conversation=())
     suite = Suite(
@@ -263,7 +266,7 @@ def _ask_agent(use: AgentUse, settings: Settings, context: Context) -> Invocatio
         agent=use,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.opened((suite,), settings, context, root=settings.root) as opened:
+    with agents_opening.opened((suite,), settings, context, root=settings.root, judge_keys=judge_keys) as opened:
         try:
             with opened[fingerprints.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evalgate import criteria
@@ -46,10 +47,12 @@ HEAD, BASE = 0, 1
 
 
 @contextlib.contextmanager
-def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence[Journal]) -> Iterator[Session]:
+def opened(
+    rules: Rules, base: Base | None, context: Context, journals: Sequence[Journal], *, judge_keys: Collection[str]
+) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
-    `journals`: head's, and the base's where anything of it is measured.
+    `journals`: head's, and the base's where anything of it is measured. `judge_keys`: see `load.agent_environment`.
     """
     settings, watcher = rules.settings, context.watcher
     limiters = judges.limiters_of(settings)
@@ -65,14 +68,12 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             )
         )
         session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
-        starting = CommonStart()
         isolated = stack.enter_context(_isolated(rules, base, context))
         sandboxes = (None, None) if isolated is None else isolated.sides
-        agents = stack.enter_context(
-            opening.opened(
-                rules.suites, settings, context, root=settings.root, starting=starting, sandboxes=sandboxes[HEAD]
-            )
+        open_agents = functools.partial(
+            opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
         )
+        agents = stack.enter_context(open_agents(rules.suites, root=settings.root, sandboxes=sandboxes[HEAD]))
         built = _criteria(rules, agents, panel)
         code_of = _code_of(settings, settings.root)
         head = Side(session, rules.suites, agents=agents, criteria=built, journal=journals[HEAD], code_of=code_of)
@@ -82,9 +83,7 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             then = Side(
                 session,
                 suites,
-                agents=stack.enter_context(
-                    opening.opened(suites, settings, context, root=root, starting=starting, sandboxes=sandboxes[BASE])
-                ),
+                agents=stack.enter_context(open_agents(suites, root=root, sandboxes=sandboxes[BASE])),
                 criteria=built,
                 journal=journals[BASE],
                 code_of=_code_of(settings, root),

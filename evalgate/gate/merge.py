@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import guarded
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare, repeats
@@ -20,7 +22,7 @@ from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableEr
 from evalgate.gate import run as gate_run
 from evalgate.github import events
 from evalgate.model import BaseSource, CaseKey, Comparison, Report, Run, Shard, Suite, ThresholdRule
-from evalgate.results import file, output, shards
+from evalgate.results import file, output, shards, stores
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -31,9 +33,10 @@ CHECK_OUT = "Check out the repository in the merge job, so that git can fetch th
 def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> Report:
     """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
 
-    Raises ConfigError where results do not belong together, UnavailableError where there are none at all.
+    Raises ConfigError where results do not belong together or are not of this workflow run, UnavailableError where
+    there are none at all.
     """
-    heads, bases = _read(places, apart=settings.root / settings.output)
+    heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # as it was measured, on both sides
     given = {**settings.given, "adk_compat": head.adk_compat}
@@ -41,9 +44,9 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
     _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
         rules, renamed = _rules(settings, head.run.suites, heads, context)
-        stores = settings if context.on_base_branch else rules.settings
+        keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(
-            results_history.opened(stores, context, admission=rules.policy.admission, renamed=renamed)
+            results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
         )
         quarantined = history.quarantined(head.run.fingerprints, rules.policy)
         rules = dataclasses.replace(rules, quarantined=quarantined)
@@ -61,26 +64,53 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
             outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
         )
         context.present(report)
-        output.write_file(settings.root / settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
+        output.write_file(settings.root / rules.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
         return history.keep(report)
 
 
-def _read(places: Sequence[Path], *, apart: Path) -> tuple[tuple[Stored, ...], tuple[Stored, ...]]:
+def _read(
+    places: Sequence[Path], settings: Settings, context: Context
+) -> tuple[tuple[Stored, ...], tuple[Stored, ...]]:
     """The shards of both sides, head's and the base's."""
-    files = _files(places, apart=apart)
+    files = _files(places, apart=settings.root / settings.output)
     if not files:
         where = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
             f"no {RESULTS} of a shard in {where}",
             hint="All shards failed early, or their results were not downloaded: see their jobs.",
         )
-    heads = shards.parts_of(file.read_results(path) for path in files)
-    beside = (path.with_name(BASE_RESULTS) for path in files)
-    bases = shards.parts_of(file.read_results(path) for path in beside if path.is_file())
+    beside = [path.with_name(BASE_RESULTS) for path in files]
+    beside = [path for path in beside if path.is_file()]
+    _insist_not_committed(places, [*files, *beside], settings, context)
+    heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
+    bases = shards.parts_of(_read_part(path, context, commit="") for path in beside)
     for part in bases:
         if shards.shard_of(part).fingerprint != shards.shard_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", where=Place(file=part.file))
     return heads, bases
+
+
+def _insist_not_committed(places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context) -> None:
+    """Raises ConfigError for a file that the commit brought along: a change would write the results that it is judged
+    by. On somebody's own machine they are theirs."""
+    if context.is_attended or not stores.first_found(places, settings.root, context.environ):
+        return
+    brought = stores.first_found(files, settings.root, context.environ)
+    if brought is not None:
+        raise ConfigError(
+            "is part of the commit, not a result of this workflow",
+            where=Place(file=os.path.relpath(brought, settings.root)),
+            hint="Delete it from the commit, and unpack the shards' artifacts into a folder of their own.",
+        )
+
+
+def _read_part(path: Path, context: Context, *, commit: str) -> Stored:
+    """The results in a file. Raises ConfigError also where another workflow run wrote them, or one of another commit
+    than `commit` ("": any)."""
+    stored = file.read_results(path)
+    if context.workflow_run:
+        shards.insist_of_run(stored, run=context.workflow_run, commit=commit)
+    return stored
 
 
 def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
@@ -123,14 +153,15 @@ def _rules(
     origins = (part.comparison.origin for part in heads if part.comparison is not None)
     origin = next((each for each in origins if each.commit), None)
     if origin is None or origin.source is BaseSource.FILE:
-        return Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites)), {}
+        own = Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites))
+        return guarded.applied(own, None, context), {}
     # its code and its rules, whatever was run of it
     given = {**settings.given, "baseline": "rerun"}
     chosen = settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given})
     with baseline_base.opened(chosen, suites, context) as base:
         is_lost = base is not None and not base.origin.commit  # git did not find it
         rules = baseline_rules.of(settings, suites, base, hint=CHECK_OUT if is_lost else baseline_rules.REVIEW)
-        return rules, {} if base is None else base.project.renamed
+        return guarded.applied(rules, base, context), {} if base is None else base.project.renamed
 
 
 def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> Comparison | None:

@@ -26,7 +26,7 @@ from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import PUBLISHING_S, Decided
 from evalgate.model import Links, Report
-from evalgate.results import file
+from evalgate.results import file, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
@@ -74,7 +74,7 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
             f"several pull requests have the head commit {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
-        head, base = _fetched(settings, event, client, Path(folder), run_id=finished.id)
+        head, base = _fetched(settings, event, client, Path(folder), finished=finished)
     report = decide(settings, head, base, links=links)
     lead = markdown.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
     client.end_within(PUBLISHING_S)
@@ -124,10 +124,10 @@ def _finished_run(event: EventContext, client: Client) -> FinishedRun:
 
 
 def _fetched(
-    settings: Settings, event: EventContext, client: Client, folder: Path, *, run_id: int
+    settings: Settings, event: EventContext, client: Client, folder: Path, *, finished: FinishedRun
 ) -> tuple[Stored, Stored | None]:
     name = settings.artifact
-    named = [each for each in artifacts.list_of_run(client, run_id, name=name) if not each.expired]
+    named = [each for each in artifacts.list_of_run(client, finished.id, name=name) if not each.expired]
     if not named:
         raise UnavailableError(
             f"the finished run has no artifact {name!r}",
@@ -143,9 +143,14 @@ def _fetched(
             f"the artifact {name!r} has no {RESULTS} at its root",
             hint="Upload the folder itself: `path: evalgate-report`.",
         )
+    run = f"{client.repository}/actions/runs/{finished.id}/attempts/{finished.attempt}"
     head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
-    has_base = BASE_RESULTS in files and head.comparison is not None
-    return head, file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS) if has_base else None
+    shards.insist_of_run(head, run=run, commit=event.head.sha)
+    if BASE_RESULTS not in files or head.comparison is None:
+        return head, None
+    base = file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS)
+    shards.insist_of_run(base, run=run, commit="")
+    return head, base
 
 
 def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str) -> list[Problem]:

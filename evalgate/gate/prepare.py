@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
 from evalgate.calibration import apply
+from evalgate.config import context as config_context
+from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, Severity
+from evalgate.github import events, forks
 from evalgate.model import Suite
 from evalgate.model.watcher import Watcher
 from evalgate.results import stores
@@ -41,10 +44,36 @@ def insist(found: Project, *, strict: bool) -> None:
         raise ConfigError.collected(found.problems)
 
 
+def tell_keys(settings: Settings, keys: Iterable[str], environ: Mapping[str, str]) -> Iterator[Problem]:
+    """A notice for each of the judges' `keys` that the agent sees as well, and for each that `env` has in a glob, which
+    it does not see."""
+    listed = tuple(sorted(keys))
+    all_named = load.agent_environment(environ, settings.env)
+    passed = load.agent_environment(environ, settings.env, judge_keys=listed)
+    for name in listed:
+        if name in passed:
+            message = f"{name} is a judge's key, and `env` passes it to the agent as well"
+            hint = "An agent that should not use it needs a key of its own, and the judge one under another name."
+            yield Problem(severity=Severity.NOTE, code="key-of-both", message=message, hint=hint)
+        elif name in all_named:
+            message = f"{name} is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
+            hint = f"If the agent needs it, name it in full: `env: {name}`."
+            yield Problem(severity=Severity.NOTE, code="key-of-judge", message=message, hint=hint)
+
+
+def tell_token(root: Path, context: Context) -> Iterator[Problem]:
+    """A warning where the checkout of a workflow keeps its token, which an agent can read."""
+    if not context.is_attended and forks.keeps_token(root):
+        message = "the checkout keeps the job's token in git's configuration, where the agent can read it"
+        hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
+        yield Problem(severity=Severity.WARNING, code="token-in-checkout", message=message, hint=hint)
+
+
 def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:
     """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
     more.setdefault("isolate", settings.isolate)
+    more = {"is_pull_request": events.is_of_change(environ), "workflow_run": config_context.run_of(environ), **more}
     return Context(environ=environ, watcher=watcher, cache=cache, **more)
 
 
@@ -53,7 +82,7 @@ def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[s
     of the commit: a change could bring the verdicts on itself along."""
     own = platformdirs.user_cache_path("evalgate").absolute()
     named = Path(settings.cache).expanduser().absolute() if settings.cache else own
-    if not stores.found_in(named, settings.root, environ):
+    if not stores.first_found([named], settings.root, environ):
         return named
     say(f"the cache {settings.cache or named} contains committed files and was ignored")
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from evalgate.model import AgentFailure, FailureKind, Outcome, TrialKey
 from evalgate.model.watcher import Watcher
-from evalgate.text import words
+from evalgate.text import plain, words, workflow_commands
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -59,8 +59,8 @@ class PlainWatcher:
             self.say(self._state())
 
     def say(self, line: str) -> None:
-        """See Watcher; one line, whatever is in it."""
-        self._stream.write(" ".join(line.split()) + "\n")
+        """See Watcher; one line that hides nothing and is no workflow command, whatever is in it."""
+        self._stream.write(workflow_commands.disarm(plain.one_line(line)) + "\n")
         self._stream.flush()
 
     def end(self) -> None:
@@ -108,7 +108,7 @@ class LiveWatcher:
 
     def say(self, line: str) -> None:
         """See Watcher."""
-        self._progress.console.print(line, markup=False, highlight=False)
+        self._progress.console.print(plain.one_line(line), markup=False, highlight=False)
 
     def end(self) -> None:
         """See Watcher."""

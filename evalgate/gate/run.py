@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 from evalgate import __version__, errors, reports
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import guarded
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
@@ -16,14 +19,15 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
-from evalgate.github import events
+from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
-from evalgate.results import output, shards
+from evalgate.results import output, shards, stores
 from evalgate.results.file import RawOutcomes
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -38,20 +42,23 @@ def run(settings: Settings, context: Context) -> Report:
     Raises ConfigError where the repository or the base's rules forbid a run, NothingToDo where there is nothing to
     evaluate, UnavailableError where a journal cannot be written: everything that was measured until then is in it.
     """
+    forks.refuse_target(context.environ)
     project = prepare.prepare(settings, environ=context.environ)
     prepare.insist(project, strict=settings.strict)
     context.show(project.problems)
     with ExitStack() as stack:
         base = stack.enter_context(baseline_base.opened(settings, project.suites, context))
-        rules = baseline_rules.of(settings, project.suites, base)
-        insist(rules, context)
+        rules = guarded.applied(baseline_rules.of(settings, project.suites, base), base, context)
+        insist(rules, settings, context)
+        keys = criteria_judges.key_names(rules.settings, rules.suites, context.environ)
+        told = (*prepare.tell_keys(rules.settings, keys, context.environ), *prepare.tell_token(settings.root, context))
         shard = shards.of(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
         # what is on the base branch already has its own stores
-        stores = settings if context.on_base_branch else rules.settings
+        keeping = settings if context.on_base_branch else rules.settings
         renamed = None if base is None else base.project.renamed
         history = stack.enter_context(
-            results_history.opened(stores, context, admission=rules.policy.admission, renamed=renamed)
+            results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
         )
         # quarantined by the history as it was, before agents ran: regressions of these cases do not decide either
         quarantined = history.quarantined(fingerprints.of_cases(suites), rules.policy)
@@ -59,42 +66,61 @@ def run(settings: Settings, context: Context) -> Report:
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
         journals = [stack.enter_context(_journal(name, rules.settings, context)) for name in names]
-        with measure.opened(rules, base, context, journals) as session:
+        with measure.opened(rules, base, context, journals, judge_keys=keys) as session:
             head, then, comparison, problems = measure.measure(session, rules, base)
-        known = (*project.problems, *rules.problems, *history.problems, *problems)
+        known = (*project.problems, *rules.problems, *told, *history.problems, *problems)
         trends = history.trends(head)
         report = conclude(head, then, comparison, rules, context, problems=known, trends=trends, outcomes=journals)
         context.present(report)
         return history.keep(report)
 
 
-def insist(rules: Rules, context: Context) -> None:
-    """Raises ConfigError where the base's rules decide and ask for what is not there: a judge's key, a calibration."""
-    if not rules.by_base:
-        return
+def insist(rules: Rules, own: Settings, context: Context) -> None:
+    """Raises ConfigError where other settings than head's `own` decide, and ask for what is not there: a judge's key, a
+    calibration."""
     settings = rules.settings
+    if settings is own:
+        return
     problems = (
         *prepare.unready(settings, rules.suites, environ=context.environ),
         *toolbox.check(settings, rules.suites),
     )
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
-        context.say("`policy: base`: a key or file required by the base's rules is missing")
+        by_base = "`policy: base`: a key or file required by the base's rules is missing"
+        context.say(by_base if rules.by_base else "a key that the base's evalgate.yml names is missing")
+        context.show(rules.problems)
         raise ConfigError.collected(errors)
 
 
 def _journal(name: str, settings: Settings, context: Context) -> Journal:
+    """Raises ConfigError where `resume` would continue what a commit brought along."""
     path = settings.root / settings.output / name
     why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
     if why or (path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve())):
         why = why or "is a symbolic link to another folder"
         raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
     if not settings.resume or not path.exists():
-        return Journal.create(path, about={"evalgate": __version__})
+        run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
+        return Journal.create(path, about={"evalgate": __version__, **run})
+    if not context.is_attended and stores.first_found([path], settings.root, context.environ):
+        raise _not_continued(path, "is part of the commit", settings)
     journal = Journal.reopen(path)
+    repository = context.workflow_run.partition("/actions/")[0]
+    if repository and str(journal.about.get("workflow_run", "")).partition("/actions/")[0] != repository:
+        journal.close()
+        raise _not_continued(path, f"was not written by a workflow run of {repository}", settings)
     if journal.damaged:
         context.say(f"{path}: {words.counted(journal.damaged, 'line')} cannot be read; those runs are repeated")
     return journal
+
+
+def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
+    return ConfigError(
+        f"{why}, so --resume does not continue from it",
+        where=Place(file=os.path.relpath(path, settings.root)),
+        hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
+    )
 
 
 def conclude(
@@ -114,9 +140,8 @@ def conclude(
     are written.
     """
     settings = rules.settings
-    head = dataclasses.replace(
-        head, commit=head.commit or context.commit, root=events.root_of(settings.root, context.links)
-    )
+    root = events.root_of(settings.root, context.links)
+    head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined)
     report = Report(
@@ -152,7 +177,7 @@ def _results(
     if base is not None and len(outcomes) > 1:
         verdict = comparison_verdict.decide(base, report.policy, comparison=None)
         own = Report(
-            run=dataclasses.replace(base, root=report.run.root),
+            run=dataclasses.replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,
             policy=report.policy,
             version=report.version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,9 +47,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """The workflow run that a `workflow_run` tells of: its id, the event that started it, how it ended."""
+    """The workflow run that a `workflow_run` tells of: its id and attempt, the event that started it, how it ended."""
 
     id: int
+    attempt: int = 1
     event: str = ""
     conclusion: str = ""
 
@@ -66,6 +68,33 @@ class EventContext:
     head: Head = Head()
     on_default_branch: bool = False
     run: FinishedRun | None = None
+
+
+OF_CHANGES = frozenset({EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET, EventKind.MERGE_GROUP})
+"""Events about a change that is not on the base branch yet."""
+
+
+def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
+    try:
+        event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+    except (KeyError, OSError, ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def is_of_change(environ: Mapping[str, str]) -> bool:
+    """Whether the workflow runs for a change that is not on the base branch yet: also one that it was started for by
+    hand, by a comment on a pull request, or after a run for one."""
+    name = environ.get("GITHUB_EVENT_NAME", "")
+    if name in OF_CHANGES or not name:
+        return bool(name)
+    payload = read_event(environ)
+    return bool(
+        _part(payload, "inputs").get("pull-request")
+        or _part(payload, "issue").get("pull_request")
+        or _part(payload, "workflow_run").get("event") in OF_CHANGES
+    )
 
 
 def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:
@@ -136,7 +165,12 @@ def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str], about:
     here = _name_of(_part(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
     return EventContext(
         head=_head(head_sha, run.get("head_branch"), _part(run, "head_repository"), base=here),
-        run=FinishedRun(id=run_id, event=_text(run.get("event")), conclusion=_text(run.get("conclusion"))),
+        run=FinishedRun(
+            id=run_id,
+            attempt=_number(run.get("run_attempt")) or 1,
+            event=_text(run.get("event")),
+            conclusion=_text(run.get("conclusion")),
+        ),
         **about,
     )
 

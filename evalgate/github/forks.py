@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError
+from evalgate.errors import ConfigError, UnavailableError
 from evalgate.github import client as github_client
+from evalgate.github import events
 from evalgate.github.client import Client, Commit, FailureKind, GitHubFailed, Pull
 from evalgate.github.events import EventContext, EventKind, Head
+from evalgate.system import git
 
 TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
@@ -20,6 +23,30 @@ TARGET_HINT = (
     "workflow posts the result. For a run with secrets a maintainer starts a `workflow_dispatch` with the number of "
     "the pull request and the SHA that was reviewed (docs/forks.md)."
 )
+
+
+def refuse_target(environ: Mapping[str, str]) -> None:
+    """Raises ConfigError in a workflow on pull_request_target, whichever door is used there."""
+    if environ.get("GITHUB_EVENT_NAME") == EventKind.PULL_REQUEST_TARGET:
+        raise ConfigError(TARGET, hint=TARGET_HINT)
+
+
+def refuse_change(environ: Mapping[str, str], command: str) -> None:
+    """Raises ConfigError in a workflow for a change, by whose own word a command would ask models and hand out keys."""
+    if events.is_of_change(environ):
+        message = f"`{command}` asks models by this change's own files, with the keys of the workflow"
+        raise ConfigError(message, hint="Run it in a workflow on the default branch, or locally.")
+
+
+def keeps_token(root: Path) -> bool:
+    """Whether the checkout around `root` has credentials in git's configuration, itself or in a file that it names."""
+    try:
+        source = git.find_source(root)
+    except UnavailableError:
+        return False
+    places = (source.common_dir / "config", source.git_dir / "config.worktree")
+    text = "".join(_text(place) for place in places).lower()
+    return "extraheader" in text or "includeif" in text
 
 
 def check(event: EventContext, settings: Settings, *, root: Path) -> None:
@@ -109,8 +136,7 @@ def _check_checkout(sha: str, root: Path) -> None:
             f"workflow_dispatch: the input `sha` is {sha[:7]}, and another commit is checked out",
             hint="Set `ref: ${{ inputs.sha }}` at actions/checkout.",
         )
-    config = _text(folder / ".git" / "config").lower()
-    if "extraheader" in config or "includeif" in config:
+    if keeps_token(folder):
         raise ConfigError(
             "workflow_dispatch: the checkout keeps the token in git's configuration, where the agent can read it",
             hint="Set `persist-credentials: false` at actions/checkout.",

@@ -26,7 +26,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A kept reply with what it answers; the question itself is only in the address, so that no prompt is kept."""
+    """A kept reply with what it answers; the question itself is only in the address, so that no prompt is kept.
+
+    `run`: the workflow run that asked (`config.context.run_of`).
+    """
 
     address: str
     reply: JudgeReply
@@ -34,6 +37,7 @@ class Entry:
     version: str = ""
     model: str = ""
     sample: int = 0
+    run: str = ""
 
 
 _ENTRIES = TypeAdapter(Entry)
@@ -108,8 +112,10 @@ def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
 class VerdictCache:
     """The folder; safe to use from many threads and processes. What goes wrong in it is told and never stops a run."""
 
-    def __init__(self, folder: Path, *, warn: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, folder: Path, *, run: str = "", warn: Callable[[str], None] = lambda _: None) -> None:
+        """`run`: what is written into every entry."""
         self._folder = folder
+        self._run = run
         self._warn = warn
 
     def read(self, address: str) -> JudgeReply | None:
@@ -140,7 +146,7 @@ class VerdictCache:
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(render_entry(entry) + "\n")
+                    file.write(render_entry(dataclasses.replace(entry, run=self._run)) + "\n")
                 Path(name).chmod(0o644)
                 Path(name).replace(path)
             except OSError:

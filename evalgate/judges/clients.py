@@ -14,6 +14,7 @@ from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters, SystemC
 from evalgate.system import redact
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 TRUE_WORDS = ("1", "true", "yes", "on")
 
 
@@ -55,6 +56,14 @@ class Clients:
         """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
         driver, setting = self._plan(models.parse_name(model))
         return driver.missing(setting) if driver else _unknown_model(model)
+
+    def secret(self, model: str) -> str:
+        """The key that `model` is asked with, or the path of the file with it; "" where it takes none, or none is
+        set."""
+        _, setting = self._plan(models.parse_name(model))
+        if self._defaults.client == "replay":
+            return ""
+        return setting.api_key or (self._environment.get(GOOGLE_FILE, "").strip() if setting.vertex else "")
 
     def endpoint(self, model: str) -> str:
         """The address that the gate's file names in place of the own provider of `model`; empty where it names none."""
@@ -140,6 +149,25 @@ def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], 
     named = environment.get(key_name, "").strip() if key_name else ""
     general = redact.redactor(environment)
     return (lambda text: general(text.replace(named, "***"))) if named else general
+
+
+def key_names(
+    models: Iterable[str],
+    *,
+    drivers: Mapping[str, JudgeDriver],
+    defaults: JudgeRule,
+    environment: Mapping[str, str],
+) -> frozenset[str]:
+    """The variables that hold what these models are asked with. Of a short secret, which may be a word that others are
+    set to as well, only those that are named like one."""
+    clients = Clients(drivers, defaults=defaults, environment=environment, clock=SystemClock())
+    secrets = {clients.secret(model) for model in models} - {""}
+    return frozenset(
+        name
+        for name, value in environment.items()
+        if value.strip() in secrets
+        and (len(value.strip()) >= redact.SHORTEST_SECRET or redact.is_named(name) or name == defaults.api_key_env)
+    )
 
 
 def missing(

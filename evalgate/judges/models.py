@@ -70,6 +70,17 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = MappingProxyType(
 """Providers that speak OpenAI's protocol, by the prefix that LiteLLM gives them."""
 
 
+_HOSTS_OF_GOOGLE = r"generativelanguage\.googleapis\.com|([a-z0-9-]+-)?aiplatform\.googleapis\.com"
+_HOSTS = "|".join(re.escape(each.base_url.split("/")[2]) for each in ENDPOINTS.values() if "https:" in each.base_url)
+_OF_PROVIDER = re.compile(rf"https://({_HOSTS}|{_HOSTS_OF_GOOGLE})(/[A-Za-z0-9._~/-]*)?")
+
+
+def is_of_provider(base_url: str) -> bool:
+    """Whether an endpoint is at a known provider's own address, as none ("") is; nothing that two readers of addresses
+    could read in two ways is."""
+    return not base_url or _OF_PROVIDER.fullmatch(base_url) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelName:
     """A model name, read. `client`: a row of JUDGES, empty where nobody can be asked. `name`: at the provider.

@@ -15,6 +15,7 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from evalgate.config import context as config_context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.errors import ConfigError
 from evalgate.judges import cache as judges_cache
@@ -413,7 +414,7 @@ def open_panel(
         clients,
         budget=Budget(defaults.budget),
         ledger=UsageLedger(),
-        cache=None if cache is None else VerdictCache(cache, warn=warn),
+        cache=None if cache is None else VerdictCache(cache, run=config_context.run_of(environment), warn=warn),
         recorder=recorder,
         calls_at_once=defaults.calls_at_once,
         warn=warn,

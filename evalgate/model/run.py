@@ -124,7 +124,8 @@ class Run:
     `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the agents'
     own files, by the same key as `agents`. `judges`: what judging took, by criterion and model; what was taken from a
     journal is not in it. `shard`: the part of a plan that this run is; None: the whole. `root`: the folder of the
-    repository that it was a run of, "" for all of it; None where that is not known.
+    repository that it was a run of, "" for all of it; None where that is not known. `workflow_run`: the workflow run
+    that wrote it, `o/r/actions/runs/99/attempts/1`; "" elsewhere.
     """
 
     suites: tuple[Suite, ...]
@@ -147,6 +148,7 @@ class Run:
     models: frozenset[str] = frozenset()
     shard: Shard | None = None
     root: str | None = None
+    workflow_run: str = ""
 
     def expected(self, suite: str, case_id: str) -> int:
         """How many trials a case was to have."""

@@ -46,12 +46,13 @@ class Journal:
     """An append-only file of what happened; also where the transcripts of a run are read from.
 
     Safe for many threads of one process; one process at a time, which a lock on the file sees to. `damaged`: how many
-    lines of a reopened one could not be read, what they held being unknown.
+    lines of a reopened one could not be read, what they held being unknown. `about`: what its first line says.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damaged = 0
+        self.about: Mapping[str, Any] = {}
         self._lock = threading.RLock()
         self._trials: dict[str, _Line] = {}
         self._grades: dict[str, Grade] = {}
@@ -285,8 +286,10 @@ class Journal:
                 address = str(line["agents"])
                 self._agents[address] = shapes.parse_agents(line["details"])
                 self._agents_written.add(address)
+            elif "journal" in line:
+                self.about = self.about or line
             else:
-                return "journal" in line
+                return False
         except (KeyError, TypeError, AttributeError, ValueError):  # pydantic's ValidationError is a ValueError
             return False
         return True

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate import errors
+from evalgate.config import context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import fingerprints
@@ -33,7 +34,7 @@ from evalgate.model import (
 )
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored, StoredOutcomes
-from evalgate.text import words
+from evalgate.text import plain, words
 
 DURATIONS = "durations.json"
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
@@ -222,6 +223,21 @@ def parts_of(found: Iterable[Stored]) -> tuple[Stored, ...]:
                 hint="All shards must come from one commit, with the same files and inputs.",
             )
     return ordered
+
+
+def insist_of_run(stored: Stored, *, run: str, commit: str) -> None:
+    """Raises ConfigError for results that the workflow run `run` has not written in this attempt or before, or that say
+    another commit than `commit` ("": any); the command line says none."""
+    found = stored.run
+    if not context.is_of_run(found.workflow_run, run):
+        other = f"it was written by {plain.label(found.workflow_run, 200)}" if found.workflow_run else "no run wrote it"
+        why = f"is not of this workflow run: {other}"
+    elif commit and found.commit not in ("", commit):
+        why = f"is of {plain.one_line(found.commit[:12])}, this workflow run is of {commit[:12]}"
+    else:
+        return
+    hint = "Use only what jobs of this workflow run have uploaded; delete results from the commit and from caches."
+    raise ConfigError(why, where=Place(file=stored.file), hint=hint)
 
 
 def shard_of(part: Stored) -> Shard:

@@ -545,27 +545,30 @@ def holds(place: Path, repo: Repository) -> bool:
     listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
     for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         about, _, path = entry.partition("\t")
-        if path == paths[-1] or about.split(" ")[1] != "tree":
+        # git lists what is beside a path that is not there as well
+        if path == paths[-1] or (path in paths and about.split(" ")[1] != "tree"):
             return True
     return False
 
 
-def found_in(place: Path, root: Path, environ: Mapping[str, str]) -> bool:
-    """The same of the repository that `root` lies in; where git cannot tell, the commit may have them."""
+def first_found(places: Iterable[Path], root: Path, environ: Mapping[str, str]) -> Path | None:
+    """The first of the places for which that is so in the repository that `root` lies in; where git cannot tell, the
+    commit may have them."""
     try:
         top = git.find_source(root).working_tree.resolve()
     except UnavailableError:  # not in a repository: nothing is committed
-        return False
-    if not place.resolve().is_relative_to(top):
-        return False
+        return None
+    inside = [place for place in places if place.resolve().is_relative_to(top)]
+    if not inside:
+        return None
     try:
         with (
             tempfile.TemporaryDirectory() as scratch,
             git.open_repository(root, environ=environ, token=None, under=Path(scratch)) as repo,
         ):
-            return holds(place, repo)
+            return next((place for place in inside if holds(place, repo)), None)
     except (EvalgateError, OSError):
-        return True
+        return inside[0]
 
 
 DAY_S = 86_400

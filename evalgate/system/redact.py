@@ -9,10 +9,15 @@ SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 SHORTEST_SECRET = 8
 
 
+def is_named(name: str) -> bool:
+    """Whether a variable is named like a secret."""
+    return any(word in name.upper() for word in SECRET_WORDS)
+
+
 def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
     """A function that writes `***` over the values of variables that are named like secrets; each line of a long one
     counts. Short ones would hide innocent words."""
-    secrets = [value for name, value in environment.items() if any(word in name.upper() for word in SECRET_WORDS)]
+    secrets = [value for name, value in environment.items() if is_named(name)]
     lines = {line.strip() for secret in secrets for line in (secret, *secret.splitlines())}
     values = [line for line in lines if len(line) >= SHORTEST_SECRET]
     if not values:

@@ -1,6 +1,11 @@
 """Parts, the merge, the second workflow, a reviewed commit, pull_request_target: the step as a runner starts it."""
 
+import json
+import shutil
+from typing import Any
+
 import pytest
+from builders import forked_command, repositories
 from builders.github_double import Double
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
@@ -73,8 +78,105 @@ def test_a_merge_without_any_part_is_not_measured_and_ends_the_check_run(failing
     assert "no results.json of a shard" in step.outputs["reason"]
 
 
+def forged(runner) -> bytes:
+    """A part in which everything passes, of an agent that answered right and of a commit that is gone."""
+    part = runner.run(agent=AGENT, baseline="none", shard="1/1", output="parts/1")
+    assert part.outputs["verdict"] == "pass"
+    return (runner.workspace / "parts/1/results.json").read_bytes()
+
+
+def matrix(runner, **inputs) -> tuple[int, Any]:
+    """docs/matrix.md with one part: the part's job, what upload-artifact and download-artifact do, the merge's job; the
+    exit code of the part's job and the merge's step."""
+    runner.write("agent.py", (runner.origin / "agent.py").read_text().replace(ANSWER, "wrong"))
+    runner.check_out()
+    part = runner.run(agent=AGENT, baseline="none", shard="1/1", **inputs)
+    uploaded = runner.temp / "artifact"
+    shutil.rmtree(uploaded, ignore_errors=True)
+    if (runner.workspace / "evalgate-report").exists():
+        shutil.copytree(runner.workspace / "evalgate-report", uploaded)
+    runner._clone(runner.environment["GITHUB_SHA"], runner.environment["GITHUB_REF"])
+    if uploaded.exists():
+        shutil.copytree(uploaded, runner.workspace / "parts/evalgate-part-1", dirs_exist_ok=True)
+    return part.code, runner.run(mode="merge", results="parts")
+
+
+@pytest.mark.parametrize(
+    ("place", "gate_file", "said"),
+    [
+        # where the artifact is unpacked, as a part that the job never uploaded
+        ("parts/other/results.json", "", "is part of the commit, not a result of this workflow"),
+        # under the name that the artifact has
+        ("parts/evalgate-part-1/results.json", "", "is part of the commit, not a result of this workflow"),
+        # in the report folder, which is uploaded though the part's job ends before it writes there
+        ("evalgate-report/results.json", "agents: 5", "is not of this workflow run: no run wrote it"),
+        # and though it writes elsewhere, by its own evalgate.yml
+        ("evalgate-report/results.json", "output: elsewhere", "1 of 1 cases failed"),
+    ],
+)
+def test_parts_that_a_commit_brings_along_are_not_believed(
+    runner, double: Double, place: str, gate_file: str, said: str
+) -> None:
+    """The stock matrix workflow, and an agent that answers `wrong` to everything."""
+    runner.write_gate(reference=ANSWER)
+    runner.check_out()
+    runner.environment["GITHUB_RUN_ID"] = ""  # made at a desk
+    part = forged(runner)
+    runner.environment["GITHUB_RUN_ID"] = "99"
+    runner.write(place, part.decode())
+    if gate_file:
+        runner.write("evalgate.yml", gate_file)
+    code, merged = matrix(runner)
+    assert merged.outputs["verdict"] != "pass", merged.stdout
+    assert merged.code in (1, 2)
+    assert said in merged.outputs["reason"] + merged.summary, (code, merged.stdout)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"workflow_run": "o/r/actions/runs/98/attempts/1"}, "it was written by o/r/actions/runs/98/attempts/1"),
+        ({"workflow_run": "o/other/actions/runs/99/attempts/1"}, "it was written by o/other/"),
+        ({"workflow_run": "o/r/actions/runs/99/attempts/77"}, "attempts/77"),  # an attempt that is still to come
+        ({"workflow_run": "o/r/actions/runs/99/attempts/\u00b2"}, "it was written by"),
+        ({"workflow_run": "o/r/actions/runs/99"}, "it was written by"),
+        ({"workflow_run": ""}, "no run wrote it"),
+        ({"commit": "e" * 40}, "is of eeeeeeeeeeee, this workflow run is of"),
+    ],
+)
+def test_a_merge_takes_parts_of_its_own_workflow_run_and_commit_alone(
+    failing, double: Double, told: dict[str, str], said: str
+) -> None:
+    """As a cache or another run's artifact would bring them. A part of an earlier attempt, which did not fail, is one:
+    the other tests merge such."""
+    assert failing.run(agent=AGENT, baseline="none", shard="1/1", output="parts/1").code == 0
+    path = failing.workspace / "parts/1/results.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **told}))
+    merged = failing.run(mode="merge", results="parts")
+    assert (merged.code, merged.outputs["verdict"]) == (2, "error")
+    assert said in merged.outputs["reason"]
+
+
+def test_a_shard_that_the_command_line_measured_in_a_step_before_is_merged(failing, double: Double) -> None:
+    """docs/action.md, for agents that need more than the container has."""
+    environment = {name: value for name, value in failing.surroundings().items() if value is not None}
+    done = forked_command.run(
+        ["run", "--shard", "1/1", "--output", "parts/1", "--agent", AGENT], cwd=failing.workspace, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    merged = failing.run(mode="merge", results="parts")
+    assert (merged.code, merged.outputs["verdict"]) == (1, "fail"), merged.stdout
+
+
 def on_workflow_run(runner, **run) -> None:
-    about = {"id": 77, "head_sha": runner.head, "head_branch": "change", "event": "pull_request", "pull_requests": []}
+    about = {
+        "id": 99,
+        "run_attempt": 9,
+        "head_sha": runner.head,
+        "head_branch": "change",
+        "event": "pull_request",
+        "pull_requests": [],
+    }
     about |= {"conclusion": "success", "head_repository": {"full_name": "mallory/r"}, **run}
     runner.on("workflow_run", {"action": "completed", "workflow_run": about, "repository": {"full_name": "o/r"}})
 
@@ -85,7 +187,7 @@ def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Doubl
     assert first.code == 1
     assert double.seen == []
     made = (failing.workspace / "evalgate-report/results.json").read_bytes()
-    double.state.add_artifact("evalgate", {"results.json": made}, run_id=77, head_sha=failing.head)
+    double.state.add_artifact("evalgate", {"results.json": made}, run_id=99, head_sha=failing.head)
     double.state.add_pull(7, fork="mallory/r", head_sha=failing.head, head_ref="change", linked=False)
 
     on_workflow_run(failing)
@@ -99,6 +201,34 @@ def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Doubl
     assert (check["name"], check["conclusion"]) == ("evalgate (fork, unverified)", "failure")
     assert second.outputs["verdict"] == "fail"
     assert "They are unverified" in second.summary
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        # what the fork's commit brought along, uploaded because the run ended before it wrote
+        ({"workflow_run": "", "commit": ""}, "no run wrote it"),
+        ({"workflow_run": "o/r/actions/runs/98/attempts/1"}, "it was written by o/r/actions/runs/98"),
+        ({"workflow_run": "o/r/actions/runs/99/attempts/12"}, "attempts/12"),
+        ({"commit": "e" * 40}, "is of eeeeeeeeeeee"),
+    ],
+)
+def test_the_second_workflow_posts_nothing_that_the_finished_run_did_not_write(
+    failing, double: Double, told: dict[str, str], said: str
+) -> None:
+    assert failing.run(agent=AGENT, baseline="none", comment="off").code == 1
+    made = json.loads((failing.workspace / "evalgate-report/results.json").read_text())
+    double.state.add_artifact(
+        "evalgate", {"results.json": json.dumps({**made, **told}).encode()}, run_id=99, head_sha=failing.head
+    )
+    double.state.add_pull(7, head_sha=failing.head, head_ref="change")
+    double.state.checks.clear()
+    on_workflow_run(failing, head_repository={"full_name": "o/r"})
+    step = failing.run(mode="post")
+    assert step.code == 2, step.stdout
+    assert said in step.outputs["reason"]
+    assert not double.state.comments
+    assert not double.state.checks
 
 
 @pytest.mark.parametrize(
@@ -128,6 +258,41 @@ def test_pull_request_target_is_refused_and_says_what_to_do(failing, double: Dou
     assert "pull_request_target is refused" in step.outputs["reason"]
     assert all(words in step.stdout for words in ("on: pull_request", "mode: post", "workflow_dispatch"))
     assert (failing.asked(), double.seen) == ([], [])
+
+
+def test_an_agent_sees_what_the_input_names_and_nothing_that_its_change_names(failing, double: Double) -> None:
+    """The input is the workflow's word, the base's file the next one."""
+    failing.write("evalgate.yml", "env: [GOOGLE_API_KEY]\n")
+    failing.commit()
+    failing.write("evalgate.yml", "env: ['*']\noutput: .github\n")
+    failing.check_out()
+    secrets = {"GOOGLE_API_KEY", "OTHER_SECRET"}
+    for inputs, seen in (({}, {"GOOGLE_API_KEY"}), ({"env": "OTHER_SECRET"}, {"OTHER_SECRET"})):
+        step = failing.run(agent=AGENT, baseline="none", **inputs)
+        assert step.code == 1, step.stdout
+        assert json.loads(failing.dump.read_text()).keys() & secrets == seen
+        assert step.outputs["results"] == "evalgate-report/results.json"
+        assert "`output`: the base's evalgate.yml counts" in step.stdout
+    body = only(double.state.comments)["body"]
+    assert "the base's evalgate.yml counts" in body
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        # actions/checkout before 6, and since
+        ("http.https://github.invalid/.extraheader", "AUTHORIZATION: basic eA=="),
+        ("includeIf.gitdir:/github/workspace/.git.path", "/github/runner_temp/git-credentials-1.config"),
+    ],
+)
+def test_a_checkout_that_keeps_its_token_is_warned_of(failing, double: Double, key: str, value: str) -> None:
+    assert "persist-credentials" not in failing.run(agent=AGENT, baseline="none").stdout
+    repositories.git(failing.workspace, "config", key, value)
+    step = failing.run(agent=AGENT, baseline="none")
+    (warning,) = (line for line in step.commands() if "[token-in-checkout]" in line)
+    assert warning.startswith("::warning::the checkout keeps the job's token in git's configuration")
+    assert "persist-credentials: false" in warning
+    assert "persist-credentials: false" in only(double.state.comments)["body"]
 
 
 def on_dispatch(runner, *, sha: str = "") -> None:

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 
 import pytest
 from builders import repositories
@@ -219,6 +220,25 @@ def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: D
     assert (check["status"], check["conclusion"]) == ("completed", "cancelled")
     assert "cancelled" in check["output"]["title"]
     assert double.state.comments == {}, "a newer push cancels: its own run will speak"
+
+
+def test_a_step_that_is_cancelled_ends_in_time_though_its_agent_ignores_signals(runner, double: Double) -> None:
+    """A runner sends SIGTERM 7.5 s after SIGINT, and SIGKILL 2.5 s after that."""
+    runner.write_gate(reference=ANSWER, question="Please wait a while.")
+    deaf = "import signal\nfor number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
+    runner.write("agent.py", deaf + (runner.origin / "agent.py").read_text(encoding="utf-8"))
+    runner.check_out()
+    asked = []
+
+    def is_asked() -> bool:
+        if runner.asked() and double.state.checks:
+            asked.append(time.monotonic())
+        return bool(asked)
+
+    step = runner.run_cancelled(is_asked, agent=AGENT, baseline="none")
+    assert time.monotonic() - asked[0] < 7.5
+    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (130, "not_measured", "130")
+    assert only(double.state.checks)["conclusion"] == "cancelled"
 
 
 def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +104,18 @@ class Repository:
         self.log.unlink(missing_ok=True)
         return self.call("run", *(("--base", base) if base else ()), *arguments)
 
-    def call(self, *arguments: str) -> tuple[int, str]:
+    def call(self, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Any command; its exit code and all that it said."""
-        return self.end(self.start(*arguments))
+        return self.end(self.start(*arguments, environment=environment))
 
-    def start(self, *arguments: str, by: Callable[..., Command] = forked_command.start) -> Command:
-        environment = {"ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")}
-        return by(arguments, cwd=self.root, env={**os.environ, **environment}, merged=True)
+    def start(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        by: Callable[..., Command] = forked_command.start,
+    ) -> Command:
+        own = {"ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")}
+        return by(arguments, cwd=self.root, env={**os.environ, **own, **(environment or {})}, merged=True)
 
     def end(self, process: Command) -> tuple[int, str]:
         out, _ = process.communicate(timeout=120)

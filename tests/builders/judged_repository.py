@@ -114,7 +114,7 @@ def gate(root: Path, base_url: str, *arguments: str) -> tuple[int, str, dict[str
         "GOOGLE_GEMINI_BASE_URL": base_url,
     }
     command = ["run", "--cache", str(root / "cache")]
-    command += ["--env", "GOOGLE_*", "--env", "*_PROXY", "--env", "*_proxy", *arguments]
+    command += ["--env", "GOOGLE_API_KEY", "--env", "GOOGLE_*", "--env", "*_PROXY", "--env", "*_proxy", *arguments]
     done = forked_command.run(command, cwd=root, env=environment, timeout=300)
     written = root / "evalgate-report" / "results.json"
     results = json.loads(written.read_text(encoding="utf-8")) if written.exists() else {}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import repositories
+from builders import gated_repository, repositories
 from builders.repositories import ENVIRON, git
 
 from evalgate.config.settings import Settings
@@ -50,6 +50,7 @@ def nothing(_: Path) -> None:
         (nothing, "kept", True),
         (nothing, "kept/verdicts", True),
         (nothing, "kept/none", False),  # beside what is tracked, and not there yet
+        (nothing, "kept/verdicts/none", False),
         (nothing, "agent.py/cache", True),  # a file of the commit stands in the way
         (untracked, "new", False),  # brought by an earlier step, as actions/cache does
         (link, "link/verdicts", True),
@@ -61,16 +62,17 @@ def nothing(_: Path) -> None:
 )
 def test_what_the_commit_has(checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool) -> None:
     prepare(checkout)
-    assert stores.found_in(checkout / place, checkout, ENVIRON) is expected
+    path = checkout / place
+    assert stores.first_found([checkout.parent, path], checkout, ENVIRON) == (path if expected else None)
 
 
 def test_a_folder_without_git(tmp_path: Path) -> None:
-    assert not stores.found_in(tmp_path / "cache", tmp_path, ENVIRON)
+    assert stores.first_found([tmp_path / "cache"], tmp_path, ENVIRON) is None
 
 
 def test_git_that_cannot_tell(checkout: Path) -> None:
     (checkout / ".git/objects").rename(checkout / ".git/gone")
-    assert stores.found_in(checkout / "kept", checkout, ENVIRON)
+    assert stores.first_found([checkout / "kept"], checkout, ENVIRON)
 
 
 @pytest.mark.parametrize(
@@ -92,3 +94,39 @@ def test_the_cache_that_is_used(
     assert prepare.cache_of(choice, ENVIRON, say=said.append) == checkout.parent / used
     assert [line for line in said if "contains committed files" in line] == said
     assert bool(said) is (named == "kept")
+
+
+IN_A_WORKFLOW = {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "99", "GITHUB_ACTIONS": "true", "CI": "true"}
+
+
+@pytest.mark.parametrize(
+    ("made_in", "committed", "resumed_in", "refused"),
+    [
+        (IN_A_WORKFLOW, False, IN_A_WORKFLOW, ""),
+        (IN_A_WORKFLOW, False, {**IN_A_WORKFLOW, "GITHUB_RUN_ID": "100"}, ""),  # as a cache carries it
+        (IN_A_WORKFLOW, True, IN_A_WORKFLOW, "is part of the commit, so --resume does not continue from it"),
+        ({}, False, IN_A_WORKFLOW, "was not written by a workflow run of o/r"),
+        ({**IN_A_WORKFLOW, "GITHUB_REPOSITORY": "o/fork"}, False, IN_A_WORKFLOW, "was not written by a workflow run"),
+        ({}, True, {"CI": "true"}, "is part of the commit"),  # another CI
+        ({}, True, {}, ""),  # somebody's own machine
+    ],
+)
+def test_a_journal_of_somebody_else_is_not_resumed_in_a_workflow(
+    tmp_path: Path,
+    made_in: dict[str, str],
+    committed: bool,
+    resumed_in: dict[str, str],
+    refused: str,
+) -> None:
+    """A trial and its grade that a journal holds are not measured again: whoever writes it writes the results."""
+    repo = gated_repository.of_one_case(tmp_path)
+    repo.commit("head")
+    assert repo.call("run", environment=made_in)[0] == 0
+    if committed:
+        repo.git("add", "--force", "evalgate-report")
+        repo.commit("brings its results along")
+    repo.log.unlink()
+    code, said = repo.call("run", "--resume", environment=resumed_in)
+    assert (code, repo.asked("head")) == ((2, 0) if refused else (0, 0)), said
+    assert refused in said
+    assert not refused or "evalgate-report/journal.jsonl" in said

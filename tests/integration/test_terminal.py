@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -61,3 +63,62 @@ def test_ctrl_c_while_the_command_is_loaded_is_no_fail(repo: Repository) -> None
     _, err = command.communicate(timeout=30)
     assert (command.returncode, err) == (130, "interrupted\n")
     assert not (repo.root / "evalgate-report").exists()
+
+
+COMMAND = (
+    "x\n::error::owned\r::warning::owned\u2028::notice::owned\n \t##[group]owned \x1b[31m \x1b]0;title\x07\x00\u202e"
+)
+
+
+ARGUMENT = COMMAND.replace("\x00", "")
+
+
+@pytest.mark.parametrize(
+    ("where", "arguments"),
+    [
+        ("case", ("run",)),
+        ("case", ("list",)),
+        ("criterion", ("run",)),
+        ("criterion", ("validate",)),
+        ("setting", ("validate",)),
+        ("failure", ("run",)),
+        ("", ("merge", ARGUMENT)),
+        ("", ("compare", "none.json", ARGUMENT)),
+        ("", ("run", "--fail-on", ARGUMENT)),
+        ("", ("run", "--agent", f"command:{ARGUMENT}")),
+        ("", (ARGUMENT,)),  # told by click itself
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0][:8],
+)
+def test_nothing_in_a_repository_commands_the_runner_of_a_workflow(
+    repo: Repository, arguments: tuple[str, ...], where: str
+) -> None:
+    """Ids, keys, settings, arguments and what agents say, on both streams, however a run ends."""
+    if where == "case":
+        rename_case(repo, COMMAND)
+    elif where == "criterion":
+        repo.write("test_config.json", json.dumps({"criteria": {COMMAND: 0.5}}))
+    elif where == "setting":
+        repo.gate_file(**{COMMAND: 1, "agents": [{"driver": "command", "command": [COMMAND], COMMAND: 2}]})
+    elif where == "failure":
+        repo.write("agent.py", f"import sys; sys.exit({COMMAND!r})")
+    _, said = repo.call(*arguments, environment={"GITHUB_ACTIONS": "true"})
+    assert said
+    lines = re.split("[\r\n\x0b\x0c\x85\u2028\u2029]", said)
+    assert [line for line in lines if line.lstrip().startswith("::") or "##[" in line] == []
+    assert re.findall("[\x00\x1b\u202e]", said) == []
+
+
+def test_at_a_terminal_no_id_hides_what_is_shown(repo: Repository) -> None:
+    rename_case(repo, COMMAND)
+    repo.write("test_config.json", json.dumps({"criteria": {COMMAND: 0.5}}))
+    _, said = repo.call("validate", environment={"GITHUB_ACTIONS": ""})
+    assert "unknown" in said
+    assert re.findall("[\x00\x1b\u202e]", said) == []
+
+
+def rename_case(repo: Repository, name: str) -> None:
+    path = repo.root / "desk.evalset.json"
+    content = json.loads(path.read_text())
+    content["eval_cases"][0]["eval_id"] = name
+    path.write_text(json.dumps(content))

@@ -52,7 +52,9 @@ class Nothing:
 
 
 def written(words: str = "pass pass") -> str:
-    return "".join(file.render_results(build.report(words), outcomes=Nothing()))
+    report = build.report(words)
+    run = dataclasses.replace(report.run, commit=SHA, workflow_run=f"o/r/actions/runs/{RUN}/attempts/1")
+    return "".join(file.render_results(dataclasses.replace(report, run=run), outcomes=Nothing()))
 
 
 def changed(words: str = "pass pass", **more: Any) -> str:
@@ -134,7 +136,11 @@ def test_a_pull_request_of_the_repository_itself_is_no_claim(double, client, tmp
 
 def test_nothing_of_the_artifact_says_where_it_is_posted(fork, client, tmp_path) -> None:
     fork.state.add_pull(1, head_sha="d" * 40)
-    upload(fork, {"results.json": changed(commit="d" * 40), "pr-number.txt": "1", "NR": "1"})
+    upload(fork, {"results.json": changed(commit="d" * 40)})
+    with pytest.raises(ConfigError, match="is of dddddddddddd, this workflow run is of bbbbbbbbbbbb"):
+        post(client, tmp_path)
+    assert comments(fork) == []
+    upload(fork, {"results.json": written(), "pr-number.txt": "1", "NR": "1"})
     post(client, tmp_path)
     assert [comment["number"] for comment in comments(fork)] == [5]
     assert {check["head_sha"] for check in fork.state.checks.values()} == {SHA}

@@ -9,6 +9,8 @@ from evalgate.model import AgentFailure, FailureKind, Transcript, TrialKey
 
 KEY = TrialKey(suite="s", case_id="c\n::error::x")
 CRASH = AgentFailure(kind=FailureKind.EXITED, message="exited\n::set-output name=x::y")
+HOSTILE = "red\x1b[31m \x1b]0;title\x07 nul\x00 \u202egpj.exe ##[error]x \x1b]8;;http://x\x1b\\link"
+TAME = "red nul[U+0000] [U+202E]gpj.exe # #[error]x link"
 
 
 def test_plain_lines() -> None:
@@ -39,6 +41,20 @@ def test_a_stream_that_is_no_terminal_gets_plain_lines() -> None:
     assert isinstance(progress.watch(io.StringIO()), progress.PlainWatcher)
 
 
+def test_what_an_agent_says_as_it_fails_hides_nothing_and_commands_nobody() -> None:
+    """Its own words come first on a line where it is the case that is named after a command."""
+    stream = io.StringIO()
+    watcher = progress.PlainWatcher(stream)
+    watcher.begin(trials=1, done=0)
+    key = TrialKey(suite="\x1b[2J::error::x", case_id="c")
+    watcher.trial_done(key, AgentFailure(kind=FailureKind.RAISED, message=HOSTILE), 0.1)
+    watcher.say(f"##[group] {HOSTILE}")
+    _, failed, said = stream.getvalue().splitlines()
+    assert failed.startswith(": :error::x")
+    assert failed.endswith(f"the agent failed: {TAME}")
+    assert said == f"# #[group] {TAME}"
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -50,7 +66,10 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
     watcher.begin(trials=2, done=0)
     watcher.trial_done(KEY, CRASH, 0.1)
     watcher.say("a word [bold]in[/bold] between")
+    watcher.say("\x1b]0;owned\x07 \u202e")
     watcher.end()
+    assert "owned" not in stream.getvalue()
+    assert "[U+202E]" in stream.getvalue()
     assert "\x1b[" in stream.getvalue()  # it moves the cursor
     assert "1 agent failure" in stream.getvalue()
     assert "a word [bold]in[/bold] between" in stream.getvalue()  # what is said is no markup

@@ -62,6 +62,23 @@ def test_installers_see_their_settings_and_the_credentials_that_are_named(
 
 
 @pytest.mark.parametrize(
+    ("names", "passes"),
+    [
+        (["*"], False),
+        (["GOOGLE_API_KE?"], False),
+        (["GOOGLE_*", "GOOGLE_API_KEY"], True),  # whoever names it in full means it
+    ],
+)
+def test_a_judges_key_is_passed_to_an_agent_only_by_its_name(names: list[str], *, passes: bool) -> None:
+    keys = {"GOOGLE_API_KEY"}
+    seen = load.agent_environment(ENVIRON, names, judge_keys=keys)
+    assert ("GOOGLE_API_KEY" in seen) is passes
+    assert ("AWS_SECRET_ACCESS_KEY" in seen) is ("*" in names), "other keys are not a judge's"
+    why = load.why_absent("GOOGLE_API_KEY", ENVIRON, names, judge_keys=keys)
+    assert ("only where the setting `env` names it in full" in why) is not passes
+
+
+@pytest.mark.parametrize(
     ("name", "names", "words"),
     [
         # the forgotten half: named, and not handed over

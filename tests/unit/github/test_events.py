@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,3 +196,31 @@ def test_a_dispatch_that_names_none_is_of_the_branch(inputs) -> None:
 def test_a_dispatch_that_names_half_is_refused(inputs) -> None:
     with pytest.raises(ConfigError, match="`pull-request` and `sha` must be"):
         parse("workflow_dispatch", {"inputs": inputs})
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "expected"),
+    [
+        ("", {}, False),  # a terminal
+        ("push", {}, False),
+        ("schedule", {}, False),
+        ("pull_request", {}, True),
+        ("pull_request_target", {}, True),
+        ("merge_group", {}, True),
+        ("workflow_dispatch", {"inputs": {}}, False),
+        ("workflow_dispatch", {"inputs": {"pull-request": "7"}}, True),
+        # a comment that starts a run for a pull request, or for an issue
+        ("issue_comment", {"issue": {"number": 7, "pull_request": {"url": "x"}}}, True),
+        ("issue_comment", {"issue": {"number": 7}}, False),
+        ("workflow_run", {"workflow_run": {"event": "pull_request"}}, True),
+        ("workflow_run", {"workflow_run": {"event": "push"}}, False),
+        ("workflow_run", None, False),  # a payload that cannot be read
+    ],
+)
+def test_which_events_are_of_a_change_that_nobody_has_accepted(
+    name: str, payload: dict[str, Any] | None, expected: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "event.json"
+    path.write_text("{" if payload is None else json.dumps(payload), encoding="utf-8")
+    environ = {"GITHUB_EVENT_NAME": name, "GITHUB_EVENT_PATH": str(path)}
+    assert events.is_of_change(environ) is expected

@@ -93,6 +93,16 @@ def kept(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.json"))
 
 
+def test_a_kept_reply_says_which_workflow_run_asked(tmp_path: Path) -> None:
+    run, entry = "o/r/actions/runs/99/attempts/1", judges_cache.entry_of(request(), reply("valid"))
+    VerdictCache(tmp_path, run=run).write(entry)
+    (path,) = tmp_path.rglob("*.json")
+    assert judges_cache.parse_entry(path.read_text(encoding="utf-8")).run == run
+    found = VerdictCache(tmp_path, run="another").read(entry.address)
+    assert found is not None
+    assert found.text == "valid"
+
+
 def test_a_reply_is_kept_and_found(tmp_path: Path) -> None:
     cache = VerdictCache(tmp_path / "new" / "folder")
     entry = judges_cache.entry_of(request(), reply("valid"))

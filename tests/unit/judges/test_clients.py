@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import models
+from evalgate.judges import JUDGES, clients, models
 from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeSetting
 from evalgate.judges.clients import Clients
 
@@ -129,6 +129,33 @@ def test_a_model_is_opened_once_and_a_provider_has_one_limiter() -> None:
 def test_keys_are_taken_out_whatever_their_variable_is_called() -> None:
     held, _ = clients_of(JudgeRule(api_key_env="MINE"), MINE="abc", OPENAI_API_KEY="sk-0123456789")
     assert held.redact("abc and sk-0123456789") == "*** and ***"
+
+
+@pytest.mark.parametrize(
+    ("asked", "judge", "environment", "keys"),
+    [
+        (["gpt-4.1"], {}, {"OPENAI_API_KEY": "a-long-key", "GOOGLE_API_KEY": "another-key"}, {"OPENAI_API_KEY"}),
+        (["gpt-4.1", "gemini-2.5-flash"], {}, {"OPENAI_API_KEY": "key-1", "GEMINI_API_KEY": "key-2"},
+         {"OPENAI_API_KEY", "GEMINI_API_KEY"}),
+        # of two names the one that is sent
+        (["gemini-2.5-flash"], {}, {"GOOGLE_API_KEY": "a-long-key", "GEMINI_API_KEY": "other"}, {"GOOGLE_API_KEY"}),
+        # an endpoint that would do without one gets it all the same
+        (["Qwen/Qwen3"], {"base_url": "http://here"}, {"OPENAI_API_KEY": "a-long-key"}, {"OPENAI_API_KEY"}),
+        (["gpt-4.1"], {"api_key_env": "PW"}, {"PW": "abc", "CI": "abc"}, {"PW"}),
+        # the same secret under another name; a short word may be anything
+        (["gpt-4.1"], {}, {"OPENAI_API_KEY": "a-long-key", "AUTH": "a-long-key"}, {"OPENAI_API_KEY", "AUTH"}),
+        (["gpt-4.1"], {}, {"OPENAI_API_KEY": "none", "PAGER": "none", "MY_KEY": "none"}, {"OPENAI_API_KEY", "MY_KEY"}),
+        (["vertex_ai/gemini-2.5-pro"], {}, {"GOOGLE_APPLICATION_CREDENTIALS": "/run/credentials.json"},
+         {"GOOGLE_APPLICATION_CREDENTIALS"}),
+        (["gpt-4.1"], {"client": "replay"}, {"OPENAI_API_KEY": "a-long-key"}, set()),
+        (["gpt-4.1"], {}, {}, set()),
+    ],
+)  # fmt: skip
+def test_which_variables_hold_the_keys_of_judges(
+    asked: list[str], judge: dict[str, str], environment: dict[str, str], keys: set[str]
+) -> None:
+    rule = JudgeRule.model_validate(judge)
+    assert clients.key_names(asked, drivers=JUDGES, defaults=rule, environment=environment) == keys
 
 
 def test_a_replay_has_a_price() -> None:

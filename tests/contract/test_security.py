@@ -1,0 +1,95 @@
+"""What the security pages promise is held by tests that there are."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evalgate.baseline import guarded
+from evalgate.config import settings
+from evalgate.config.gate_file import GateFile, JudgeRule
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+PROMISES = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text below each second heading, by its address on the page."""
+    parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", title).lower().replace(" ", "-"): text
+        for title, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def rows(text: str) -> list[str]:
+    """The rows of tables whose last column is of tests."""
+    found, holds = [], False
+    for line in text.splitlines():
+        holds = line.startswith("|") and (holds or line.rstrip(" |").endswith("| Test"))
+        if holds and not re.match(r"\|[ :-]+\||.*\| Test \|$", line):
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize(("file", "name"), sorted(set(NAMED.findall(PAGE))))
+def test_a_test_that_is_named_is_there(file: str, name: str) -> None:
+    text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+    assert re.search(rf"^(async )?def {name}\(", text, re.MULTILINE)
+
+
+def test_every_path_names_the_test_that_holds_it() -> None:
+    found = rows(PAGE)
+    assert len(found) > 25
+    assert [row for row in found if not NAMED.search(row.rsplit(" | ", 1)[-1])] == []
+
+
+def test_every_promise_leads_to_the_tests_that_hold_it() -> None:
+    """Each item leads to a section of the page, and each of those has tests."""
+    known = sections(PAGE)
+    items = re.split(r"^- ", sections(PROMISES)["what-evalgate-protects"], flags=re.MULTILINE)[1:]
+    assert items
+    for item in items:
+        led = re.findall(r"\(docs/security\.md#([\w-]+)\)", item)
+        assert led, item
+        assert [name for name in led if not rows(known.get(name, ""))] == [], item
+
+
+OF_THE_CHANGE = {
+    *("agent", "python", "requirements", "seed", "criteria"),  # what is tested, and by what
+    *("runs", "budget", "baseline", "max_baseline_age", "fail_on", "threshold", "confirm", "alpha", "max_drop"),
+    *(
+        "policy",
+        "admission",
+        "pass_rate",
+        "min_measured",
+        "adk_compat",
+        "skip_judged",
+        "strict",
+    ),  # rules: told if relaxed
+    *("concurrency", "workers", "isolation", "turn_timeout", "case_timeout", "start_timeout", "memory", "max_output"),
+    *("retries", "name", "comment", "check_run", "durations"),
+}
+"""Settings that give nothing out, so that a change's own evalgate.yml decides them."""
+OF_THE_CHANGES_JUDGES = {
+    *("model", "config", "num_samples", "exhaustive", "criteria", "client", "budget", "min_kappa"),  # how to judge
+    *("timeout", "calls_at_once", "deadline"),
+    *("replay", "record", "calibration"),  # files of the repository
+}
+
+
+def test_a_setting_that_is_new_is_the_changes_to_decide_or_is_not() -> None:
+    """Whatever names a key, a server or a place outside of the repository belongs into `baseline.guarded`."""
+    known = {name for name in settings.NAMES if "file" in settings.doors_of(name)}
+    assert known == OF_THE_CHANGE ^ set(guarded.SETTINGS)
+    assert JudgeRule.model_fields.keys() == OF_THE_CHANGES_JUDGES ^ set(guarded.JUDGE)
+    assert GateFile.model_fields.keys() == {"agents", "suites", "judge", "simulator", "compare", "tools", "exclude"}
+
+
+def test_what_is_not_protected_is_said_on_both_pages() -> None:
+    unprotected = sections(PAGE)["what-is-not-protected"]
+    for said in ("can change the workflow", "network is open", "terminal"):
+        assert said in unprotected
+        assert said in sections(PROMISES)["what-it-does-not-protect"].replace("\n", " ")
