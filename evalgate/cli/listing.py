@@ -123,7 +123,7 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
 def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
     source = suite.criteria_source
-    where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else f"{source.file} ({source.origin.value})"
+    where = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else f"{source.file} ({source.origin.value})"
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
     judges = f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""

@@ -37,8 +37,7 @@ def run(settings: Settings, context: Context) -> Report:
     Raises ConfigError where the repository or the base's rules forbid a run, NothingToDo where there is nothing to
     evaluate, UnavailableError where a journal cannot be written: everything that was measured until then is in it.
     """
-    project = prepare.prepare(settings, environ=context.environ)
-    prepare.insist(project, strict=settings.strict)
+    project = prepare.insist(prepare.prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     with ExitStack() as stack:
         base = stack.enter_context(baseline_base.opened(settings, project.suites, context))

@@ -36,7 +36,8 @@ def render(report: Report) -> str:
         f"agent time {words.seconds(counts.agent_s)}",
         f"judge: {judge}" if judge else "",
     ]
-    lines = [*_table(v), "", *_broken(v.cases), *_beside(report)]
+    files = [f"not measured: {_name(each.suite)}: {plain.one_line(each.reason)}" for each in v.broken[:CASES]]
+    lines = [*_table(v), "", *files, *([""] if files else []), *_broken(v.cases), *_beside(report)]
     lines.append(", ".join(figure for figure in figures if figure))
     answers = wording.answers(report)
     for each in answers:

@@ -24,6 +24,7 @@ from evalgate.model import (
     RelaxedRule,
     Report,
     Run,
+    SuiteVerdict,
     VerdictKind,
 )
 from evalgate.reports import cases as reports_cases
@@ -57,6 +58,12 @@ class View:
     totals: Totals
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
+
+    @property
+    def broken(self) -> tuple[SuiteVerdict, ...]:
+        """Evaluation files of which nothing could be measured."""
+        keys = {suite.key for suite in self.report.run.suites if suite.problem}
+        return tuple(suite for suite in self.report.verdict.suites if suite.suite in keys)
 
     @property
     def head_commit(self) -> str:
@@ -136,7 +143,7 @@ class CriterionTotals:
 
     @property
     def total(self) -> int:
-        """All cases of the suite."""
+        """All cases of the suite that it applies to."""
         return self.passed + self.failed + self.not_evaluated
 
     @property
@@ -182,12 +189,11 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
             for each in case.criteria:
                 found[each.name].append(each)
         if suite.key in verdicts:
-            cases = len(verdicts[suite.key])
-            made += [_totals_of(use, suite=suite.key, found=found[use.name], cases=cases) for use in suite.criteria]
+            made += [_totals_of(use, suite=suite.key, found=found[use.name]) for use in suite.criteria]
     return tuple(made)
 
 
-def _totals_of(use: CriterionUse, *, suite: str, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
+def _totals_of(use: CriterionUse, *, suite: str, found: Sequence[CriterionVerdict]) -> CriterionTotals:
     values = [each.value for each in found if each.value is not None]
     kinds = [each.kind for each in found]
     failed = kinds.count(VerdictKind.FAIL)
@@ -201,7 +207,7 @@ def _totals_of(use: CriterionUse, *, suite: str, found: Sequence[CriterionVerdic
         mean=fmean(values) if values else None,
         passed=passed,
         failed=failed,
-        not_evaluated=cases - passed - failed,
+        not_evaluated=len(found) - passed - failed,
     )
 
 
