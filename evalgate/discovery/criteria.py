@@ -200,7 +200,8 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             message = f"`{use.name}`: `{_option(error['loc'])}`: {error['msg']}"
             hint = f"Did you mean `{context['near']}`?" if context.get("near") else ""
         case _:
-            expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            said = "an object" if "instance of" in error["msg"] else error["msg"]
+            expected = said.removeprefix("Value error, ").removeprefix("Input should be ")
             expected = expected.removesuffix(", unable to interpret input")
             message = f"`{use.name}`: `{shown}` is {_found(error['input'])}, expected {expected}"
     return errors.error("bad-option", message, _place_of(use, shown), hint)

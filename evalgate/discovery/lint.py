@@ -98,11 +98,15 @@ MATCH = "final_response_match_v2"
 ENDED = "conversation_ended"
 
 
+def _deciding(suite: Suite, case: Case) -> list[CriterionUse]:
+    return [use for use in suite.criteria_of(case) if use.threshold is not None]
+
+
 def nothing_expected(suite: Suite) -> Iterator[Problem]:
     """A trajectory is scored where no case expects a tool call, or where some say nothing of tools."""
-    use = next((use for use in _uses_with(suite, Need.REFERENCE) if use.name == TRAJECTORY), None)
-    static = [case for case in suite.eval_set.cases if case.conversation]
-    if use is None or not static:
+    use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
+    static = [case for case in suite.eval_set.cases if case.conversation and use is not None and use.applies_to(case)]
+    if use is None or not static or (use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in static)):
         return
     if not any(turn.tool_calls for case in static for turn in case.conversation or ()):
         effect = (
@@ -129,9 +133,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
     if not any(use.where_applicable for use in suite.criteria):
         return
     cases = suite.eval_set.cases
-    idle = [
-        case for case in cases if case.conversation and all(use.threshold is None for use in suite.criteria_of(case))
-    ]
+    idle = [case for case in cases if case.conversation and not _deciding(suite, case)]
     if idle:
         is_whole = len(idle) == len(cases)
         who = "no case expects" if is_whole else f"{_named(idle)} {'does' if len(idle) == 1 else 'do'} not expect"

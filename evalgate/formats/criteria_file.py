@@ -15,7 +15,7 @@ from evalgate.config.gate_file import GenerationConfig
 from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.formats.kind import CriteriaReading
+from evalgate.formats.kind import CriteriaReading, said_of
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire
 from evalgate.text import templates, words
@@ -170,9 +170,16 @@ OWN_FLAGS = ("informational", "lower_is_better")
 def parse_criteria(text: str, *, file: str) -> CriteriaReading:
     """Read a test_config.json; every criterion keeps the place where it stands."""
     problems = Problems(text, file=file)
-    strays: list[Path] = []
-    document = json_source.read(text, problems, each=lambda path, _raw, _offset: strays.append(path))
+    items: list[Any] = []
+    document = json_source.read(text, problems, each=lambda _path, raw, _offset: items.append(raw))
     if document is None:
+        return CriteriaReading(problems=problems.all())
+    keys = items[0] if items and isinstance(items[0], dict) else document.members
+    said = said_of(keys)
+    if (said and not said.startswith("criteria")) or "data" in keys:
+        hint = f"rename it to {file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
+        message = f"expected criteria, found {said or 'an evaluation set in the old format (`data`)'}"
+        problems.error("not-a-config", message, hint=hint if "evaluation set" in message else "")
         return CriteriaReading(problems=problems.all())
     if document.kind != "object":
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'

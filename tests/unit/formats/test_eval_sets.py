@@ -462,7 +462,7 @@ def test_errors_name_the_cause_and_the_place(case, code, path, words):
         ("null", "expected an evaluation set"),
         ([], "this list is empty"),
         ([1], "the number 1"),
-        ([{"id": 1, "messages": []}], "`id`, `messages`"),
+        ([{"id": 1, "messages": []}], "`id` and `messages`"),
     ],
 )
 def test_other_files_are_refused_for_what_they_are(value, words):
@@ -605,21 +605,26 @@ def test_arguments_of_an_old_call_under_another_name_are_never_dropped(key):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "hint"),
+    ("key", "value", "code"),
     [
-        ("tools", [{"name": "t"}], "did you mean `expected_tool_use`?"),
-        ("trajectory", ["t"], "did you mean `expected_tool_use`?"),
-        ("final_answer", "hello", "did you mean `reference`?"),
-        ("expected_response", "hello", "did you mean `reference`?"),
-        ("notes", ["t"], ""),  # nothing is expected by it
+        ("tools", [{"tool_name": "t", "tool_input": {}}], "adk-rejects-name"),  # read as what it is elsewhere
+        ("expected_tools", [{"tool_name": "t", "tool_input": {}}], "adk-rejects-name"),
+        ("final_answer", "hello", "adk-rejects-name"),
+        ("expected_output", "hello", "adk-rejects-name"),
+        ("trajectory", ["t"], "unknown-key"),  # an error: ADK passes it over, and a test that is lost is none
+        ("assertions", ["is polite"], "unknown-key"),
+        ("expected_output", {"mood": "polite"}, "unknown-key"),
+        ("notes", ["t"], "unused-key"),  # nothing is expected by it
         ("response", "hello", None),  # ADK's own: what the agent said once
     ],
 )
-def test_an_expectation_of_an_old_turn_that_nobody_reads_is_a_warning(key, value, hint):
-    """ADK passes it over, and so no error."""
-    problems = parse([{"query": "x", key: value}]).problems
-    assert [(p.code, p.hint) for p in problems] == ([] if hint is None else [("unused-key", hint)])
-    assert all((p.severity is Severity.WARNING) is bool(hint) for p in problems)
+def test_an_expectation_of_an_old_turn_under_another_name_is_read_or_an_error(key, value, code):
+    reading = parse([{"query": "x", key: value}])
+    assert [p.code for p in reading.problems] == ([code] if code else [])
+    assert (reading.eval_set is None) is (code == "unknown-key")
+    if code == "adk-rejects-name":
+        (turn,) = only_case(reading).conversation or ()
+        assert turn.tool_calls == (ToolCall(name="t", args={}),) or text_of(turn.final_response) == "hello"
 
 
 # --- agents-cli ------------------------------------------------------------------------------------
