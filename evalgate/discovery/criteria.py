@@ -256,6 +256,7 @@ class CriteriaFinder:
         self._gate_file = settings.places.file if settings.places is not None else "evalgate.yml"
         self._read: dict[str, tuple[CriterionUse, ...]] = {}
         self._foreign: dict[str, bool] = {}
+        self._elsewhere: dict[str, None] = {}
         self._by_folder: dict[PurePosixPath, list[str]] = {}
         for path in (*tree.config_files, *tree.other_json):
             self._by_folder.setdefault(PurePosixPath(path).parent, []).append(path)
@@ -306,7 +307,7 @@ class CriteriaFinder:
         compared = [CriterionUse(name=name, threshold=value) for name, value in ADK_DEFAULTS.items()]
         compared = compared if not led or any(case.scenario is None for case in cases) else []
         named = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)
-        uses, _ = check((dataclasses.replace(use) for use in named), specs=self._specs)
+        uses, _ = check(named, specs=self._specs)
         return tuple(dataclasses.replace(use, where_applicable=not compat) for use in uses)
 
     def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
@@ -322,7 +323,8 @@ class CriteriaFinder:
             alike = [path for path in here.values() if path != key and self._holds_criteria(path)]
             named = [path for path in alike if path.endswith("eval_config.json")]
             if len(named or alike) == 1:
-                return self._elsewhere((named or alike)[0])
+                self._elsewhere[(named or alike)[0]] = None
+                return (named or alike)[0]
             if alike:
                 self._tell_several(alike)
         return None
@@ -344,11 +346,12 @@ class CriteriaFinder:
             self._foreign[path] = not holds
         return not self._foreign[path]
 
-    def _elsewhere(self, path: str) -> str:
-        if path not in self._read:
-            message = "criteria are read from this file; ADK itself reads test_config.json beside the evaluation file"
-            self.problems.append(errors.note("criteria-elsewhere", message, Place(file=path)))
-        return path
+    def elsewhere(self) -> Iterator[Problem]:
+        """One note of all configs that have a name which ADK itself does not look for."""
+        if self._elsewhere:
+            files = words.listed(f"`{path}`" for path in self._elsewhere)
+            message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
+            yield errors.note("criteria-elsewhere", message, Place(file=next(iter(self._elsewhere))))
 
     def _tell_several(self, paths: Sequence[str]) -> None:
         message = f"{words.listed(paths)} each hold criteria and none is called test_config.json, so none is used"

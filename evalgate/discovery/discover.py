@@ -75,7 +75,7 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
         *(hints.name_problems(settings, names=names) if is_whole else ()),
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
-    found = (*problems, *finder.problems, *defaults, *agent_problems, *unheeded)
+    found = (*problems, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree)
 
 

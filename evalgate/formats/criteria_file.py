@@ -296,7 +296,8 @@ def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) 
     elif flags["informational"] is not True and name not in _THRESHOLDLESS:
         near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
         hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
-        problems.error("missing-threshold", "`threshold` is missing", path=path, hint=hint)
+        found = f"; found {json_source.listed_keys(options)}" if options else ""
+        problems.error("missing-threshold", f"`threshold` is missing{found}", path=path, hint=hint)
     if problems.failed > before:
         return None
     return CriterionUse(
