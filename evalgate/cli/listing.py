@@ -38,13 +38,14 @@ def estimate(suite: Suite, settings: Settings) -> Estimate:
     """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
     cases, repeats = suite.eval_set.cases, settings.runs.start
     # under `adk-compat` no judge stops early
-    questions = sum(_samples(use, all_samples=settings.adk_compat) for use in suite.criteria)
+    uses = (use for case in cases for use in suite.criteria_of(case))
+    questions = sum(_samples(use, all_samples=settings.adk_compat) for use in uses)
     return Estimate(
         cases=len(cases),
         trials=len(cases) * repeats,
         turns=sum(1 if case.conversation is None else len(case.conversation) for case in cases) * repeats,
         model_calls=sum(map(_calls, cases)) * repeats,
-        judge_calls=0 if settings.skip_judged else questions * len(cases) * repeats,
+        judge_calls=0 if settings.skip_judged else questions * repeats,
     )
 
 
