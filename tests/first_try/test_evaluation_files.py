@@ -149,6 +149,26 @@ def test_only_scenarios_and_no_config(tmp_path: Path, gemini: simulated.Gemini) 
     assert (gemini.played, gemini.judged > 0) == (3, True)
 
 
+@pytest.mark.parametrize(("answer", "expected"), [("For how many?", 0), ("", 3)])
+def test_scenarios_beside_written_turns_and_no_config(
+    tmp_path: Path, gemini: simulated.Gemini, answer: str, expected: int
+) -> None:
+    """Each case by what fits it: a judge is not asked of written turns, and that these end is no pass."""
+    root = simulated.repository(tmp_path, gemini)
+    (root / "test_config.json").unlink()
+    written = json.loads((root / "desk.evalset.json").read_text())
+    turn = {"user_content": {"parts": [{"text": "A table, please."}]}}
+    turn |= {"final_response": {"parts": [{"text": answer}]}} if answer else {}
+    written["eval_cases"].append({"eval_id": "written", "conversation": [turn]})
+    (root / "desk.evalset.json").write_text(json.dumps(written))
+    code, said = simulated.run(root)
+    assert code == expected, said
+    (suite,) = json.loads((root / "evalgate-report/results.json").read_text())["suites"]
+    led, other = ({*case["trials"][0]["grades"]} for case in suite["cases"])
+    assert "multi_turn_task_success_v1" in led - other
+    assert [case["verdict"] for case in suite["cases"]] == ["pass", "pass" if answer else "not_measured"]
+
+
 @pytest.mark.parametrize(
     ("turn", "code", "words"),
     [
