@@ -80,7 +80,7 @@ def command(with_cases: bool, **values: Any) -> None:
 
 
 def show(given: dict[str, Any], *, with_cases: bool) -> int:
-    """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
+    """Print the suites; exit code 2 where a file or a setting is wrong. Raises EvalgateError."""
     settings = load.load_settings(given)
     prepared = prepare.prepare(settings, environ=os.environ)
     estimates = [estimate(suite, settings) for suite in prepared.suites]
