@@ -176,7 +176,9 @@ class Fields(dict[str, Any]):
             name, where = to_snake(key), (*path, key)
             near = words.nearest(name, shape.known - present, cutoff=0.8)
             meant = near or ("" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys()))
-            if meant:
+            if shape.name == "a turn" and name in _NEVER_DROPPED and raw[key]:
+                tell_lost(key, raw[key], path, problems)
+            elif meant:
                 problems.unknown_key(shape.name, path=where, near=meant, is_error=True)
             else:
                 _warning("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)", where, problems)

@@ -662,6 +662,7 @@ SCENARIO = {"starting_prompt": "a", "conversation_plan": "b"}
         ({"conversation": [ASKED, ASKED], "expected_tool_use": CALLS}, "expected_tool_use", '[{"tool_name": "t"'),
         ({"conversation": [ANSWERED], "reference": "another"}, "reference", '"another"'),
         ({"conversation": [ANSWERED], "assertions": ["is polite"]}, "assertions", '["is polite"]'),
+        ({"conversation": [{**ANSWERED, "assertions": ["x"]}]}, "conversation[0].assertions", '["x"]'),
         ({"conversation": [ANSWERED], "data": {"table": 3}}, "data", '{"table": 3}'),
         ({"conversation": [ANSWERED], "prompt": "You are polite."}, "prompt", '"You are polite."'),
         ({"conversation_scenario": SCENARIO, "reference": "hello"}, "reference", '"hello"'),
@@ -676,7 +677,8 @@ def test_what_a_case_expects_and_nobody_reads_is_an_error_that_shows_it(case, ke
         "unknown-key",
         f"eval_cases[0].{key}",
     )
-    assert problem.message.startswith(f"`{key}` is not read, so this would be lost: {shown}")
+    name = key.rpartition(".")[2]
+    assert problem.message.startswith(f"`{name}` is not read, so this would be lost: {shown}")
 
 
 @pytest.mark.parametrize(
