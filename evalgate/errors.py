@@ -59,7 +59,7 @@ class Place:
 
 
 class Severity(enum.StrEnum):
-    """How bad a problem is: an error stops the run, a warning is shown, a note only explains."""
+    """How bad a problem is: an error stops the run or its suite, a warning is shown, a note only explains."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -90,7 +90,7 @@ class Problem:
 
 
 def error(code: str, message: str, place: Place | None = None, hint: str = "") -> Problem:
-    """A problem that stops the run."""
+    """A problem that stops the run, or the suite whose files it stands in."""
     return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
 
 

@@ -24,7 +24,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, project, walk
+from evalgate.discovery import discover, project, select, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Problem, Severity
@@ -43,8 +43,6 @@ ONE_ENDPOINT = (
     "(data-branch, baseline-folder), or set `baseline: none`"
 )
 WHY_NOT_STORED = "the stored results have no comparable run of this case"
-OF_SELECTIONS = frozenset({"unknown-case", "selection-unmatched"})
-"""Codes of problems of what a door selects, not of files."""
 STORES = ("data_branch", "baseline_folder")
 """Settings that name where results and the history of base runs are kept."""
 ENVIRONMENT = ("framework_version", "python", "requirements")
@@ -399,7 +397,7 @@ def _rules(
     others, simulated, theirs = beside or ((), frozenset(), ())
     # that they lack what head selects is nothing wrong with the base's files
     errors = tuple(
-        each for each in (*problems, *theirs) if each.severity is Severity.ERROR and each.code not in OF_SELECTIONS
+        each for each in (*problems, *theirs) if each.severity is Severity.ERROR and each.code not in select.CODES
     )
     wrong = {error.place.file for error in errors if error.place is not None}
     suites = tuple(sorted((*found, *unread, *others), key=lambda suite: suite.key))
@@ -552,7 +550,9 @@ def _then(stored: Stored, theirs: BaseProject, suite: str) -> Suite | None:
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     """Head's suites, to be run by the base's agents."""
     own, none = base.project.agents, opening.missing()
-    return tuple(dataclasses.replace(suite, agent=own.get(suite.key, none)) for suite in suites)
+    return tuple(
+        suite if suite.problem else dataclasses.replace(suite, agent=own.get(suite.key, none)) for suite in suites
+    )
 
 
 def under_new_names(policy: Policy, renamed: Mapping[str, str], *, own: Policy | None = None) -> Policy:
@@ -603,7 +603,8 @@ def _own_cases(base: Base) -> set[CaseKey]:
 def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) -> dict[CaseKey, CaseStatus]:
     """New and deleted cases. `suites`: head's, of this machine; `plan`: all that are measured, here or elsewhere."""
     here = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
-    gone = sorted(_own_cases(base) - here)
+    unknown = {suite.key for suite in plan if suite.problem}
+    gone = sorted(key for key in _own_cases(base) - here if key[0] not in unknown)
     return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(new_cases(suites, base), CaseStatus.NEW)
 
 

@@ -53,6 +53,8 @@ def of_rules(
     names = {theirs: ours for ours, theirs in renamed.items()}
     after = {suite.key: suite for suite in suites}
     pairs = [(suite, after.get(names.get(suite.key, suite.key))) for suite in base.suites]
+    # of a file that cannot be measured nothing is known, and that blocks by itself
+    pairs = [(then, now) for then, now in pairs if now is None or not now.problem]
     known = {names.get(suite.key, suite.key) for suite in base.suites}
     before = baseline_base.under_new_names(base.policy, renamed)
     return [
@@ -101,6 +103,8 @@ def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> 
         yield _changed(base, head, suite=suite, was=_threshold(base), now=_threshold(head), kind=kind)
     if head.code != base.code:
         yield _changed(base, head, suite=suite, was=base.code or "built in", now=head.code or "built in")
+    if head.where_applicable and not base.where_applicable:
+        yield _changed(base, head, suite=suite, was="decides every case", now="decides cases with a reference")
     if head.on_the_test and not base.on_the_test:
         yield _changed(
             base, head, suite=suite, was="failing it fails the case", now="failing it makes the case not measured"

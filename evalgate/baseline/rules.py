@@ -145,7 +145,7 @@ def _suites(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str
     before = {suite.key: suite for suite in rules.suites}
     for suite in ours:
         then = before.get(renamed.get(suite.key, suite.key))
-        yield suite if then is None else _by_rules_of(then, suite, ruling, rules)
+        yield suite if then is None or suite.problem else _by_rules_of(then, suite, ruling, rules)
     # without cases there is nothing to run, by criteria that cannot be read nothing could be decided
     known = {suite.key for suite in ours} | set(renamed.values()) | rules.unread | rules.unruled
     agents = {fingerprints.agent_key(suite.agent): suite.agent for suite in ours}

@@ -125,7 +125,7 @@ def validate(**values: Any) -> None:
 
 
 def _validate(given: dict[str, Any]) -> int:
-    """Exit code 2 where a run would be refused."""
+    """Exit code 2 where a file or a setting is wrong."""
     settings = load.load_settings(given)
     prepared = prepare.prepare(settings, environ=os.environ)
     cli.show_problems(prepared.problems)

@@ -38,13 +38,14 @@ def estimate(suite: Suite, settings: Settings) -> Estimate:
     """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
     cases, repeats = suite.eval_set.cases, settings.runs.start
     # under `adk-compat` no judge stops early
-    questions = sum(_samples(use, all_samples=settings.adk_compat) for use in suite.criteria)
+    uses = (use for case in cases for use in suite.criteria_of(case))
+    questions = sum(_samples(use, all_samples=settings.adk_compat) for use in uses)
     return Estimate(
         cases=len(cases),
         trials=len(cases) * repeats,
         turns=sum(1 if case.conversation is None else len(case.conversation) for case in cases) * repeats,
         model_calls=sum(map(_calls, cases)) * repeats,
-        judge_calls=0 if settings.skip_judged else questions * len(cases) * repeats,
+        judge_calls=0 if settings.skip_judged else questions * repeats,
     )
 
 
@@ -79,7 +80,7 @@ def command(with_cases: bool, **values: Any) -> None:
 
 
 def show(given: dict[str, Any], *, with_cases: bool) -> int:
-    """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
+    """Print the suites; exit code 2 where a file or a setting is wrong. Raises EvalgateError."""
     settings = load.load_settings(given)
     prepared = prepare.prepare(settings, environ=os.environ)
     estimates = [estimate(suite, settings) for suite in prepared.suites]
@@ -123,7 +124,7 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
 def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
     source = suite.criteria_source
-    where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
+    where = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
     judges = f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""

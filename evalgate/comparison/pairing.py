@@ -31,7 +31,7 @@ def trials_by_case(run: Run) -> Trials:
 
 def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
     """The criteria of every case of a run, in its order."""
-    return {(suite.key, case.case_id): suite.criteria for suite in run.suites for case in suite.eval_set.cases}
+    return {(suite.key, case.case_id): suite.criteria_of(case) for suite in run.suites for case in suite.eval_set.cases}
 
 
 def deciding(uses: Sequence[CriterionUse]) -> tuple[CriterionUse, ...]:

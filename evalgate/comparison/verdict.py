@@ -254,6 +254,14 @@ def case_verdicts(
 def _judge_suite(
     suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowed
 ) -> SuiteVerdict:
+    if suite.problem:
+        return SuiteVerdict(
+            suite=suite.key,
+            kind=VerdictKind.NOT_MEASURED,
+            cases=(),
+            reason=suite.problem,
+            advisory=suite.key in policy.advisory,
+        )
     keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
     cases = []
@@ -297,27 +305,42 @@ def _sentence(
     failed = [case for case in counted if case.kind is VerdictKind.FAIL]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
     told = by or kind
-    where = words.listed((suite.suite for suite in suites if told in (suite.kind, *suite.beside)), limit=3)
+    where = words.listed(
+        (suite.suite for suite in suites if suite.cases and told in (suite.kind, *suite.beside)), limit=3
+    )
     origins = allowed.in_words(case.key for case in failed)
+    keys = {suite.key for suite in run.suites if suite.problem}
+    broken = _broken_files([suite for suite in suites if suite.suite in keys])
     match told:
         case VerdictKind.PASS:
             return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
         case VerdictKind.FAIL:
             rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
             said = f" ({origins})" if origins else ""
-            return f"{len(failed)} of {cases:,} {noun}s failed{said} in {where}{rest}."
+            return f"{len(failed)} of {cases:,} {noun}s failed{said} in {where}{rest}. {broken}".rstrip()
         case VerdictKind.NOT_MEASURED:
-            if cases == 0:
+            if cases == 0 and not broken:
                 return "There was no case to evaluate."
             partial = sum(case.partial for case in counted) if kind is VerdictKind.FAIL else 0
             rest = f" ({len(failed)} failed)" if failed else ""
             fully = "fully " if partial else ""
-            return f"{unmeasured + partial} of {cases:,} {noun}s could not be {fully}evaluated in {where}{rest}."
+            if broken and not unmeasured + partial:
+                return f"{broken}{f' {len(failed)} of {cases:,} {noun}s failed.' if failed else ''}"
+            lacking = f"{unmeasured + partial} of {cases:,} {noun}s could not be {fully}evaluated in {where}{rest}."
+            return f"{broken} {lacking}".lstrip()
         case VerdictKind.INCONCLUSIVE:
             said = f" ({origins})" if origins else ""
             shown = failed and (origins or kind is not told)
             rest = f" {len(failed)} of {cases:,} {noun}s failed{said}." if shown else ""
             return f"The run was cut short ({run.truncated or 'budget'}), so there is no verdict.{rest}"
+
+
+def _broken_files(suites: Sequence[SuiteVerdict]) -> str:
+    """That whole files could not be evaluated, and why the first of them; "" without any."""
+    if not suites:
+        return ""
+    files = words.counted(len(suites), "evaluation file")
+    return f"{files} could not be evaluated: {suites[0].suite}: {suites[0].reason.rstrip('.')}."
 
 
 def _pass_sentence(cases: int, noun: str, *, failed: int, unmeasured: int, origins: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -23,12 +24,13 @@ from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import FileKind
-from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, shapes
+from evalgate.model import Case, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, Suite, shapes
 from evalgate.text import decoding, words
 
 FOR_ALL = "include_intermediate_responses_in_final"
 """ADK's option of every criterion (BaseCriterion), which two of them read."""
 _BOOLEAN = TypeAdapter(bool)
+LARGEST_CONFIG = 1024 * 1024
 
 
 def check(
@@ -198,7 +200,8 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             message = f"`{use.name}`: `{_option(error['loc'])}`: {words.fault(error)}"
             hint = f"Did you mean `{context['near']}`?" if context.get("near") else ""
         case _:
-            expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            said = "an object" if "instance of" in error["msg"] else error["msg"]
+            expected = said.removeprefix("Value error, ").removeprefix("Input should be ")
             expected = expected.removesuffix(", unable to interpret input")
             message = f"`{use.name}`: `{shown}` is {_found(error['input'])}, expected {expected}"
     return errors.error("bad-option", message, _place_of(use, shown), hint)
@@ -233,12 +236,13 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 """What ADK scores where no config is found (google-adk 2.13, eval_config)."""
 
-ADK_CONFIGS = ("test_config.json",)
-DATASET_CONFIGS = (*ADK_CONFIGS, "eval_config.yaml", "eval_config.yml")
+SCENARIO_DEFAULT = CriterionUse(name="multi_turn_task_success_v1", threshold=0.8, options={"judge": "llm"})
+"""What scenarios are scored by where no config is found: ADK's defaults compare with turns that they do not have."""
+
+ADK_CONFIG = "test_config.json"
+YAML_CONFIGS = ("eval_config.yaml", "eval_config.yml")
 EXAMPLE = '{"criteria": {"response_match_score": 0.8}}'
 _YAML = (".yaml", ".yml")
-LOOKALIKES = ("eval_config.json", "test-config.json", "eval_config.yaml", "eval_config.yml")
-"""Files that people mean as criteria and that neither ADK nor we find by themselves for an evaluation set."""
 
 
 class CriteriaFinder:
@@ -252,21 +256,27 @@ class CriteriaFinder:
         self._gate_file = settings.places.file if settings.places is not None else "evalgate.yml"
         self._read: dict[str, tuple[CriterionUse, ...]] = {}
         self._foreign: dict[str, bool] = {}
+        self._elsewhere: dict[str, None] = {}
+        self._by_folder: dict[PurePosixPath, list[str]] = {}
+        for path in (*tree.config_files, *tree.other_json):
+            self._by_folder.setdefault(PurePosixPath(path).parent, []).append(path)
         self._simulators: dict[str, SimulatorUse] = {}
 
     def criteria_of(
-        self, key: str, *, is_dataset: bool
+        self, key: str, cases: Sequence[Case], *, is_dataset: bool
     ) -> tuple[tuple[CriterionUse, ...], CriteriaSource, SimulatorUse]:
-        """The first that there is: `criteria`, gate file, beside, above, ADK's defaults; informational ones last.
+        """The first that there is: `criteria`, gate file, beside, above, the defaults; informational ones last.
 
         And who leads the scenarios, as the file of the criteria says.
         """
-        uses, origin, file = self._first(key, is_dataset=is_dataset)
+        uses, origin, file = self._first(key, cases, is_dataset=is_dataset)
         simulator = self._simulators.get(PurePosixPath(file).as_posix(), SimulatorUse())
         every = (*uses, *informational_uses(self._specs, beside=uses))
         return every, CriteriaSource(origin=origin, file=file), simulator
 
-    def _first(self, key: str, *, is_dataset: bool) -> tuple[tuple[CriterionUse, ...], ConfigOrigin, str]:
+    def _first(
+        self, key: str, cases: Sequence[Case], *, is_dataset: bool
+    ) -> tuple[tuple[CriterionUse, ...], ConfigOrigin, str]:
         if self._settings.criteria:
             root = self.tree.root
             full = root / self._settings.criteria
@@ -284,26 +294,77 @@ class CriteriaFinder:
             named_by = f"{self._gate_file} names it as `config` of suites[{index}]."
             uses = self._of_file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return uses, ConfigOrigin.EXPLICIT, rule.config
-        files = self.tree.config_files
-        found = nearest_config(key, files, DATASET_CONFIGS if is_dataset else ADK_CONFIGS)
-        while is_dataset and found is not None and self._is_foreign(found):
-            files = files - {found}
-            found = nearest_config(key, files, DATASET_CONFIGS)
+        found = self._nearest(key, is_dataset=is_dataset)
         if found is not None:
             is_beside = PurePosixPath(found).parent == PurePosixPath(key).parent
             return self._of_file(found), ConfigOrigin.BESIDE if is_beside else ConfigOrigin.ABOVE, found
-        defaults = [CriterionUse(name=name, threshold=value) for name, value in ADK_DEFAULTS.items()]
-        uses, _ = check((use for use in defaults if use.name in self._specs), specs=self._specs)
-        return uses, ConfigOrigin.DEFAULTS, ""
+        return self._defaults(cases), ConfigOrigin.DEFAULTS, ""
+
+    def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
+        """ADK's defaults, each for the cases that it applies to; of scenarios another one. With `adk_compat` ADK's."""
+        compat = self._settings.adk_compat
+        led = not compat and any(case.scenario is not None for case in cases)
+        compared = [CriterionUse(name=name, threshold=value) for name, value in ADK_DEFAULTS.items()]
+        compared = compared if not led or any(case.scenario is None for case in cases) else []
+        named = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)
+        uses, _ = check(named, specs=self._specs)
+        return tuple(dataclasses.replace(use, where_applicable=not compat) for use in uses)
+
+    def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
+        """The config of the nearest folder that has one: test_config.json, for a dataset agents-cli's, then
+        eval_config.json, then the only other file that holds ADK's criteria."""
+        for folder in PurePosixPath(key).parents:
+            here = {PurePosixPath(path).name: path for path in sorted(self._by_folder.get(folder, ()))}
+            if ADK_CONFIG in here:
+                return here[ADK_CONFIG]
+            of_datasets = (here[name] for name in YAML_CONFIGS if is_dataset and name in here)
+            if found := next((path for path in of_datasets if not self._is_foreign(path)), None):
+                return found
+            alike = [path for path in here.values() if path != key and self._holds_criteria(path)]
+            named = [path for path in alike if path.endswith("eval_config.json")]
+            if len(named or alike) == 1:
+                self._elsewhere[(named or alike)[0]] = None
+                return (named or alike)[0]
+            if alike:
+                self._tell_several(alike)
+        return None
+
+    def _holds_criteria(self, path: str) -> bool:
+        """Whether a file of any name is ADK-shaped: `criteria` by name, of which one is known or has code."""
+        if path not in self._foreign:
+            data = self.tree.read(path, largest=LARGEST_CONFIG) if path.endswith(".json") else b""
+            named, value = PurePosixPath(path).name in walk.CONFIG_NAMES, None
+            holds = isinstance(data, bytes) and b'"criteria"' in data
+            if isinstance(data, bytes) and holds:
+                with contextlib.suppress(ValueError, RecursionError):
+                    value = json.loads(data.decode("utf-8-sig"))
+                fields = value if isinstance(value, dict) else {}
+                uses = fields.get("criteria")
+                known = {*self._specs, *(fields.get("custom_metrics") or ())} if isinstance(uses, dict) else set()
+                # what is called eval_config.json and cannot be read is told of by its reader
+                holds = (uses is not None or value is None) if named else not known.isdisjoint(uses or ())
+            self._foreign[path] = not holds
+        return not self._foreign[path]
+
+    def elsewhere(self) -> Iterator[Problem]:
+        """One note of all configs that have a name which ADK itself does not look for."""
+        if self._elsewhere:
+            files = words.listed(f"`{path}`" for path in self._elsewhere)
+            message = f"criteria are read from {files}; ADK itself reads only test_config.json beside evaluation files"
+            yield errors.note("criteria-elsewhere", message, Place(file=next(iter(self._elsewhere))))
+
+    def _tell_several(self, paths: Sequence[str]) -> None:
+        message = f"{words.listed(paths)} each hold criteria and none is called test_config.json, so none is used"
+        hint = "Rename one to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml."
+        self.problems.append(errors.warning("near-name", message, Place(file=paths[0]), hint))
 
     def _is_foreign(self, path: str) -> bool:
         """Whether the content is none of ours: others call files eval_config.yaml as well. Of what cannot be read its
         reader will tell."""
         if path not in self._foreign:
-            data = self.tree.read(path) if path.endswith(_YAML) else b""
+            data = self.tree.read(path)
             text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
-            is_other = isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
-            self._foreign[path] = is_other and path.endswith(_YAML)
+            self._foreign[path] = isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
             if self._foreign[path]:
                 message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
                 message += "agents-cli config, and criteria are not read from YAML"
@@ -354,15 +415,6 @@ class CriteriaFinder:
         return uses, [*reading.problems, *problems, *empty]
 
 
-def nearest_config(key: str, config_files: Collection[str], names: tuple[str, ...]) -> str | None:
-    """The config file with one of `names` in the folder of `key`, else in the nearest folder above it."""
-    for folder in PurePosixPath(key).parents:
-        for name in names:
-            if (path := (folder / name).as_posix()) in config_files:
-                return path
-    return None
-
-
 def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:
     place = Place(file=path)
     if not uses and kind is FileKind.DATASET_CONFIG:
@@ -378,22 +430,19 @@ def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKin
         yield errors.error("only-informational", message, place, "Add a criterion with a threshold.")
 
 
-def defaults_problems(keys: Sequence[str], config_files: Collection[str]) -> Iterator[Problem]:
-    """One warning for all suites that run on ADK's defaults, and files near them that may have been meant."""
-    if not keys:
+def defaults_problems(suites: Sequence[Suite], tree: Tree) -> Iterator[Problem]:
+    """One warning for all suites that run on the defaults, and files near them that may have been meant."""
+    if not suites:
         return
-    alike = sorted({path for key in keys if (path := nearest_config(key, config_files, LOOKALIKES))})
-    match alike:
-        case []:
-            hint = "Add a test_config.json next to or above the file."
-        case [path] if path.endswith(_YAML):
-            hint = f"{path} may hold criteria: write them into a test_config.json, {EXAMPLE}."
-        case [path]:
-            hint = f"{path} may hold criteria: rename it to test_config.json, or set `criteria: {path}`."
-        case _:
-            hint = f"{words.listed(alike)} may hold criteria: rename them to test_config.json, or give each as "
-            hint += "`config` of a rule under `suites` in evalgate.yml."
-    defaults = " and ".join(f"{name} {value:g}" for name, value in ADK_DEFAULTS.items())
+    keys = [suite.key for suite in suites]
+    above = {folder for key in keys for folder in PurePosixPath(key).parents}
+    alike = sorted(path for path in tree.config_files if path.endswith(_YAML) and PurePosixPath(path).parent in above)
+    hint = "Add a test_config.json next to or above the file."
+    if alike:
+        hint = f"{words.listed(alike)} may hold criteria: write them into a test_config.json, {EXAMPLE}."
+    deciding = [use for suite in suites for use in suite.criteria if use.threshold is not None]
+    defaults = " and ".join(dict.fromkeys(f"{use.name} {use.threshold:g}" for use in deciding))
+    whose = "ADK's" if {use.name for use in deciding} <= ADK_DEFAULTS.keys() else "the"
     files = f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
-    message = f"no test_config.json next to or above the file, so ADK's defaults apply{files}: {defaults}"
+    message = f"no test_config.json next to or above the file, so {whose} defaults apply{files}: {defaults}"
     yield errors.warning("default-criteria", message, Place(file=keys[0]), hint)

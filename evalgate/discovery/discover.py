@@ -58,7 +58,7 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
     empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(read.failed)}
     unread, _ = _suites(empty, read, finder=finder, settings=settings)
     suites, agent_problems = _suites(sets, read, finder=finder, settings=settings)
-    on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
+    on_defaults = [suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     every, is_whole = (*suites, *unread), not settings.paths and not settings.grep
     names = {*specs, *(use.name for suite in every for use in suite.criteria)}
     named = {name for name in hints.exact_names(rules) if (root / name).is_file()}
@@ -74,8 +74,8 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
         ),
         *(hints.name_problems(settings, names=names) if is_whole else ()),
     )
-    defaults = criteria.defaults_problems(on_defaults, tree.config_files)
-    found = (*problems, *finder.problems, *defaults, *agent_problems, *unheeded)
+    defaults = criteria.defaults_problems(on_defaults, tree)
+    found = (*problems, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree)
 
 
@@ -191,7 +191,7 @@ def _suites(
     uses, problems = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=finder.tree)
     suites = []
     for key in sorted(sets):
-        found, source, simulator = finder.criteria_of(key, is_dataset=key in read.datasets)
+        found, source, simulator = finder.criteria_of(key, sets[key].cases, is_dataset=key in read.datasets)
         suite = Suite(
             key=key,
             eval_set=sets[key],

@@ -141,13 +141,12 @@ def ignored_files(
 
 def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     """A warning for each config that git ignores and that would otherwise be the nearest of a suite."""
-    ignored = tree.ignored_configs - tree.config_files
-    every = tree.config_files | ignored
+    ignored = {path for path in tree.ignored_configs - tree.config_files if path.endswith(criteria.ADK_CONFIG)}
     served: dict[str, list[str]] = {}
     for suite in suites if ignored else ():
         if suite.criteria_source.origin in FOUND:
-            nearest = criteria.nearest_config(suite.key, every, criteria.ADK_CONFIGS)
-            if nearest is not None and nearest in ignored:
+            nearest = _nearest_config(suite, ignored)
+            if nearest is not None:
                 served.setdefault(nearest, []).append(suite.key)
     for path, keys in served.items():
         yield errors.warning(

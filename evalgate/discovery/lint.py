@@ -13,12 +13,13 @@ from evalgate.discovery import select
 from evalgate.errors import Place, Problem
 from evalgate.model import Attachment, Case, Content, CriterionUse, Invocation, Need, Suite, Text
 from evalgate.model import turns as model_turns
+from evalgate.model.case import TRAJECTORY
 from evalgate.text import templates, words
 
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
-    """The built-in criteria of the suite that need `need`."""
-    return (use for use in suite.criteria if use.code is None and need in use.needs)
+    """The built-in criteria of the suite that need `need` and that somebody chose."""
+    return (use for use in suite.criteria if use.code is None and need in use.needs and not use.where_applicable)
 
 
 def _place_of(suite: Suite, case: Case) -> Place:
@@ -91,18 +92,21 @@ def _content(case: Case) -> str:
     return repr((turns, case.scenario, session, case.rubrics, case.expects_state))
 
 
-TRAJECTORY = "tool_trajectory_avg_score"
 STATE = "final_session_state"
 ANSWER = "response_match_score"
 MATCH = "final_response_match_v2"
 ENDED = "conversation_ended"
 
 
+def _deciding(suite: Suite, case: Case) -> list[CriterionUse]:
+    return [use for use in suite.criteria_of(case) if use.threshold is not None]
+
+
 def nothing_expected(suite: Suite) -> Iterator[Problem]:
     """A trajectory is scored where no case expects a tool call, or where some say nothing of tools."""
-    use = next((use for use in _uses_with(suite, Need.REFERENCE) if use.name == TRAJECTORY), None)
-    static = [case for case in suite.eval_set.cases if case.conversation]
-    if use is None or not static:
+    use = next((use for use in suite.criteria if use.name == TRAJECTORY and use.code is None), None)
+    static = [case for case in suite.eval_set.cases if case.conversation and use is not None and use.applies_to(case)]
+    if use is None or not static or (use.where_applicable and any(len(_deciding(suite, case)) > 1 for case in static)):
         return
     if not any(turn.tool_calls for case in static for turn in case.conversation or ()):
         effect = (
@@ -124,12 +128,28 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
         )
 
 
+def nothing_asserted(suite: Suite) -> Iterator[Problem]:
+    """Under the defaults, which nobody chose: a case to which none of them applies, so that it could never pass."""
+    if not any(use.where_applicable for use in suite.criteria):
+        return
+    cases = suite.eval_set.cases
+    idle = [case for case in cases if case.conversation and not _deciding(suite, case)]
+    if idle:
+        is_whole = len(idle) == len(cases)
+        who = "no case expects" if is_whole else f"{_named(idle)} {'does' if len(idle) == 1 else 'do'} not expect"
+        message = f"{who} an answer or tool calls, so the default criteria have nothing to assert"
+        hint = "Add `final_response` or `intermediate_data`; or a test_config.json with criteria that need no reference"
+        hint += ", such as rubrics."
+        tell = errors.error if is_whole else errors.warning
+        yield tell("asserts-nothing", message, place=_place_of(suite, idle[0]), hint=hint)
+
+
 def references_missing(suite: Suite, *, adk_compat: bool = False) -> Iterator[Problem]:
     """A reference-based criterion has nothing to compare with: an error if nowhere, a warning if in some cases."""
     static = [case for case in suite.eval_set.cases if case.conversation]
     needing = {use.name for use in _uses_with(suite, Need.REFERENCE)}
     for use in suite.criteria:
-        if use.code is not None or (use.name not in needing and use.name not in _LACKS_REFERENCE):
+        if use.code is not None or (use.name not in needing and use.name != STATE):
             continue
         serves = _SERVES.get(use.name, _answers)
         lacks = _LACKS_REFERENCE.get(use.name)
@@ -353,6 +373,7 @@ CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
     starting_prompts,
     simulator_settings,
     nothing_expected,
+    nothing_asserted,
     references_missing,
     criteria_of_other_cases,
     rubrics_missing,

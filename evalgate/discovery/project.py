@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,10 +13,10 @@ from evalgate.agents.tools import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, lint
+from evalgate.discovery import discover, lint, select, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Problem, Severity
-from evalgate.model import AgentUse, Suite
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 
@@ -34,9 +35,54 @@ class Project:
     unread: tuple[Suite, ...] = ()
 
     def stops(self, *, strict: bool) -> bool:
-        """Whether the problems forbid a run: errors do, with `strict` warnings too."""
+        """Whether anything is wrong: errors are, with `strict` warnings too."""
         worst = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
         return any(problem.severity in worst for problem in self.problems)
+
+    def broken(self) -> dict[str, Problem]:
+        """By evaluation file, the first error of it, its criteria or its agent, which concerns no other file."""
+        return {key: problem for problem in reversed(self.problems) for key in self._concerned(problem)}
+
+    def fatal(self) -> bool:
+        """Whether there is an error that concerns the whole run."""
+        errors_only = (problem for problem in self.problems if problem.severity is Severity.ERROR)
+        return any(not self._concerned(problem) for problem in errors_only)
+
+    def sound(self) -> tuple[Suite, ...]:
+        """The suites without an error of their own."""
+        broken = self.broken()
+        return tuple(suite for suite in self.suites if suite.key not in broken)
+
+    def set_apart(self) -> Project:
+        """The project with each broken file as a suite that has no cases and says why."""
+        known, broken = {suite.key: suite for suite in (*self.suites, *self.unread)}, self.broken()
+        suites = {suite.key: suite for suite in self.sound()}
+        for key, problem in broken.items():
+            place = problem.place or Place(file=key)
+            line = f"line {place.line}: " if place.line else ""
+            why = f"{line if place.file == key else f'{place}: '}{problem.message}"
+            source = known[key].criteria_source if key in known else CriteriaSource(origin=ConfigOrigin.DEFAULTS)
+            empty = EvalSet(eval_set_id="", cases=())
+            agent = AgentUse(driver=AgentUse.ABSENT, options={"why": why})
+            suites[key] = Suite(key=key, eval_set=empty, criteria=(), criteria_source=source, agent=agent, problem=why)
+        return dataclasses.replace(self, suites=tuple(suites[key] for key in sorted(suites)))
+
+    def _concerned(self, problem: Problem) -> set[str]:
+        """The evaluation files that an error is of; none where it is no error, or concerns the run."""
+        if problem.severity is not Severity.ERROR or problem.place is None or problem.code in OF_THE_RUN:
+            return set()
+        every, file = (*self.suites, *self.unread), problem.place.file
+        if problem.code == "no-agent":
+            return {suite.key for suite in every if suite.agent == discovery_agents.UNKNOWN}
+        if file.endswith(walk.EVALUATION_ENDINGS) or file in {suite.key for suite in every}:
+            return {file}
+        own = {ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.EXPLICIT}
+        sources = ((suite.key, suite.criteria_source) for suite in every)
+        return {key for key, source in sources if source.file == file and source.origin in own}
+
+
+OF_THE_RUN = frozenset({*select.CODES, "credentials-missing"})
+"""Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what is not set."""
 
 
 def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None = None) -> Project:
@@ -58,19 +104,19 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None
     )
     tools = toolbox.check(settings, suites)
     problems = (*settings.problems, *told, *linted, *_option_problems(suites), *missing, *tools)
-    sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = criteria_judges.defaults_of(settings)
-    suites = criteria_judges.settle_suites(suites, defaults)
-    if sound:
-        problems = (*problems, *unready(settings, suites, environ=environ))
-    elif not settings.skip_judged:
-        problems = (*problems, *criteria_judges.missing(suites, defaults, environ))
-    return Project(
-        suites=suites,
+    project = Project(
+        suites=criteria_judges.settle_suites(suites, defaults),
         problems=tuple(dict.fromkeys(problems)),
         of_files=found.problems,
         unread=criteria_judges.settle_suites(found.unread, defaults),
     )
+    more: tuple[Problem, ...] = ()
+    if not project.fatal():
+        more = unready(settings, project.sound(), environ=environ)
+    elif not settings.skip_judged:
+        more = tuple(criteria_judges.missing(project.suites, defaults, environ))
+    return dataclasses.replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
 
 
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -16,6 +16,9 @@ from evalgate.errors import Place, Problem
 from evalgate.model import Case, EvalSet, Text
 from evalgate.text import words
 
+CODES = frozenset({"unknown-case", "selection-unmatched"})
+"""Codes of problems of what a door selects, not of files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:

@@ -135,8 +135,8 @@ class Tree:
     """What one walk of a checkout saw; every path is posix and relative to `root`, every list sorted.
 
     `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated: `excluded` by the
-    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`: the first of other names.
-    `near_names`: files that git keeps and whose names are nearly those of evaluation files or criteria.
+    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`: the first of other names that
+    git keeps. `near_names`: files that it keeps, of names that are nearly those of evaluation files or criteria.
     """
 
     def __init__(self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()) -> None:
@@ -211,7 +211,7 @@ class Tree:
                     pending.append((below, rules))
 
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
-        if path.endswith(".json") and len(self.other_json) < MOST_OTHER_JSON:
+        if path.endswith(".json") and len(self.other_json) < MOST_OTHER_JSON and not rules.match(path):
             self.other_json.append(path)
         is_near = NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
         if is_near and not rules.match(path) and _is_own_file(entry):

@@ -42,7 +42,9 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)
     for key in sorted(reader.fields.keys() - _READ):
-        if not key.startswith("_"):
+        if repair.expects(key, reader.fields[key]):
+            repair.tell_lost(key, reader.fields[key], path, problems, others=answer is not None)
+        elif not key.startswith("_"):
             problems.note("unused-key", f"`{key}` is not read", path=(*path, key))
     if problems.failed > before:
         return None
@@ -91,6 +93,10 @@ class _Reader:
     def answer(self, *, recorded: bool) -> Content | None:
         """The expected answer of the last turn, or the one that was recorded."""
         key, value = "reference", self.fields.get("reference")
+        others = [name for name in self.fields if repair.INVOCATION.others.get(name) == "final_response"]
+        if value is None and others and not recorded:
+            key, value = others[0], self.fields.pop(others[0])
+            self.problems.warning("adk-rejects-name", f"`{key}` is read as `reference`", path=(*self.path, key))
         path: Path = (*self.path, key)
         if recorded:
             answers = self.fields.get("responses")

@@ -15,7 +15,7 @@ from evalgate.config.yaml import Loader
 from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.formats.kind import CriteriaReading
+from evalgate.formats.kind import CriteriaReading, said_of
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
@@ -171,9 +171,16 @@ OWN_FLAGS = ("informational", "lower_is_better")
 def parse_criteria(text: str, *, file: str) -> CriteriaReading:
     """Read a test_config.json; every criterion keeps the place where it stands."""
     problems = Problems(text, file=file)
-    strays: list[Path] = []
-    document = json_source.read(text, problems, each=lambda path, _raw, _offset: strays.append(path))
+    items: list[Any] = []
+    document = json_source.read(text, problems, each=lambda _path, raw, _offset: items.append(raw))
     if document is None:
+        return CriteriaReading(problems=problems.all())
+    keys = items[0] if items and isinstance(items[0], dict) else document.members
+    said = said_of(keys)
+    if (said and not said.startswith("criteria")) or "data" in keys:
+        hint = f"rename it to {file.rpartition('/')[2].partition('.')[0]}.evalset.json, or delete it"
+        message = f"expected criteria, found {said or 'an evaluation set in the old format (`data`)'}"
+        problems.error("not-a-config", message, hint=hint if "evaluation set" in message else "")
         return CriteriaReading(problems=problems.all())
     if document.kind != "object":
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
@@ -293,7 +300,8 @@ def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) 
     elif flags["informational"] is not True and name not in _THRESHOLDLESS:
         near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
         hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
-        problems.error("missing-threshold", "`threshold` is missing", path=path, hint=hint)
+        found = f"; found {json_source.listed_keys(options)}" if options else ""
+        problems.error("missing-threshold", f"`threshold` is missing{found}", path=path, hint=hint)
     if problems.failed > before:
         return None
     return CriterionUse(

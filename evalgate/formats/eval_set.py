@@ -8,7 +8,7 @@ from typing import Any
 from evalgate.errors import Place
 from evalgate.formats import agents_cli, json_source, repair
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.formats.kind import Dialect, EvalSetReading
+from evalgate.formats.kind import Dialect, EvalSetReading, said_of
 from evalgate.formats.repair import REJECTED
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
@@ -63,8 +63,7 @@ class _Cases:
         elif self.dialect is Dialect.NAMED_LIST:
             case = _named_case(raw, path=path, place=place, problems=self._problems)
         elif path[-1] == 0:
-            found = ", ".join(f"`{key[:40]}`" for key in raw) if isinstance(raw, dict) else described(raw)
-            message = f"this list is not an evaluation set: its first item has {found or 'nothing'}"
+            message = f"this list is not {_sought(self._problems.file)}: {_found(raw)}"
             self._problems.error("not-an-eval-set", message, path=path, hint=_OLD_FORMATS)
         self.cases += [case] if case is not None else []
 
@@ -74,7 +73,7 @@ def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> Ev
     if written is None:
         near = words.nearest("eval_cases", [key for key, value in members.items() if isinstance(value, list)])
         hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
-        message = f"there is no `eval_cases`; the file has {json_source.listed_keys(members)}"
+        message = f"this is not {_sought(problems.file)}: there is no `eval_cases`; {_found(members)}"
         problems.error("not-an-eval-set", message, hint=hint)
         return EvalSetReading(eval_set=None, problems=problems.all())
     is_camel = any(key in members for key in ("evalSetId", "evalCases"))
@@ -92,6 +91,18 @@ def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> Ev
     if not problems.failed:
         eval_set = EvalSet(eval_set_id=eval_set_id, cases=tuple(cases.cases), name=name, description=description)
     return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=dialect)
+
+
+def _sought(file: str) -> str:
+    return "a dataset of agents-cli" if file.endswith("-dataset.json") else "an evaluation set"
+
+
+def _found(raw: Any) -> str:
+    """What stands there instead: what it is, where that is known, else its keys."""
+    if not isinstance(raw, dict):
+        return f"found {described(raw)}"
+    said = said_of(raw)
+    return f"found {said}" if said and "evaluation set" not in said else f"found {json_source.listed_keys(raw)}"
 
 
 def stem(file: str) -> str:
@@ -159,8 +170,7 @@ def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
 
 _KEYS = frozenset({"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"})
 _UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK's own, of no use for an expectation
-_NEW = {"reference": "final_response", "expected_tool_use": "intermediate_data"}
-_OLD = {new: old for old, new in _NEW.items()}
+_OLD = {"final_response": "reference", "intermediate_data": "expected_tool_use"}
 _SESSION = frozenset({"app_name", "user_id", "state"})
 _CALL = frozenset({"tool_name", "tool_input"})
 _CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(("args", "arguments", "input", "tool_args"), "tool_input")}
@@ -177,6 +187,7 @@ def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
         problems.error("wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path)
         return None
     before = problems.failed
+    raw = _renamed(raw, path, problems)
     query = _text(raw, "query", path, problems, required=True)
     reference = _text(raw, "reference", path, problems, required=False)
     key = "expected_tool_use"
@@ -295,6 +306,11 @@ def _spoken(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[Event
     key = "expected_intermediate_agent_responses"
     for i, item in enumerate(_value(turn, key, [], path=path, problems=problems)):
         author, text = (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
+        if isinstance(item, str):
+            problems.warning(
+                "adk-rejects-shape", f"plain text; read as said by any agent. {REJECTED}", path=(*path, key, i)
+            )
+            author, text = "", item
         if isinstance(author, str) and isinstance(text, str):
             made.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
@@ -307,9 +323,23 @@ def _tell_unused_of_turn(raw: dict[str, Any], path: Path, problems: Problems) ->
         near = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
         if near:
             problems.unknown_key("a turn", path=(*path, key), near=near, is_error=True)
+        elif repair.expects(to_snake(key), raw[key]):
+            repair.tell_lost(key, raw[key], path, problems)
         elif not key.startswith("_"):
-            lost = repair.lost_key(to_snake(key), raw[key], {_NEW[name] for name in _NEW if name in raw})
-            problems.unknown_key("a turn", path=(*path, key), near=_OLD[lost] if lost else None)
+            problems.unknown_key("a turn", path=(*path, key), near=None)
+
+
+def _renamed(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
+    """A turn whose expected answer and calls stand under the names that they have elsewhere."""
+    made = dict(raw)
+    for key, value in raw.items():
+        meant = _OLD.get(repair.INVOCATION.others.get(to_snake(key), ""))
+        of_kind = isinstance(value, list) if meant == "expected_tool_use" else isinstance(value, str)
+        if meant and meant != key and meant not in made and of_kind and key not in _UNREAD:
+            message = f"`{key}` is read as `{meant}`; ADK itself ignores it"
+            problems.warning("adk-rejects-name", message, path=(*path, key))
+            made[meant] = made.pop(key)
+    return made
 
 
 _NAMED_KEYS = frozenset({"name", "data", "initial_session"})
@@ -344,7 +374,9 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
     ]
     session = _session(raw.get("initial_session", {}), path=(*path, "initial_session"), problems=problems)
     for key in raw.keys() - _NAMED_KEYS:
-        if not key.startswith("_"):
+        if repair.expects(to_snake(key), raw[key]):
+            repair.tell_lost(key, raw[key], path, problems)
+        elif not key.startswith("_"):
             problems.unknown_key("a case", path=(*path, key), near=None)
     if problems.failed > before:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from posixpath import basename
 
@@ -50,6 +51,24 @@ class CriteriaReading:
     criteria: tuple[CriterionUse, ...] = ()
     simulator: SimulatorUse | None = None
     problems: tuple[Problem, ...] = ()
+
+
+_SAID = {
+    "results of a run": {"eval_case_results", "eval_set_result_id"},
+    "an evaluation set": {"eval_cases", "eval_set_id"},
+    "criteria": {"criteria"},
+}
+
+
+def said_of(keys: Collection[str]) -> str:
+    """What an object with these keys is: `results of a run (eval_case_results)`; "" where that is unknown."""
+    names = {to_snake(key): key for key in keys}
+    for said, marks in _SAID.items():
+        if found := sorted(names[mark] for mark in marks & names.keys()):
+            return f"{said} (`{found[0]}`)"
+    if "role" in names and names.keys() & {"parts", "content"}:
+        return "chat messages (`role`, `parts`)" if "parts" in names else "chat messages (`role`, `content`)"
+    return "an evaluation set in the old format (`query`)" if "query" in names else ""
 
 
 _HEAD = 65_536  # characters that are looked at

@@ -23,7 +23,7 @@ from evalgate.formats.adk_shapes import (
     ToolCallWire,
     ToolResponseWire,
 )
-from evalgate.formats.json_source import Path, Problems
+from evalgate.formats.json_source import Path, Problems, listed_keys
 from evalgate.model import Case, Content
 from evalgate.model.shapes import Wire, to_camel, to_snake
 from evalgate.text import words
@@ -58,6 +58,36 @@ def lost_key(name: str, value: Any, beside: Collection[str]) -> str:
     return "intermediate_data" if is_expected and "intermediate_data" not in beside else ""
 
 
+_NEVER_DROPPED = frozenset({"assertion", "assertions", "asserts", "prompt", "query", "data"})
+
+
+def expects(name: str, value: Any) -> bool:
+    """Whether a key beside the turns (in snake_case) says what is asked or expected there, so that to drop it would
+    test less than its author wants."""
+    said = name.split("_")
+    if not isinstance(value, str | list | dict) or not value or name in ("", "tools"):  # tools: those that there are
+        return False
+    of_calls = isinstance(value, list) and not _TOOLS.isdisjoint(said)
+    return name in _NEVER_DROPPED or not _EXPECTED.isdisjoint(said) or of_calls or said[-1] in _ANSWER
+
+
+def tell_lost(key: str, value: Any, path: Path, problems: Problems, *, others: bool = False) -> None:
+    """That a key which expects something is not read, and what stands there. `others`: something else is expected of
+    the agent all the same, so that what is only a remark on it does no harm."""
+    shown = json.dumps(value, ensure_ascii=False)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+    name, path = to_snake(key), (*path, key)
+    hint = (
+        "write answers as `final_response` and tool calls as `intermediate_data` of a turn, and what an answer must be "
+    )
+    hint += "as `rubrics`; or delete it"
+    if others and name not in _NEVER_DROPPED and name not in INVOCATION.others:
+        problems.warning("unused-key", f"`{key}` is not read: {shown}", path=path, hint=hint)
+    else:
+        problems.error("unknown-key", f"`{key}` is not read, so this would be lost: {shown}", path=path, hint=hint)
+
+
+_SHOWN = 160
 _LOST: Mapping[str, Callable[[str, Any, Collection[str]], str]] = {
     "a turn": lost_key,
     "intermediate_data": lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
@@ -80,14 +110,16 @@ class Shape:
 
 
 _CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
-_ANSWERS = "expected_response reference_final_response expected_final_response expected_answer final_answer"
+_ANSWERS = (
+    "expected_output expected_response reference_final_response expected_final_response expected_answer final_answer"
+)
 
 CASE = Shape(
     "a case",
     EvalCaseWire,
     is_open=True,
     eval_id="id case_id eval_case_id test_id name",
-    conversation="turns invocations",
+    conversation="turns invocations data",
     conversation_scenario="scenario user_scenario",
     session_input="initial_session session_inputs",
 )
@@ -143,7 +175,9 @@ class Fields(dict[str, Any]):
             name, where = to_snake(key), (*path, key)
             near = words.nearest(name, shape.known - present, cutoff=0.8)
             meant = near or ("" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys()))
-            if meant:
+            if shape.name == "a turn" and name in _NEVER_DROPPED and raw[key]:
+                tell_lost(key, raw[key], path, problems)
+            elif meant:
                 problems.unknown_key(shape.name, path=where, near=meant, is_error=True)
             else:
                 _warning("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)", where, problems)
@@ -175,16 +209,74 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
         _warning("adk-rejects-type", "the id is a number; read as text", case.under("eval_id"), problems)
         case["eval_id"] = str(case["eval_id"])
     case.repair("conversation", list, _each(repair_invocation), problems)
+    _read_beside(raw, case, path, problems)
     case.repair("conversation_scenario", dict, lambda value, *where: Fields(value, SCENARIO, *where), problems)
     case.repair("session_input", dict, _repair_session, problems)
     case.repair("rubrics", list, _repair_rubrics, problems)
     return case
 
 
+def _read_beside(raw: Mapping[str, Any], case: Fields, path: Path, problems: Problems) -> None:
+    """Put what a case asks or expects beside its turns into the only turn that it can be of; all else is told."""
+    beside = {key: to_snake(key) for key in raw.keys() - set(case.spelling.values()) if not key.startswith("_")}
+    meant = {key: INVOCATION.others.get(name, name) for key, name in beside.items() if name != "tools"}
+    of_turn = {key: raw[key] for key in raw if meant.get(key) in _OF_TURN and raw[key] is not None}
+    if case.keys().isdisjoint(("conversation", "conversation_scenario")) and "user_content" in map(meant.get, of_turn):
+        case["conversation"] = [repair_invocation(of_turn, path, problems)]
+        beside = {key: name for key, name in beside.items() if key not in of_turn}
+    if case.keys().isdisjoint(("conversation", "conversation_scenario")):
+        return
+    turns = case.get("conversation")
+    listed = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    absent = CASE.known - case.keys()
+    for key, name in sorted(beside.items()):
+        if key in of_turn and _lend(raw[key], meant[key], listed, (*path, key), problems):
+            continue
+        if expects(name, raw[key]) or meant.get(key) in _OF_TURN[1:]:
+            others = any(turn.get(each) for turn in listed for each in _OF_TURN[1:])
+            tell_lost(key, raw[key], path, problems, others=others)
+        else:
+            problems.unknown_key("a case", path=(*path, key), near=words.nearest(name, absent, cutoff=0.8))
+
+
+_OF_TURN = ("user_content", "final_response", "intermediate_data")
+
+
+def _lend(value: Any, meant: str, turns: list[Any], path: Path, problems: Problems) -> bool:
+    """Whether a value that stands beside the turns could be read as what one of them lacks: an answer as the last
+    one's, calls as the only one's; or says what stands there already."""
+    if not turns or (meant == "user_content" and len(turns) > 1):
+        return False
+    last = turns[-1]
+    if last.get(meant) is not None:
+        return isinstance(value, str) and _texts(last[meant]) == value.strip()
+    if meant == "final_response" and isinstance(value, str | dict):
+        last[meant] = repair_content(value, path, problems, role="model")
+    elif meant == "intermediate_data" and len(turns) == 1 and isinstance(value, list):
+        last[meant] = _steps_of_tools(value, path, problems)
+    else:
+        return False
+    what = "expected answer" if meant == "final_response" else "expected tool calls"
+    message = f"`{path[-1]}` is read as the {what} of the {'turn' if len(turns) == 1 else 'last turn'}; ADK ignores it"
+    problems.warning("adk-rejects-name", message, path=path)
+    return True
+
+
+def _texts(content: Any) -> str:
+    parts = content.get("parts") if isinstance(content, dict) else None
+    texts = [part.get("text") for part in parts or () if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
 def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
     """A turn in ADK's shape: contents as plain text, tool calls beside the answer and other tools' names are read."""
     if not isinstance(raw, dict):
         return raw
+    if "role" in raw and raw.keys() & {"parts", "content"}:
+        message = f"found a chat message (`role`, `{'parts' if 'parts' in raw else 'content'}`), expected a turn"
+        hint = "a turn has what the user says and what the agent answers: `user_content` and `final_response`"
+        problems.error("wrong-type", message, path=path, hint=hint)
+        return {"user_content": {"parts": []}}
     turn = Fields(raw, INVOCATION, path, problems)
     for key, role in (("user_content", "user"), ("final_response", "model")):
         if turn.get(key) is not None:
@@ -241,6 +333,10 @@ def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> An
         raw = {"role": role, "parts": raw}
     if not isinstance(raw, dict):
         return raw
+    if raw and {to_snake(key) for key in raw}.isdisjoint({*CONTENT.known, *CONTENT.others}):
+        shown = listed_keys(raw)
+        problems.error("wrong-type", f"expected a content (`role`, `parts`) or plain text, found {shown}", path=path)
+        return {"role": role, "parts": []}
     content = Fields(raw, CONTENT, path, problems)
     content.repair("parts", list, _each(_repair_part), problems)
     parts = content.get("parts")
@@ -349,12 +445,20 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
         repaired = repair_case(raw, path, problems)
     else:
         unused = sorted(raw.keys() - _KNOWN)
+        if any(expects(to_snake(key), raw[key]) for key in unused):
+            repaired, unused = repair_case(raw, path, problems), []
+            wire = problems.validated(EvalCaseWire, repaired, path=path)
+            return wire.noun(place=place) if wire else None
         absent = EvalCaseWire.model_fields.keys() - {to_snake(key) for key in raw} if unused else ()
         for key in unused:
             near = words.nearest(to_snake(key), absent, cutoff=0.8)
             if near or not key.startswith("_"):
                 problems.unknown_key("a case", path=(*path, key), near=near)
         return case.noun(place=place)
+    if isinstance(repaired, dict) and repaired.keys().isdisjoint(("conversation", "conversation_scenario")):
+        message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
+        problems.error("no-conversation", f"{message}{listed_keys(raw)}", path=path)
+        return None
     if isinstance(repaired, dict) and repaired.get("eval_id") is None:
         made = f"case_{path[-1] if path else 0}"
         message = f"the case has no `eval_id`; using {made}. ADK itself rejects this"

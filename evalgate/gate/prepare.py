@@ -27,9 +27,9 @@ from evalgate.results import stores
 def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
     """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
     found = project.prepare(settings, environ=environ)
-    if any(problem.severity is Severity.ERROR for problem in found.problems):
+    if found.fatal():
         return found
-    return dataclasses.replace(found, problems=(*found.problems, *apply.check(settings, found.suites)))
+    return dataclasses.replace(found, problems=(*found.problems, *apply.check(settings, found.sound())))
 
 
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
@@ -38,10 +38,15 @@ def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str
     return (*project.unready(settings, listed, environ=environ), *apply.check(settings, listed))
 
 
-def insist(found: Project, *, strict: bool) -> None:
-    """Raises ConfigError with every problem where the problems forbid a run."""
-    if found.stops(strict=strict):
+def insist(found: Project, *, strict: bool) -> Project:
+    """The project that is run: an evaluation file with errors of its own is a suite that says why it is not measured.
+
+    Raises ConfigError with every problem where one concerns the whole run, where nothing sound is left, and where
+    `strict` asks for more.
+    """
+    if found.fatal() or not found.sound() or (strict and found.stops(strict=True)):
         raise ConfigError.collected(found.problems)
+    return found.set_apart()
 
 
 def tell_keys(settings: Settings, keys: Iterable[str], environ: Mapping[str, str]) -> Iterator[Problem]:

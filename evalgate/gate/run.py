@@ -43,8 +43,7 @@ def run(settings: Settings, context: Context) -> Report:
     evaluate, UnavailableError where a journal cannot be written: everything that was measured until then is in it.
     """
     forks.refuse_target(context.environ)
-    project = prepare.prepare(settings, environ=context.environ)
-    prepare.insist(project, strict=settings.strict)
+    project = prepare.insist(prepare.prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     with ExitStack() as stack:
         base = stack.enter_context(baseline_base.opened(settings, project.suites, context))

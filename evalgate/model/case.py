@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from evalgate.errors import Place
-from evalgate.model.conversation import Invocation, Json, Rubric
+from evalgate.model.conversation import Invocation, Json, Rubric, Text
+
+TRAJECTORY: Final = "tool_trajectory_avg_score"
+"""The one criterion that compares tool calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,8 @@ class CriterionUse:
     `threshold` None only for informational criteria. `code` is the dotted path of a custom metric. `on_the_test`: it
     measures the test and not the agent: a case that misses its threshold was not measured. `endpoint`: where its judge
     is asked, if not at the model's own provider. `scale`, `needs` and `prompt_version` (of the question to its judge)
-    are what its row in the table of criteria says.
+    are what its row in the table of criteria says. `where_applicable`: nobody chose it (a default), so that it decides
+    only cases that have what it needs.
     """
 
     name: str
@@ -124,12 +128,26 @@ class CriterionUse:
     scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
     prompt_version: str = ""
+    where_applicable: bool = False
     place: Place | None = None
 
     @property
     def is_judged(self) -> bool:
         """Whether a judge scores it."""
         return not self.needs.isdisjoint({Need.JUDGE, Need.VERTEX})
+
+    def applies_to(self, case: Case) -> bool:
+        """Whether it decides on a case. For a default that compares, the case must say what with: tool calls, if only
+        that there are none, or an answer in words; the other defaults are for conversation scenarios."""
+        if not self.where_applicable:
+            return True
+        if Need.REFERENCE not in self.needs:
+            return case.scenario is not None
+        turns = case.conversation or ()
+        if self.name == TRAJECTORY:
+            return any(turn.events is not None for turn in turns)
+        answers = (turn.final_response for turn in turns if turn.final_response is not None)
+        return any(isinstance(part, Text) and part.text.strip() for answer in answers for part in answer.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +209,10 @@ class AgentUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """One evaluation file with its criteria and its agent; `key` is the repository-relative posix path."""
+    """One evaluation file with its criteria and its agent; `key` is the repository-relative posix path.
+
+    `problem`: why nothing of it can be measured, which is an error of this file alone; it then has no cases.
+    """
 
     key: str
     eval_set: EvalSet
@@ -199,3 +220,8 @@ class Suite:
     criteria_source: CriteriaSource
     agent: AgentUse
     simulator: SimulatorUse = SimulatorUse()
+    problem: str = ""
+
+    def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
+        """The criteria that decide on one of its cases or inform of it."""
+        return tuple(use for use in self.criteria if use.applies_to(case))

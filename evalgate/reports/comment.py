@@ -75,6 +75,7 @@ def render_head(report: Report) -> str:
         parts.append(comment.compared(report.comparison, CRITERIA))
     else:
         parts.append(comment.criteria(v.criteria, CRITERIA))
+    parts.append(comment.broken(v.broken, PROBLEMS) if v.broken else "")
     return _joined(markdown.keep([markdown.tidy(part) for part in parts], room=HEAD_ROOM))
 
 
@@ -104,6 +105,7 @@ def render_summary(report: Report) -> str:
         drawn = chart(comparison.criteria, limit=20)
         head += [comment.changes(v), summary.chart(drawn) if drawn else "", comment.compared(comparison, 200)]
         head += [comment.fixed(comparison), comment.excluded(comparison)]
+    head.append(comment.broken(v.broken, 50) if v.broken else "")
     head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
     head = [markdown.tidy(part) for part in head]
     room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head))

@@ -36,7 +36,11 @@ def render(report: Report) -> str:
         found[case.verdict.suite].append(case)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suites: list[str] = []
-    parts = [_suite(suite, found[suite.suite], report) for suite in report.verdict.suites]
+    broken = view.of(report).broken
+    parts = [
+        _closed(_broken_file(suite, report)) if suite in broken else _suite(suite, found[suite.suite], report)
+        for suite in report.verdict.suites
+    ]
     parts += [_gates(report)] if report.comparison is not None else []
     for head, test_cases in parts:
         for name in ("tests", "failures", "errors"):
@@ -66,6 +70,23 @@ def _gates(report: Report) -> tuple[ET.Element, list[str]]:
     made = TestSuite(
         "evalgate", [_gate_case(gate, report) for gate in report.verdict.gates], timestamp=report.run.started_at[:19]
     )
+    return _closed(made)
+
+
+def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
+    """An evaluation file of which nothing could be measured: one test case, which is an error."""
+    name = plain.visible(suite.suite)
+    made = TestCase("the evaluation file", classname=name, file=name)
+    reason = plain.one_line(plain.clip(suite.reason, TEXT_LIMIT))
+    if suite.advisory:
+        made.add_skipped_info(message=f"not measured: {reason}")
+    else:
+        made.add_error_info(message=reason, error_type="not_measured")
+    return TestSuite(name, [made], timestamp=report.run.started_at[:19], file=name)
+
+
+def _closed(made: TestSuite) -> tuple[ET.Element, list[str]]:
+    """A testsuite without its test cases, which took no time, and their text."""
     element: ET.Element = made.build_xml_doc()
     element.attrib.pop("disabled", None)
     for test_case in element.iter("testcase"):

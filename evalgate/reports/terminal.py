@@ -40,7 +40,15 @@ def render(report: Report) -> str:
         passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
         limit = words.threshold(row.threshold)
         rows.append((_name(row.suite), _name(row.name), row.shown, limit, passed, str(row.not_evaluated)))
-    lines = [*plain.table(rows, right=range(2, 6)), "", *_broken(v.cases), *_beside(report)]
+    files = [f"not measured: {_name(each.suite)}: {plain.one_line(each.reason)}" for each in v.broken[:CASES]]
+    lines = [
+        *plain.table(rows, right=range(2, 6)),
+        "",
+        *files,
+        *([""] if files else []),
+        *_broken(v.cases),
+        *_beside(report),
+    ]
     lines.append(", ".join(figure for figure in figures if figure))
     answers = wording.answers(report)
     for each in answers:

@@ -129,6 +129,7 @@ def of(case: CaseView) -> Conversation:
         return Conversation(findings=found, divergence=divergence)
     base = _base(case, trial, sides)
     led = case.case is None or case.case.conversation is None
+    uses = case.suite.criteria if case.case is None else case.suite.criteria_of(case.case)
     turns = (
         Turn(
             number=at + 1,
@@ -136,7 +137,7 @@ def of(case: CaseView) -> Conversation:
             actual=actual[at] if at < len(actual) else None,
             asked=at < len(expected) or led,
             base=base[at] if at < len(base) else None,
-            scores=tuple(_scores(at, trial=trial, uses=case.suite.criteria)),
+            scores=tuple(_scores(at, trial=trial, uses=uses)),
             findings=tuple(_findings(at + 1, trial=trial)),
         )
         for at in range(max(len(expected), len(actual)))

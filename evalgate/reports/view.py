@@ -23,6 +23,7 @@ from evalgate.model import (
     RelaxedRule,
     Report,
     Run,
+    SuiteVerdict,
     VerdictKind,
 )
 from evalgate.reports import cases as reports_cases
@@ -55,6 +56,12 @@ class View:
     totals: Totals
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
+
+    @property
+    def broken(self) -> tuple[SuiteVerdict, ...]:
+        """Evaluation files of which nothing could be measured."""
+        keys = {suite.key for suite in self.report.run.suites if suite.problem}
+        return tuple(suite for suite in self.report.verdict.suites if suite.suite in keys)
 
     @property
     def head_commit(self) -> str:
@@ -130,7 +137,7 @@ class CriterionTotals:
 
     @property
     def total(self) -> int:
-        """All cases of the suite."""
+        """All cases of the suite that it applies to."""
         return self.passed + self.failed + self.not_evaluated
 
     @property
@@ -189,7 +196,7 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
                 mean=fmean(values) if values else None,
                 passed=passed,
                 failed=failed,
-                not_evaluated=len(verdicts[suite.key]) - passed - failed,
+                not_evaluated=len(kinds) - passed - failed,
             )
             made.append(totals)
     return tuple(made)

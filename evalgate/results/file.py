@@ -101,6 +101,7 @@ class _AnySuite(Entry):
     simulator: SimulatorEntry | None = Field(
         default=None, description="Who played the users; absent where every word of theirs is written down."
     )
+    problem: str = Field(default="", description="Why nothing of this file could be measured; it then has no cases.")
 
 
 class PlannedCase(Entry):
@@ -325,6 +326,8 @@ def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
     }
     if any(case.scenario is not None for case in suite.eval_set.cases):
         head["simulator"] = shapes.written(SimulatorEntry, suite.simulator)
+    if suite.problem:
+        head["problem"] = suite.problem
     return head
 
 
@@ -513,6 +516,7 @@ def _suite(suite: Any) -> Suite:
         criteria_source=suite.criteria_source,
         agent=shapes.restored(AgentUse, suite.agent),
         simulator=SimulatorUse(model="") if suite.simulator is None else shapes.restored(SimulatorUse, suite.simulator),
+        problem=suite.problem,
     )
 
 

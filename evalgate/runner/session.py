@@ -214,11 +214,13 @@ class Side:
             journal.add_trial(addresses.trial, trial, grades=kept.values())
         outcome = trial.outcome
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+        # what does not apply to the case is not paid for; what costs nothing is computed, and shown in results.json
+        idle = {use.name for use in task.suite.criteria if use.is_judged and not use.applies_to(task.case)}
         self.models.update(each.model_version for turn in turns for each in turn.events or () if each.model_version)
         graded = grade(
             trial,
             task,
-            self._criteria[task.suite.key],
+            {name: each for name, each in self._criteria[task.suite.key].items() if name not in idle},
             find=lambda name: journal.grade(kept[name]) if name in kept else None,
             keep=lambda name, score: journal.add_grade(kept[name], score) if name in kept else None,
             # of a single run there is nothing to tell apart

@@ -239,7 +239,9 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     on_limit = "pass" if compat else rule.on_turn_limit
     if not any(use.name == ENDED for use in uses):
         first_informational = next((place for place, use in enumerate(uses) if use.informational), len(uses))
-        uses.insert(first_informational, CriterionUse(name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO})))
+        defaults = any(use.where_applicable for use in uses)
+        ended = CriterionUse(name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO}), where_applicable=defaults)
+        uses.insert(first_informational, ended)
     passes = on_limit == "pass"
     for place, use in enumerate(uses):
         if use.name == ENDED and use.code is None:

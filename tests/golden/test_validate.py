@@ -62,7 +62,7 @@ REPOSITORIES = {
         "evals/gold.json": SOUND,
     },
     # criteria in a file that ADK's tools are only told of
-    "default_criteria": {**BOT, "evals/sets/a.evalset.json": SOUND, "evals/eval_config.json": CONFIG},
+    "criteria_elsewhere": {**BOT, "evals/sets/a.evalset.json": SOUND, "evals/eval_config.json": CONFIG},
     "default_criteria_plain": {**BOT, "a.evalset.json": SOUND, "b.evalset.json": evalset("b", case("x", "Hi"))},
     # configs that assert nothing
     "asserts_nothing": {

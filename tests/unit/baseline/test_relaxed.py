@@ -166,6 +166,12 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
             ["criterion_changed words: failing it fails the case > failing it makes the case not measured"],
         ),
         (suite(dataclasses.replace(WORDS, on_the_test=True)), suite(WORDS), []),
+        # the config is gone: what was chosen is a default, which decides less
+        (
+            suite(WORDS),
+            suite(dataclasses.replace(WORDS, where_applicable=True)),
+            ["criterion_changed words: decides every case > decides cases with a reference"],
+        ),
         (suite(WORDS), suite(WORDS, driver="replay"), ["policy agent of a.json: adk > replay"]),
         (suite(WORDS, driver="replay"), suite(WORDS), ["policy agent of a.json: replay > adk"]),  # a reader can tell
         (

@@ -168,6 +168,11 @@ def test_a_criterion_with_an_error_is_kept_as_written():
             "",
         ),
         (
+            {"judge_model_options": 5},  # no class of ours is named
+            "`tool_trajectory_avg_score`: `judge_model_options` is 5, expected an object",
+            "",
+        ),
+        (
             {"judge_model_options": {"num_samples": 0}},
             "`tool_trajectory_avg_score`: `judge_model_options.num_samples` is 0, expected greater than or equal to 1",
             "",

@@ -335,6 +335,50 @@ def test_a_suite_without_an_agent_is_kept_so_that_all_else_is_told(discover, rep
     assert sorted(codes(found)) == ["no-agent", "unknown-criterion"]
 
 
+OURS = config(response_match_score=0.3)
+
+
+@pytest.mark.parametrize(
+    ("files", "file", "told"),
+    [
+        # as agent-starter-pack lays it out
+        ({"t/eval/eval_config.json": OURS}, "t/eval/eval_config.json", set()),
+        # the nearest folder counts, and in one folder test_config.json, then eval_config.json
+        (
+            {"t/eval/eval_config.json": OURS, "t/test_config.json": OURS},
+            "t/eval/eval_config.json",
+            {"criteria-elsewhere"},
+        ),
+        ({"t/eval/eval_config.json": OURS, "t/eval/test_config.json": OURS}, "t/eval/test_config.json", set()),
+        ({"t/eval/x.json": OURS, "t/eval/eval_config.json": OURS}, "t/eval/eval_config.json", set()),
+        # a file of any name, where it is alone
+        (
+            {"t/eval/sets/strict.json": OURS, "t/eval/package.json": {"a": 1}},
+            "t/eval/sets/strict.json",
+            {"criteria-elsewhere"},
+        ),
+        ({"t/eval/a.json": OURS, "t/eval/b.json": OURS}, "", {"near-name", "default-criteria"}),
+        ({"t/eval/mine.json": {"criteria": {"m": 1}, "custom_metrics": {"m": {}}}}, "t/eval/mine.json", set()),
+        # none of ADK's: another tool's criteria, metrics, what git ignores, what stands elsewhere
+        ({"t/eval/a.json": {"criteria": {"politeness": 1}}}, "", {"default-criteria"}),
+        ({"t/eval/eval_config.json": {"metrics_to_run": ["coherence"]}}, "", {"default-criteria"}),
+        ({"t/eval/a.json": OURS, ".gitignore": "a.json"}, "", {"default-criteria"}),
+        ({"other/eval_config.json": OURS}, "", {"default-criteria"}),
+        # meant for us and wrong: told, and never the defaults
+        ({"t/eval/eval_config.json": {"criteria": []}}, "t/eval/eval_config.json", {"criteria-not-an-object"}),
+        ({"t/eval/eval_config.json": '{"criteria": {'}, "t/eval/eval_config.json", {"json-truncated"}),
+        ({"t/eval/eval_config.json": {"criteria": {}}}, "t/eval/eval_config.json", {"asserts-nothing"}),
+    ],
+)
+def test_criteria_where_people_keep_them(discover, repo, evalset, files, file, told):
+    root = repo({"bot/agent.py": AGENT, "t/eval/sets/x.evalset.json": evalset("x", "one: hi -> ho"), **files})
+    found = discover(root)
+    (suite,) = found.suites
+    assert suite.criteria_source.file == file
+    assert told <= set(codes(found))
+    assert ("criteria-elsewhere" in codes(found)) is (file != "" and not file.endswith("test_config.json"))
+
+
 # --- agents-cli datasets --------------------------------------------------------------------------
 
 DATASET = {"eval_cases": [{"eval_case_id": "one", "prompt": {"role": "user", "parts": [{"text": "hi"}]}}]}

@@ -302,3 +302,25 @@ def test_a_custom_metric_that_the_driver_does_not_run(lint, suite, case, driver,
     use = CriterionUse(name="mine", threshold=threshold, code="metrics.mine", informational=threshold is None)
     made = dataclasses.replace(made, criteria=(use,), agent=dataclasses.replace(made.agent, driver=driver))
     assert found(lint(made)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cases", "expected", "decided"),
+    [
+        # (what the turn says; what is told; which criteria decide the case)
+        (["hi -> look_up(1) -> hello"], [], [{TRAJECTORY, ANSWER}]),
+        (["hi -> hello"], [], [{ANSWER}]),  # says nothing of tools
+        (["hi -> hello", "hi -> look_up(1) -> ho"], [], [{ANSWER}, {TRAJECTORY, ANSWER}]),
+        (["hi"], [(ERROR, "asserts-nothing")], [set()]),
+        (["hi", "ho -> hello"], [(WARNING, "asserts-nothing")], [set(), {ANSWER}]),
+    ],
+)
+def test_defaults_that_nobody_chose_decide_where_they_apply(lint, suite, case, cases, expected, decided):
+    made = suite("x.evalset.json", *(case(str(at), said) for at, said in enumerate(cases)))
+    chosen = suite("x.evalset.json", *made.eval_set.cases, criteria=f"{TRAJECTORY} {ANSWER}")
+    uses = tuple(dataclasses.replace(use, where_applicable=True) for use in chosen.criteria)
+    by_default = dataclasses.replace(chosen, criteria=uses)
+    assert found(lint(by_default)) == expected
+    assert [{use.name for use in by_default.criteria_of(each)} for each in by_default.eval_set.cases] == decided
+    # what somebody chose decides every case
+    assert [len(chosen.criteria_of(each)) for each in chosen.eval_set.cases] == [2] * len(cases)

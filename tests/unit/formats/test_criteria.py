@@ -204,3 +204,19 @@ def test_a_criterion_that_stands_twice():
     reading = parse('{"criteria": {"m": 0.1, "m": 0.9}}')
     assert [use.threshold for use in reading.criteria] == [0.9]
     assert [code for _, code, _ in found(reading)] == ["duplicate-key"]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ({"eval_set_id": "x", "eval_cases": []}, "an evaluation set (`eval_cases`)"),
+        ({"evalSetId": "x", "evalCases": []}, "an evaluation set (`evalCases`)"),
+        ([{"query": "hi", "reference": "ho"}], "an evaluation set in the old format (`query`)"),
+        ([{"name": "x", "data": []}], "an evaluation set in the old format (`data`)"),
+        ({"eval_case_results": []}, "results of a run (`eval_case_results`)"),
+    ],
+)
+def test_another_file_of_adks_saved_as_criteria_is_told_as_what_it_is(value, found):
+    (problem,) = formats.parse_criteria(json.dumps(value), file="evals/test_config.json").problems
+    assert (problem.code, problem.message) == ("not-a-config", f"expected criteria, found {found}")
+    assert ("rename it to test_config.evalset.json" in problem.hint) is ("evaluation set" in found)

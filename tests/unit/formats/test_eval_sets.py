@@ -462,7 +462,7 @@ def test_errors_name_the_cause_and_the_place(case, code, path, words):
         ("null", "expected an evaluation set"),
         ([], "this list is empty"),
         ([1], "the number 1"),
-        ([{"id": 1, "messages": []}], "`id`, `messages`"),
+        ([{"id": 1, "messages": []}], "`id` and `messages`"),
     ],
 )
 def test_other_files_are_refused_for_what_they_are(value, words):
@@ -605,21 +605,111 @@ def test_arguments_of_an_old_call_under_another_name_are_never_dropped(key):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "hint"),
+    ("key", "value", "code"),
     [
-        ("tools", [{"name": "t"}], "did you mean `expected_tool_use`?"),
-        ("trajectory", ["t"], "did you mean `expected_tool_use`?"),
-        ("final_answer", "hello", "did you mean `reference`?"),
-        ("expected_response", "hello", "did you mean `reference`?"),
-        ("notes", ["t"], ""),  # nothing is expected by it
+        ("tools", [{"tool_name": "t", "tool_input": {}}], "adk-rejects-name"),  # read as what it is elsewhere
+        ("expected_tools", [{"tool_name": "t", "tool_input": {}}], "adk-rejects-name"),
+        ("final_answer", "hello", "adk-rejects-name"),
+        ("expected_output", "hello", "adk-rejects-name"),
+        ("trajectory", ["t"], "unknown-key"),  # an error: ADK passes it over, and a test that is lost is none
+        ("assertions", ["is polite"], "unknown-key"),
+        ("expected_output", {"mood": "polite"}, "unknown-key"),
+        ("notes", ["t"], "unused-key"),  # nothing is expected by it
         ("response", "hello", None),  # ADK's own: what the agent said once
     ],
 )
-def test_an_expectation_of_an_old_turn_that_nobody_reads_is_a_warning(key, value, hint):
-    """ADK passes it over, and so no error."""
-    problems = parse([{"query": "x", key: value}]).problems
-    assert [(p.code, p.hint) for p in problems] == ([] if hint is None else [("unused-key", hint)])
-    assert all((p.severity is Severity.WARNING) is bool(hint) for p in problems)
+def test_an_expectation_of_an_old_turn_under_another_name_is_read_or_an_error(key, value, code):
+    reading = parse([{"query": "x", key: value}])
+    assert [p.code for p in reading.problems] == ([code] if code else [])
+    assert (reading.eval_set is None) is (code == "unknown-key")
+    if code == "adk-rejects-name":
+        (turn,) = only_case(reading).conversation or ()
+        assert turn.tool_calls == (ToolCall(name="t", args={}),) or text_of(turn.final_response) == "hello"
+
+
+SAID = {"parts": [{"text": "hi"}]}
+HELLO = {"parts": [{"text": "hello"}]}
+CALLS = [{"tool_name": "t", "tool_input": {"a": 1}}]
+ASKED, ANSWERED = {"user_content": SAID}, {"user_content": SAID, "final_response": HELLO}
+
+
+@pytest.mark.parametrize(
+    ("case", "read"),
+    [
+        # beside one turn, or of the last: what it lacks
+        ({"conversation": [ASKED], "expected_tool_use": CALLS}, ("", True)),
+        ({"conversation": [ASKED], "expected_tools": CALLS, "expected_output": "hello"}, ("hello", True)),
+        ({"conversation": [ASKED, ASKED], "reference": "hello"}, ("hello", False)),
+        ({"conversation": [ANSWERED], "reference": "hello", "prompt": "hi"}, ("hello", False)),  # the same once more
+        # no conversation: one turn, or the turns of `data`
+        ({"prompt": "hi", "reference": "hello", "expected_tools": CALLS}, ("hello", True)),
+        ({"data": [{"query": "hi", "reference": "hello", "expected_tool_use": CALLS}]}, ("hello", True)),
+    ],
+)
+def test_what_a_case_expects_beside_its_turns_is_read(case, read):
+    reading = parse({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", **case}]})
+    last = (only_case(reading).conversation or ())[-1]
+    assert (text_of(last.final_response) if last.final_response else "", bool(last.tool_calls)) == read
+    assert {p.severity for p in reading.problems} <= {Severity.WARNING}
+
+
+SCENARIO = {"starting_prompt": "a", "conversation_plan": "b"}
+
+
+@pytest.mark.parametrize(
+    ("case", "key", "shown"),
+    [
+        ({"conversation": [ASKED, ASKED], "expected_tool_use": CALLS}, "expected_tool_use", '[{"tool_name": "t"'),
+        ({"conversation": [ANSWERED], "reference": "another"}, "reference", '"another"'),
+        ({"conversation": [ANSWERED], "assertions": ["is polite"]}, "assertions", '["is polite"]'),
+        ({"conversation": [{**ANSWERED, "assertions": ["x"]}]}, "conversation[0].assertions", '["x"]'),
+        ({"conversation": [ANSWERED], "data": {"table": 3}}, "data", '{"table": 3}'),
+        ({"conversation": [ANSWERED], "prompt": "You are polite."}, "prompt", '"You are polite."'),
+        ({"conversation_scenario": SCENARIO, "reference": "hello"}, "reference", '"hello"'),
+        ({"conversation": [ASKED], "expected_behavior": "is polite"}, "expected_behavior", '"is polite"'),
+    ],
+)
+def test_what_a_case_expects_and_nobody_reads_is_an_error_that_shows_it(case, key, shown):
+    reading = parse({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", **case}]})
+    (problem,) = reading.problems
+    assert (problem.severity, problem.code, problem.place.json_path) == (
+        Severity.ERROR,
+        "unknown-key",
+        f"eval_cases[0].{key}",
+    )
+    name = key.rpartition(".")[2]
+    assert problem.message.startswith(f"`{name}` is not read, so this would be lost: {shown}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "severity"),
+    [
+        ("expected_behavior", "is polite", Severity.WARNING),  # a remark: the turn expects something all the same
+        ("metadata", {"level": 1}, Severity.NOTE),
+        ("tools", ["look_up"], Severity.NOTE),  # those that there are
+        ("expected_turns", 3, Severity.NOTE),
+        ("_assertions", ["is polite"], None),
+        ("reference", None, Severity.NOTE),
+    ],
+)
+def test_what_else_stands_beside_turns_is_no_error(key, value, severity):
+    reading = parse({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [ANSWERED], key: value}]})
+    assert [p.severity for p in reading.problems] == ([] if severity is None else [severity])
+    assert only_case(reading).case_id == "c"
+
+
+def test_chat_messages_are_no_turns():
+    messages = [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [{"text": "hello"}]}]
+    reading = parse({"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": messages}]})
+    assert {p.message for p in reading.problems} == {"found a chat message (`role`, `parts`), expected a turn"}
+    assert reading.eval_set is None
+
+
+def test_texts_of_other_agents_without_their_names():
+    reading = parse([{"query": "x", "expected_intermediate_agent_responses": ["looking"]}])
+    (event,) = (only_case(reading).conversation or ())[0].events or ()
+    assert (event.author, text_of(event.content)) == ("", "looking")
+    assert [(p.severity, p.code) for p in reading.problems] == [(Severity.WARNING, "adk-rejects-shape")]
 
 
 # --- agents-cli ------------------------------------------------------------------------------------
