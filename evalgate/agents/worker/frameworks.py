@@ -59,7 +59,7 @@ class FrameworkSession(ABC):
         """See server.Session."""
         if any(not part.get("text") for part in content.get("parts") or ()):
             raise ValueError("the user's turn holds more than text, and agents of this framework are given texts only")
-        self.watch, self._emit, self._held = server.TurnWatch(), emit, {}
+        self.watch, self._emit, self._held, self._instructions = server.TurnWatch(), emit, {}, {}
         server.CURRENT.set(self.watch)
         CURRENT.set(self)
         answer = answer_text(await self.ask(python.text_of(content)))
@@ -79,6 +79,10 @@ class FrameworkSession(ABC):
     def model_begins(self, key: Any, author: str = "agent", instructions: str | None = None) -> None:
         """An agent asks its model, and has told it its instructions."""
         self.watch.model_begins(key, author, None)
+        self.instructed(author, instructions)
+
+    def instructed(self, author: str, instructions: str | None) -> None:
+        """What an agent was told to do; the first of a turn counts."""
         if instructions:
             self._instructions.setdefault(author, instructions)
 
@@ -109,12 +113,14 @@ class FrameworkSession(ABC):
             if "response" in told:
                 self.tool_ends(call, name, told["response"])
 
-    def tool_begins(self, name: str, args: Any, number: str | None = None) -> str:
-        """A tool is called; the name of the call."""
+    def tool_begins(self, name: str, args: Any, number: str | None = None, *, late: bool = False) -> str:
+        """A tool is called; the name of the call. `late`: the model has said something else since."""
         with self._lock:
             self._issued += 1
             number = number or f"call-{self._issued}"
-            held, self._held = self._held, {}
+            held: Message = {}
+            if not late:
+                held, self._held = self._held, {}
         call = {"function_call": {"id": number, "name": name, "args": plain(dict(args or {}))}}
         parts = [{"text": held["text"]}, call] if held.get("text") else [call]
         self._event(parts, author=held.get("author") or "agent", told=held.get("told"))

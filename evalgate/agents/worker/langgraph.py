@@ -10,9 +10,8 @@ from . import frameworks
 from .frameworks import FrameworkSession, Message
 from .pipe import plain
 
-NUMBER: ContextVar[str] = ContextVar("evalgate_tool_call", default="")
+CALL: ContextVar[tuple[str, Any]] = ContextVar("evalgate_tool_call", default=("", None))
 RUNNING: ContextVar[Any] = ContextVar("evalgate_tool", default=None)
-GIVEN_TO_TOOLS = ("config", "run_manager", "callbacks")
 
 
 class Session(FrameworkSession):
@@ -62,11 +61,14 @@ class Session(FrameworkSession):
         """The graph's state without its messages."""
         return {"state": {key: plain(value) for key, value in self._values.items() if key != "messages"}}
 
-    def run_number(self) -> str:
-        """The id of the call that the running tool answers."""
-        number = NUMBER.get()
+    def called(self, tool: Any) -> tuple[str, Message]:
+        """The id of the call that a tool answers, and the arguments of the model, without what the graph adds."""
+        number, given = CALL.get()
         self._seen.add(number)
-        return number
+        known = tool.args
+        if not isinstance(given, dict):
+            given = dict(zip(known, [given]))  # noqa: B905 - a tool with one argument may be given just that
+        return number, {key: value for key, value in given.items() if key in known}
 
     def _tell_refused(self, messages: list[Any]) -> None:
         """Calls of a model that were answered with an error before any tool ran: mostly of one that is not there."""
@@ -75,7 +77,7 @@ class Session(FrameworkSession):
             number = str(getattr(message, "tool_call_id", ""))
             if getattr(message, "status", "") == "error" and number in calls and number not in self._seen:
                 call = calls[number]
-                self.tool_begins(call["name"], call["args"], number)
+                self.tool_begins(call["name"], call["args"], number, late=True)
                 if self.asked is None:
                     self.tool_ends(number, call["name"], {"error": _text(message)})
 
@@ -152,20 +154,20 @@ def tell_of_tools() -> None:
     @functools.wraps(run)
     def telling(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
         _guard(type(self))
-        token = NUMBER.set(options.get("tool_call_id") or "")
+        token = CALL.set((options.get("tool_call_id") or "", tool_input))
         try:
             return run(self, tool_input, *more, **options)
         finally:
-            NUMBER.reset(token)
+            CALL.reset(token)
 
     @functools.wraps(arun)
     async def telling_async(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
         _guard(type(self))
-        token = NUMBER.set(options.get("tool_call_id") or "")
+        token = CALL.set((options.get("tool_call_id") or "", tool_input))
         try:
             return await arun(self, tool_input, *more, **options)
         finally:
-            NUMBER.reset(token)
+            CALL.reset(token)
 
     telling.tells = True  # type: ignore[attr-defined]  # marks it
     BaseTool.run, BaseTool.arun = telling, telling_async
@@ -190,7 +192,7 @@ def _guarded(real: Any) -> Any:
             return real(self, *args, **options)
         token = RUNNING.set(self)
         try:
-            told, number = _told(self, args, options), session.run_number()
+            number, told = session.called(self)
             result = session.run_tool_here(
                 self.name, told, lambda: real(self, *args, **options), number=number, kind=_kind(self)
             )
@@ -209,7 +211,7 @@ def _guarded_async(real: Any) -> Any:
             return await real(self, *args, **options)
         token = RUNNING.set(self)
         try:
-            told, number = _told(self, args, options), session.run_number()
+            number, told = session.called(self)
             result = await session.run_tool(
                 self.name, told, lambda: real(self, *args, **options), number=number, kind=_kind(self)
             )
@@ -218,13 +220,6 @@ def _guarded_async(real: Any) -> Any:
         return _as_returned(self, result, session)
 
     return guarded
-
-
-def _told(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
-    """The arguments that the model gave, without what the graph adds."""
-    known = tool.args
-    named = {**dict(zip(known, args)), **options}  # noqa: B905 - what is left over was not the model's
-    return {key: value for key, value in named.items() if key in known and key not in GIVEN_TO_TOOLS}
 
 
 def _kind(tool: Any) -> str:

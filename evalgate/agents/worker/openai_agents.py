@@ -49,10 +49,10 @@ def _hooks(session: Session) -> Any:
         def __init__(self) -> None:
             self.calls: list[Any] = []
 
-        async def on_llm_start(self, _: Any, agent: Any, system_prompt: Any, __: Any) -> None:
+        async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:  # noqa: ARG002 - the SDK's names
             session.model_begins("model", agent.name, system_prompt)
 
-        async def on_llm_end(self, _: Any, agent: Any, response: Any) -> None:
+        async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002 - as above
             self.calls = [item for item in response.output if getattr(item, "type", "") == "function_call"]
             texts = [
                 part.text
@@ -72,7 +72,7 @@ def _hooks(session: Session) -> Any:
             calls = [{"name": call.name, "args": _arguments(call.arguments)} for call in self.calls]
             session.model_said("model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name)
 
-        async def on_handoff(self, _: Any, from_agent: Any, to_agent: Any) -> None:  # noqa: ARG002 - the SDK's signature
+        async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:  # noqa: ARG002 - as above
             name = Handoff.default_tool_name(to_agent)
             call = next((call for call in self.calls if call.name == name), self.calls[0] if self.calls else None)
             if call is not None:

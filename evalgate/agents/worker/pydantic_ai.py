@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from . import frameworks
-from .frameworks import FrameworkSession
+from .frameworks import FrameworkSession, Message
 
 RUNNING: ContextVar[Any] = ContextVar("evalgate_tool_call", default=None)
 
@@ -19,7 +19,7 @@ class Session(FrameworkSession):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._history: list[Any] = []
-        self._names: dict[str, str] = {}
+        self.calls: dict[str, tuple[str, Message]] = {}
 
     async def ask(self, text: str) -> Any:
         """The output of a run."""
@@ -29,7 +29,7 @@ class Session(FrameworkSession):
         async with self.agent.iter(text, deps=self.context, message_history=self._history) as run:
             async for node in run:
                 if Agent.is_model_request_node(node):
-                    self.model_begins("model", author, _instructions(node.request))
+                    self.model_begins("model", author)
                 elif Agent.is_call_tools_node(node):
                     self._model_said(node.model_response, author)
                     async with node.stream(run.ctx) as events:
@@ -38,6 +38,9 @@ class Session(FrameworkSession):
         if run.result is None:
             raise RuntimeError("the agent ended without a result")
         self._history = run.result.all_messages()
+        for message in self._history:
+            if message.kind == "request":
+                self.instructed(author, _instructions(message))
         output = run.result.output
         if type(output).__name__ == "DeferredToolRequests":
             waiting = ", ".join(repr(call.tool_name) for call in [*output.calls, *output.approvals])
@@ -64,11 +67,11 @@ class Session(FrameworkSession):
         """Calls of tools; those that were refused (a tool that is not there, arguments that do not fit) as well."""
         if event.event_kind == "function_tool_call":
             part = event.part
-            self._names[part.tool_call_id] = part.tool_name
-            self.tool_begins(part.tool_name, part.args_as_dict(), part.tool_call_id)
+            self.calls[part.tool_call_id] = part.tool_name, part.args_as_dict()
+            self.tool_begins(*self.calls[part.tool_call_id], part.tool_call_id)
         elif event.event_kind == "function_tool_result":
             part = getattr(event, "part", None) or event.result
-            name = part.tool_name or self._names.get(part.tool_call_id, "")
+            name = part.tool_name or self.calls.get(part.tool_call_id, ("", {}))[0]
             refused = part.part_kind == "retry-prompt"
             if self.asked is None or name in self.asked.asked:
                 self.tool_ends(part.tool_call_id, name, {"error": part.model_response()} if refused else part.content)
@@ -101,11 +104,12 @@ def _asking(real: Any) -> Any:
         session = frameworks.CURRENT.get()
         here = (id(ctx.messages), ctx.tool_call_id)  # an agent within a tool has messages of its own
         is_output = getattr(tool.tool_def, "kind", "function") == "output"
-        if session is None or session.asked is None or is_output or RUNNING.get() == here:
+        if not isinstance(session, Session) or session.asked is None or is_output or RUNNING.get() == here:
             return await real(self, name, tool_args, ctx, tool)
         token = RUNNING.set(here)
         try:
-            call = session.asked.ask(name, tool_args)
+            _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))  # as the model gave them
+            call = session.asked.ask(name, args)
             return await call.settle(lambda: real(self, name, tool_args, ctx, tool))
         finally:
             RUNNING.reset(token)
