@@ -14,13 +14,15 @@ from builders.zygotes import Zygote
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentLimits, AgentSetting
 from evalgate.system.python_env import World
-from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python
+from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python, framework_python
+
+ADK = ("google.adk.agents", "google.adk.runners")
 
 
 @pytest.fixture(scope="session")
 def old_adk() -> Iterator[Zygote]:
     """The oldest google-adk, imported once: that takes ten seconds."""
-    zygote = Zygote(adk_python("old"), "worker_zygote.py")
+    zygote = Zygote(adk_python("old"), "worker_zygote.py", *ADK)
     yield zygote
     zygote.close()
 
@@ -28,7 +30,15 @@ def old_adk() -> Iterator[Zygote]:
 @pytest.fixture(scope="session")
 def new_adk() -> Iterator[Zygote]:
     """The newest one, for those many workers that are not about how they start."""
-    zygote = Zygote(adk_python("new"), "worker_zygote.py")
+    zygote = Zygote(adk_python("new"), "worker_zygote.py", *ADK)
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture(scope="session")
+def frameworks() -> Iterator[Zygote]:
+    """Those that are not ADK, imported once."""
+    zygote = Zygote(framework_python(), "worker_zygote.py", "langchain.agents", "pydantic_ai", "agents", "smolagents")
     yield zygote
     zygote.close()
 
