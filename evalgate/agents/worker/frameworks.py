@@ -57,7 +57,7 @@ class FrameworkSession(ABC):
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """See server.Session."""
-        if any(not part.get("text") for part in content.get("parts") or ()):
+        if any(not isinstance(part.get("text"), str) for part in content.get("parts") or ()):
             raise ValueError("the user's turn holds more than text, and agents of this framework are given texts only")
         self.watch, self._emit, self._held, self._instructions = server.TurnWatch(), emit, {}, {}
         server.CURRENT.set(self.watch)
