@@ -61,14 +61,15 @@ class Session(FrameworkSession):
         """The graph's state without its messages."""
         return {"state": {key: plain(value) for key, value in self._values.items() if key != "messages"}}
 
-    def called(self, tool: Any) -> tuple[str, Message]:
-        """The id of the call that a tool answers, and the arguments of the model, without what the graph adds."""
+    def called(self, tool: Any) -> Message:
+        """What to tell of a call that is running: with the arguments of the model, without what the graph adds."""
         number, given = CALL.get()
         self._seen.add(number)
         known = tool.args
         if not isinstance(given, dict):
             given = dict(zip(known, [given]))  # noqa: B905 - a tool with one argument may be given just that
-        return number, {key: value for key, value in given.items() if key in known}
+        args = {key: value for key, value in given.items() if key in known}
+        return {"name": tool.name, "args": args, "number": number, "kind": _kind(tool)}
 
     def _tell_refused(self, messages: list[Any]) -> None:
         """Calls of a model that were answered with an error before any tool ran: mostly of one that is not there."""
@@ -184,18 +185,21 @@ def _guard(kind: type) -> None:
                 setattr(each, name, guarded)
 
 
+def _conversation_of(tool: Any) -> Session | None:
+    """The conversation that a call is to be told in; None where it has been, or where there is none."""
+    session = frameworks.CURRENT.get()
+    return session if isinstance(session, Session) and RUNNING.get() is not tool else None
+
+
 def _guarded(real: Any) -> Any:
     @functools.wraps(real)
     def guarded(self: Any, *args: Any, **options: Any) -> Any:
-        session = frameworks.CURRENT.get()
-        if not isinstance(session, Session) or RUNNING.get() is self:
+        session = _conversation_of(self)
+        if session is None:
             return real(self, *args, **options)
         token = RUNNING.set(self)
         try:
-            number, told = session.called(self)
-            result = session.run_tool_here(
-                self.name, told, lambda: real(self, *args, **options), number=number, kind=_kind(self)
-            )
+            result = session.run_tool_here(**session.called(self), run=lambda: real(self, *args, **options))
         finally:
             RUNNING.reset(token)
         return _as_returned(self, result, session)
@@ -206,15 +210,12 @@ def _guarded(real: Any) -> Any:
 def _guarded_async(real: Any) -> Any:
     @functools.wraps(real)
     async def guarded(self: Any, *args: Any, **options: Any) -> Any:
-        session = frameworks.CURRENT.get()
-        if not isinstance(session, Session) or RUNNING.get() is self:
+        session = _conversation_of(self)
+        if session is None:
             return await real(self, *args, **options)
         token = RUNNING.set(self)
         try:
-            number, told = session.called(self)
-            result = await session.run_tool(
-                self.name, told, lambda: real(self, *args, **options), number=number, kind=_kind(self)
-            )
+            result = await session.run_tool(**session.called(self), run=lambda: real(self, *args, **options))
         finally:
             RUNNING.reset(token)
         return _as_returned(self, result, session)
