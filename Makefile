@@ -28,10 +28,11 @@ $(BIN)/uv:
 	@$(UV) pip install --quiet --python $(BIN)/python --group dev --editable .
 	@touch $@
 
-# the newest and the oldest google-adk, each in an environment of its own
+# the newest and the oldest google-adk and the other frameworks, each in an environment of its own
 .venv-adk/.ready: tests/requirements/adk.txt | $(BIN)/uv
 .venv-adk-old/.ready: tests/requirements/adk-old.txt | $(BIN)/uv
-.venv-adk/.ready .venv-adk-old/.ready:
+.venv-frameworks/.ready: tests/requirements/frameworks.txt | $(BIN)/uv
+.venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready:
 	@echo "setting up $(@D) (minutes, the first time) ..."
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python $(BIN)/python $(@D)
 	@$(UV) pip install --quiet --python $(@D)/bin/python --requirements $<
@@ -49,7 +50,7 @@ check: .venv/.ready ## lint, format, types, layers
 unit: .venv/.ready ## fast tests only; outside CI, with few of Hypothesis's examples
 	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q --hypothesis-profile=$(if $(CI),untimed,few-examples)
 
-test: check .venv-adk/.ready .venv-adk-old/.ready ## everything but the container
+test: check .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready ## everything but the container
 	$(BIN)/pytest -n auto --dist worksteal -m "not action"
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does
@@ -74,6 +75,7 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 	$(LOCK) --group build -o requirements-build.lock
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk.txt tests/requirements/adk.in
 	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk-old.txt tests/requirements/adk-old.in
+	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/frameworks.txt tests/requirements/frameworks.in
 
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist

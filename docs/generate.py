@@ -6,6 +6,7 @@ the picture of the rooms, and the JSON schemas of results.json, history.json and
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import picture
 
-from evalgate import criteria, reports
+from evalgate import agents, criteria, reports
 from evalgate.config import settings
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
@@ -145,6 +146,17 @@ def render_reports_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def render_frameworks_table() -> str:
+    """The table of docs/agents/frameworks.md: a driver, its package, the versions that it is made for."""
+    rows = ["| Driver | Agents | Package |", "|:--|:--|:--|"]
+    for name, driver in agents.DRIVERS.items():
+        if getattr(driver, "framework", ""):
+            host = importlib.import_module(f"evalgate.agents.worker.{name.replace('-', '_')}").Host
+            told = cell((type(driver).__doc__ or "").strip().rstrip("."))
+            rows.append(f"| [{name}]({name}.md) | {told} | `{host.package}>={host.low},<{host.high}` |")
+    return "\n".join(rows) + "\n"
+
+
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
     pages: Mapping[str, Mapping[str, str]] = {
@@ -152,6 +164,7 @@ def documents() -> dict[Path, str]:
         "docs/settings.md": {"settings": render_settings_table()},
         "docs/criteria/README.md": {"criteria": render_criteria_table()},
         "docs/reports.md": {"reports": render_reports_table()},
+        "docs/agents/frameworks.md": {"frameworks": render_frameworks_table()},
     }
     return {
         ROOT / "action.yml": render_action(),

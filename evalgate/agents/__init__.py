@@ -19,6 +19,10 @@ DRIVERS: Mapping[str, AgentDriver] = {
     for driver in (
         adk.AdkDriver(),
         python.PythonDriver(),
+        python.LangGraphDriver(),
+        python.PydanticAIDriver(),
+        python.OpenAIAgentsDriver(),
+        python.SmolagentsDriver(),
         command.CommandDriver(),
         http.HttpDriver(),
         replay.ReplayDriver(),

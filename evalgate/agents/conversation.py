@@ -6,7 +6,7 @@ import heapq
 import queue
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evalgate.agents import protocol, worker_process
@@ -35,6 +35,7 @@ from evalgate.model import (
     Json,
     SessionInput,
     Timings,
+    ToolCall,
     ToolResponse,
     TrialKey,
 )
@@ -139,6 +140,21 @@ def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the tu
     return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{waited_for}"
 
 
+def running_tools(steps: Sequence[StepEvent]) -> list[str]:
+    """The tools that were called last and have not answered, by name; those of earlier calls are nobody's concern."""
+    waiting: dict[str, str] = {}
+    for step in steps:
+        parts = step.content.parts if step.content else ()
+        answers = [part for part in parts if isinstance(part, ToolResponse)]
+        calls = [part for part in parts if isinstance(part, ToolCall)]
+        if not answers and (step.usage is not None or not calls):
+            waiting.clear()  # a model speaks, which it does when its tools have answered
+        for answer in answers:
+            waiting.pop(answer.id or answer.name, None)
+        waiting |= {call.id or call.name: call.name for call in calls}
+    return list(waiting.values())
+
+
 def seed_of(key: TrialKey, *, seed: int) -> int:
     """A number for a trial's own randomness: the same for the same seed, suite, case and repeat, whenever it runs."""
     return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
@@ -168,6 +184,7 @@ class WorkerConversation:
         self._on_timeout = on_timeout
         self._watch = Stopwatch()
         self._done: list[Invocation] = []
+        self._steps: list[StepEvent] = []
         self._turn: int | None = None
         self._open = True
         self._box = worker.boxes.open(Phase.STARTING)
@@ -188,7 +205,7 @@ class WorkerConversation:
         self._turn = len(self._done) + 1
         self._box.enter(Phase.TURN)
         began = time.monotonic()
-        steps: list[StepEvent] = []
+        steps = self._steps = []
         with self._watch:
             deadline = self._ends_at()
             self._say(protocol.turn(self._box.name, user_content), deadline)
@@ -216,6 +233,7 @@ class WorkerConversation:
 
     def finish(self) -> Json | None:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
+        self._steps = []
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
         self._box.enter(Phase.ENDING)
         with self._watch:
@@ -292,6 +310,9 @@ class WorkerConversation:
         waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
         case = self._watch.seconds >= self._limits.case_timeout_s
         message = timed_out(self._limits, case=case, waited_for=waited_for)
+        if tools := running_tools(self._steps):
+            one = "the tool {} was" if len(tools) == 1 else "the tools {} were"
+            message += f", while {one.format(words.listed(repr(name[:80]) for name in tools))} running"
         return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:

@@ -1,9 +1,10 @@
-"""Any Python function (or class, generator, coroutine) as an agent, run in a Python of its own."""
+"""Python objects as agents, run in a Python of their own: any function, and agents of other frameworks than ADK."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -25,13 +26,30 @@ class CallOptions(PythonOptions):
     path: str = Field(default=".", description="Import folder, in addition to the repository root.")
 
 
+class FrameworkOptions(CallOptions):
+    """Which agent, what it is given besides the conversation, and what it runs in."""
+
+    call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:agent, or module:function that makes the agent.")
+    context: str | None = Field(
+        default=None, pattern=r"^[\w.]+:[\w.]+$", description="module:object, or module:function called once a case."
+    )
+
+
+class LangGraphOptions(FrameworkOptions):
+    """The same, and where in its state a graph reads and answers."""
+
+    input: str = Field(default="messages", description="Key of the graph's state that takes the user's text.")
+    output: str = Field(default="messages", description="Key of the graph's state that holds the answer.")
+
+
 class PythonDriver(AgentDriver):
-    """A pool of workers that import the callable."""
+    """A pool of workers that import the callable; `framework`: the module that a Python found on PATH must have."""
 
     name = "python"
+    framework: ClassVar[str] = ""
     options = CallOptions
     argument = "call"
-    identity = ("path", "call")
+    identity: ClassVar[tuple[str, ...]] = ("path", "call")
     tools = DriverTools.ASKS
     runs_metrics = True
 
@@ -40,13 +58,15 @@ class PythonDriver(AgentDriver):
         assert isinstance(options, CallOptions)
         package = Path(options.path, *options.call.partition(":")[0].split("."))
         folder = package if (Path(setting.root) / package).is_dir() else package.parent
-        hello = {"call": options.call, "path": options.path}
+        hello = options.model_dump(exclude={"python", "requirements"})
 
         def launch(kind: str) -> Launch:
-            return python_process.find_launch(kind, options, setting, folder=str(folder), hello=hello)
+            return python_process.find_launch(
+                kind, options, setting, folder=str(folder), hello=hello, framework=self.framework
+            )
 
         return WorkerPool(
-            lambda: launch(self.name),
+            lambda: launch(self.name.replace("-", "_")),
             setting=setting,
             metrics=lambda: launch(python_process.METRICS),
         )
@@ -68,3 +88,38 @@ class PythonDriver(AgentDriver):
         hint = f"Did you mean `{close}`?" if close else "Ignore this if it is installed in the agent's environment."
         said = f"there is no module `{module}` in the checkout"
         return Missing(option="call", message=said, hint=hint, certain=False)
+
+
+class LangGraphDriver(PythonDriver):
+    """Graphs of LangGraph, and the agents that LangChain makes of them."""
+
+    name = "langgraph"
+    framework = "langgraph"
+    options = LangGraphOptions
+    identity = ("path", "call", "context", "input", "output")
+
+
+class PydanticAIDriver(PythonDriver):
+    """Agents of Pydantic AI."""
+
+    name = "pydantic-ai"
+    framework = "pydantic_ai"
+    options = FrameworkOptions
+    identity = ("path", "call", "context")
+
+
+class OpenAIAgentsDriver(PythonDriver):
+    """Agents of the OpenAI Agents SDK."""
+
+    name = "openai-agents"
+    framework = "agents"
+    options = FrameworkOptions
+    identity = ("path", "call", "context")
+
+
+class SmolagentsDriver(PythonDriver):
+    """Agents of smolagents."""
+
+    name = "smolagents"
+    framework = "smolagents"
+    options = CallOptions

@@ -1,8 +1,9 @@
-"""Runs in an agent's interpreter: imports google-adk once, and becomes a worker whenever it is asked.
+"""Runs in an agent's interpreter: imports the modules that are named once, and becomes a worker whenever it is asked.
 
 A new google-adk takes two seconds to import, an old one ten.
 """
 
+import importlib
 import os
 import runpy
 import sys
@@ -13,8 +14,8 @@ import forking
 
 warnings.simplefilter("ignore")
 
-import google.adk.agents  # noqa: E402 - it warns while it is imported
-import google.adk.runners  # noqa: E402, F401 - what takes long
+for module in sys.argv[1:]:
+    importlib.import_module(module)
 
 
 def become(worker):

@@ -19,11 +19,11 @@ ANSWER_S = 90.0
 class Zygote:
     """An interpreter that runs a script of this folder, which ends when this process does."""
 
-    def __init__(self, python: str, script: str) -> None:
+    def __init__(self, python: str, script: str, *arguments: str) -> None:
         self._door, inner = socket.socketpair()
         with inner:
             self._process = subprocess.Popen(
-                [python, str(HERE / script)],
+                [python, str(HERE / script), *arguments],
                 stdin=inner,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

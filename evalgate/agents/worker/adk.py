@@ -5,6 +5,9 @@ No module of google-adk is imported before the agent is loaded, which may bring 
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import functools
 import gc
 import importlib
 import importlib.abc
@@ -15,6 +18,7 @@ import platform
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import ModuleType
@@ -300,6 +304,61 @@ def _nothing_found(home: modules.Home, path: str, wanted: str | None) -> str:
     return f"the agent {path!r} cannot be loaded: {looked} in its package, and no root_agent.yaml (it has {files})"
 
 
+# --- tools that block ---
+
+
+TOOL_THREAD: contextvars.ContextVar[ThreadPoolExecutor | None] = contextvars.ContextVar("evalgate_thread", default=None)
+"""One thread for the plain functions of the running conversation, which are called one after another as ever."""
+
+
+def run_plain_tools_in_threads() -> None:
+    """From now on a plain function that waits stops its own conversation only.
+
+    It finds the running loop there as it would without: what fails under `adk eval` fails here.
+    """
+    from google.adk.tools.function_tool import FunctionTool
+
+    real = FunctionTool._invoke_callable  # noqa: SLF001 - the one place where google-adk calls functions
+
+    async def _invoke_callable(self: Any, target: Any, args_to_call: Any) -> Any:
+        thread, loop = TOOL_THREAD.get(), asyncio.get_running_loop()
+        coroutine = inspect.iscoroutinefunction
+        is_async = coroutine(target) or coroutine(getattr(target, "__call__", None))  # noqa: B004 - its method is looked at
+        if thread is None or is_async or "nest_asyncio" in sys.modules:
+            return await real(self, target, args_to_call)
+        compatible = getattr(self, "_get_compatible_func", None)
+        function = compatible() if compatible is not None and target is self.func else target
+
+        def call(given: Message) -> Any:
+            asyncio._set_running_loop(loop)  # noqa: SLF001 - see above
+            try:
+                return function(**given)
+            finally:
+                asyncio._set_running_loop(None)  # noqa: SLF001 - see above
+
+        async def in_thread(**given: Any) -> Any:
+            return await loop.run_in_executor(thread, contextvars.copy_context().run, call, given)
+
+        return await real(self, in_thread, args_to_call)
+
+    FunctionTool._invoke_callable = _invoke_callable  # noqa: SLF001 - as above
+
+
+def share_connections() -> None:
+    """Before the agent is imported: connections of sqlite3 may be used in any thread, wherever they were made."""
+    try:
+        import sqlite3
+    except ImportError:
+        return
+    connect = sqlite3.connect
+
+    @functools.wraps(connect)
+    def connecting(*args: Any, **options: Any) -> Any:
+        return connect(*args, **({"check_same_thread": False, **options} if len(args) < 5 else options))
+
+    sqlite3.connect = sqlite3.dbapi2.connect = connecting
+
+
 # --- conversations ---
 
 
@@ -319,6 +378,7 @@ class AdkSession:
         self._user_id = start.get("user_id") or "test_user_id"
         self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self._state = start.get("state") or {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         self._service = InMemorySessionService()
         self._runner = Runner(
             **_target(loaded, plugins, self._app_name),
@@ -345,6 +405,7 @@ class AdkSession:
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
         watch = server.TurnWatch()
         server.CURRENT.set(watch)
+        TOOL_THREAD.set(self._thread)
         authors: list[str] = []
         failed: Any = None  # the last event with an error, after which nothing was said
         invocation_id = ""
@@ -370,6 +431,7 @@ class AdkSession:
 
     async def end(self) -> Message:
         """The session's state at the end, without what ADK calls temporary."""
+        self._thread.shutdown(wait=False)
         from google.adk.sessions.base_session_service import GetSessionConfig
 
         session = await self._service.get_session(
@@ -477,7 +539,11 @@ class Host:
         path = options.get("path") or "."
         gc.set_threshold(10_000, 10, 10)  # what is loaded is mostly kept; the agent's own settings come after it
         modules.add_folders(tuple(options.get("import_roots") or ()))
+        if options.get("threads"):
+            share_connections()
         loaded = await load_agent(path, wanted=options.get("agent"), root=root)
+        if options.get("threads"):
+            run_plain_tools_in_threads()
         self._loaded = loaded
         self._plugins = instrument()
         self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]

@@ -245,7 +245,15 @@ class Host:
 
 
 def find(call: str) -> Any:
-    """The object at `module:attribute`. Raises ValueError, TypeError and whatever the module raises."""
+    """The function or class at `module:attribute`. Raises ValueError, TypeError and whatever the module raises."""
+    found = attribute(call)
+    if not callable(found):
+        raise TypeError(f"{call} is a {type(found).__name__} and cannot be called")
+    return found
+
+
+def attribute(call: str) -> Any:
+    """The object at `module:attribute`. Raises ValueError, AttributeError and whatever the module raises."""
     module_name, _, path = call.partition(":")
     if not module_name or not path:
         raise ValueError(f"{call!r} is not of the form module:function")
@@ -254,6 +262,4 @@ def find(call: str) -> Any:
         if not hasattr(found, name):
             raise AttributeError(f"{module_name} has no {path!r}")
         found = getattr(found, name)
-    if not callable(found):
-        raise TypeError(f"{call} is a {type(found).__name__} and cannot be called")
     return found

@@ -246,7 +246,9 @@ class Server:
     async def _turn(self, name: str, message: Message) -> None:
         def send(event: Message) -> None:
             if name not in self._given_up:
-                self._pipe.keep({"type": "event", "session": name, **event})
+                parts = (event.get("content") or {}).get("parts") or ()
+                calls = any("function_call" in part for part in parts)  # told at once: the tool may take its time
+                (self._pipe.send if calls else self._pipe.keep)({"type": "event", "session": name, **event})
 
         session = self._sessions[name]
         tools.CURRENT.set(self._tools.get(name))

@@ -153,12 +153,18 @@ def failure(error: Exception) -> Message:
 def named_error(name: str, message: str) -> Exception:
     """An exception that is caught as the named one is, where that is known here, and that says `message`.
 
-    `simulated_tool_error` marks it: what looks like a lost connection is none that another try could cure.
+    `simulated_tool_error` marks it: what looks like a lost connection is none that another try could cure. `message` is
+    where some frameworks look for what an error says.
     """
     module, _, short = name.rpartition(".")
     found = getattr(sys.modules.get(module) if module else builtins, short, None)
     base = found if isinstance(found, type) and issubclass(found, Exception) else Exception
-    members = {"__init__": Exception.__init__, "__str__": lambda _: message, "simulated_tool_error": True}
+    members = {
+        "__init__": Exception.__init__,
+        "__str__": lambda _: message,
+        "simulated_tool_error": True,
+        "message": message,
+    }
     try:
         return type(short, (base,), members)(message)  # type: ignore[no-any-return]  # an Exception, as its base is
     except Exception:

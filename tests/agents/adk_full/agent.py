@@ -21,6 +21,7 @@ root_agent = LlmAgent(
         tools.boom,
         tools.odd,
         tools.nap,
+        tools.block,
     ],
     sub_agents=[helper],
 )

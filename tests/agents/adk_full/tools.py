@@ -2,6 +2,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -56,6 +57,12 @@ def boom() -> dict:
 def odd() -> dict:
     """Answers with what JSON cannot say."""
     return {"nan": float("nan"), "half": "\ud83d", "thing": {1, 2}.__iter__, "tuple": (1, 2)}
+
+
+def block(seconds: float) -> dict:
+    """Sleeps, and nobody else in its thread does anything meanwhile."""
+    time.sleep(seconds)
+    return {"slept": seconds}
 
 
 async def nap(seconds: float) -> dict:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders.zygotes import Zygote
 
-from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python
+from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentLimits, AgentSetting
+from evalgate.system.python_env import World
+from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python, framework_python
+
+ADK = ("google.adk.agents", "google.adk.runners")
 
 
 @pytest.fixture(scope="session")
 def old_adk() -> Iterator[Zygote]:
     """The oldest google-adk, imported once: that takes ten seconds."""
-    zygote = Zygote(adk_python("old"), "worker_zygote.py")
+    zygote = Zygote(adk_python("old"), "worker_zygote.py", *ADK)
     yield zygote
     zygote.close()
 
@@ -23,7 +30,15 @@ def old_adk() -> Iterator[Zygote]:
 @pytest.fixture(scope="session")
 def new_adk() -> Iterator[Zygote]:
     """The newest one, for those many workers that are not about how they start."""
-    zygote = Zygote(adk_python("new"), "worker_zygote.py")
+    zygote = Zygote(adk_python("new"), "worker_zygote.py", *ADK)
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture(scope="session")
+def frameworks() -> Iterator[Zygote]:
+    """Those that are not ADK, imported once."""
+    zygote = Zygote(framework_python(), "worker_zygote.py", "langchain.agents", "pydantic_ai", "agents", "smolagents")
     yield zygote
     zygote.close()
 
@@ -70,3 +85,24 @@ def spawn(request: pytest.FixtureRequest) -> Iterator[Callable[..., Worker]]:
     yield run
     for worker in workers:
         worker.close()
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
+    """Opens agents by their drivers' names; they are closed after the test."""
+    agents: list[Agent] = []
+
+    def run(driver: str, options: dict[str, Any], *, root: Path = AGENTS, **limits: Any) -> Agent:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        setting = AgentSetting(
+            root=str(root),
+            world=World(environment=kept, cache=str(tmp_path / "cache"), log=str),
+            limits=AgentLimits(**limits),
+        )
+        row = DRIVERS[driver]
+        agents.append(row.open(row.options.model_validate(options), setting))
+        return agents[-1]
+
+    yield run
+    for agent in agents:
+        agent.close()

@@ -172,11 +172,18 @@ def responses(events: list[Message]) -> list[Any]:
 
 
 def adk_python(which: str) -> str:
-    variable, folder = {"new": ("EVALGATE_TEST_ADK", ".venv-adk"), "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old")}[
-        which
-    ]
+    places = {"new": ("EVALGATE_TEST_ADK", ".venv-adk"), "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old")}
+    return _python_with("google-adk", *places[which])
+
+
+def framework_python() -> str:
+    """With the frameworks that are not ADK."""
+    return _python_with("the other frameworks", "EVALGATE_TEST_FRAMEWORKS", ".venv-frameworks")
+
+
+def _python_with(what: str, variable: str, folder: str) -> str:
     named = Path(os.environ.get(variable, REPO / folder))
     python = named / "bin" / "python" if named.is_dir() else named
     if not python.exists():
-        pytest.skip(f"no interpreter with google-adk: set {variable} or make {folder}")
+        pytest.skip(f"no interpreter with {what}: set {variable} or make {folder}")
     return str(python)

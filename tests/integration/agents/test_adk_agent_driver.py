@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evalgate.agents import DRIVERS
-from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
+from evalgate.agents.base import Agent, AgentFailed
 from evalgate.model import (
     Case,
     Content,
@@ -26,30 +24,9 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.system.python_env import World
-from tests.integration.agents.line_client import AGENTS, adk_python
+from tests.integration.agents.line_client import adk_python
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
-    agents: list[Agent] = []
-
-    def run(driver: str, options: dict[str, Any], *, root: Path = AGENTS, **limits: Any) -> Agent:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        setting = AgentSetting(
-            root=str(root),
-            world=World(environment=kept, cache=str(tmp_path / "cache"), log=str),
-            limits=AgentLimits(**limits),
-        )
-        row = DRIVERS[driver]
-        agents.append(row.open(row.options.model_validate(options), setting))
-        return agents[-1]
-
-    yield run
-    for agent in agents:
-        agent.close()
 
 
 def talk(agent: Agent, *texts: str, name: str = "case", state: dict[str, Any] | None = None) -> Transcript:

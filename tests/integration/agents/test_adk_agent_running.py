@@ -184,3 +184,15 @@ def test_telemetry_that_somebody_records_is_what_the_framework_would_give(spawn)
     [told] = texts(events)
     assert "gen_ai.provider.name" in told  # `gen_ai.system` in the shorter description
     assert 'gen_ai.system"' not in told
+
+
+@pytest.mark.parametrize("which", ["new", "old"])
+def test_plain_tools_run_in_threads_and_see_what_they_would_see_without(spawn, which: str) -> None:
+    for threads in (True, False):
+        worker = spawn({"path": "adk_threads", "threads": threads}, which=which, forked=True)
+        events, ended = worker.ask("call where", 'call book {"seat": "4A"}', 'call book {"seat": "4B"}', "say done")
+        assert ended["type"] == "turn_end", ended
+        seats = [{"seats": ["4A"]}, {"seats": ["4A", "4B"]}]
+        assert responses(events) == [{"main": not threads, "loop": True}, *seats]
+        _, ended = worker.ask("call run_a_loop")
+        assert "asyncio.run() cannot be called from a running event loop" in ended["message"]

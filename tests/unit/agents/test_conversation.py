@@ -10,9 +10,10 @@ import pytest
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentLimits
-from evalgate.agents.conversation import WorkerConversation
+from evalgate.agents.conversation import WorkerConversation, running_tools
 from evalgate.agents.worker_process import Mailboxes
-from evalgate.model import Case, Content, FailureKind, Text
+from evalgate.formats.adk_shapes import StepEvent
+from evalgate.model import Case, Content, FailureKind, Text, ToolCall, ToolResponse, Usage
 
 ANSWERS: Mapping[str, list[Mapping[str, Any]]] = {
     "start": [{"type": "started"}],
@@ -72,3 +73,27 @@ def test_a_worker_that_goes_silent_is_told_by_what_it_was_asked(silent: str, tur
     assert failure.message == f"the agent timed out after 0.1 s{late}"
     assert len(failure.partial) == (silent == "end")
     assert gave_up == [True]
+
+
+def step(*parts: Any, usage: Usage | None = None) -> StepEvent:
+    return StepEvent(author="agent", content=Content(role="model", parts=parts), usage=usage)
+
+
+@pytest.mark.parametrize(
+    ("steps", "running"),
+    [
+        ([], []),
+        # called, and answered by its id or its name
+        ([step(ToolCall(name="a", id="1"))], ["a"]),
+        ([step(ToolCall(name="a", id="1")), step(ToolResponse(name="a", id="1"))], []),
+        ([step(ToolCall(name="a")), step(ToolResponse(name="a"))], []),
+        # side by side, told in one event or in several
+        ([step(ToolCall(name="a", id="1"), ToolCall(name="a", id="2")), step(ToolResponse(name="a", id="2"))], ["a"]),
+        ([step(ToolCall(name="a", id="1"), usage=Usage()), step(ToolCall(name="b", id="2"))], ["a", "b"]),
+        # a call that gets no answer, such as a handoff, is over when a model speaks
+        ([step(ToolCall(name="transfer", id="1")), step(Text(text="hello"))], []),
+        ([step(ToolCall(name="transfer", id="1")), step(ToolCall(name="a", id="2"), usage=Usage())], ["a"]),
+    ],
+)
+def test_the_tools_that_were_running(steps: list[StepEvent], running: list[str]) -> None:
+    assert running_tools(steps) == running

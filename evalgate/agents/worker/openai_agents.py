@@ -1,0 +1,165 @@
+"""Agents of the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+LOCAL = frozenset({"ComputerTool", "LocalShellTool", "ShellTool", "ApplyPatchTool", "CustomTool"})
+"""Classes of tools that run here and that are no functions."""
+
+
+class Session(FrameworkSession):
+    """The items so far and the agent that spoke last; the session's state is the run's `context`, unless `context`
+    names another object."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._items: list[Any] = []
+
+    async def ask(self, text: str) -> Any:
+        """The final output of a run."""
+        from agents import RunConfig, Runner
+
+        result = await Runner.run(
+            self.agent,
+            [*self._items, {"role": "user", "content": text}],
+            context=self.context,
+            hooks=_hooks(self),
+            run_config=RunConfig(tracing_disabled=True),
+        )
+        waiting = [str(getattr(each, "name", "") or each.raw_item) for each in getattr(result, "interruptions", ())]
+        if waiting:
+            raise RuntimeError(f"the run stopped for an approval of {', '.join(waiting)}, which nobody gives here")
+        self._items = result.to_input_list()
+        self.agent = result.last_agent
+        return result.final_output
+
+
+def _hooks(session: Session) -> Any:
+    from agents import RunHooks
+    from agents.handoffs import Handoff
+
+    class Hooks(RunHooks):  # type: ignore[misc]  # the SDK is not installed where types are checked
+        """Tells of models and handoffs; tools tell of themselves."""
+
+        def __init__(self) -> None:
+            self.calls: list[Any] = []
+
+        async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:  # noqa: ARG002 - the SDK's names
+            session.model_begins("model", agent.name, system_prompt)
+
+        async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002 - as above
+            self.calls = [item for item in response.output if getattr(item, "type", "") == "function_call"]
+            texts = [
+                part.text
+                for item in response.output
+                if getattr(item, "type", "") == "message"
+                for part in item.content
+                if getattr(part, "text", None)
+            ]
+            usage = response.usage
+            counts = frameworks.usage_of(
+                usage.input_tokens,
+                usage.output_tokens,
+                cached=getattr(usage.input_tokens_details, "cached_tokens", 0) or None,
+                thoughts=getattr(usage.output_tokens_details, "reasoning_tokens", 0),
+            )
+            model = agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
+            calls = [{"name": call.name, "args": _arguments(call.arguments)} for call in self.calls]
+            session.model_said("model", "\n".join(texts), counts, model=model, calls=calls, author=agent.name)
+
+        async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:  # noqa: ARG002 - as above
+            name = Handoff.default_tool_name(to_agent)
+            call = next((call for call in self.calls if call.name == name), self.calls[0] if self.calls else None)
+            if call is not None:
+                session.tool_begins(call.name, _arguments(call.arguments), call.call_id)
+
+    return Hooks()
+
+
+def _arguments(text: str) -> Message:
+    try:
+        given = json.loads(text or "{}")
+    except ValueError:
+        given = text
+    return given if isinstance(given, dict) else {"input": given}
+
+
+# --- tools ---
+
+
+def tell_of_tools() -> None:
+    """From now on, every tool that an agent is about to choose from is told of, and asked about."""
+    from agents.agent import AgentBase
+
+    real = AgentBase.get_all_tools
+    if hasattr(real, "tells"):
+        return
+
+    async def get_all_tools(self: Any, *args: Any, **options: Any) -> Any:
+        tools = await real(self, *args, **options)
+        session = frameworks.CURRENT.get()
+        for tool in tools:
+            if hasattr(tool, "on_invoke_tool") and type(tool).__name__ not in LOCAL:
+                _guard(tool)
+            elif session is not None and session.asked is not None and type(tool).__name__ in LOCAL:
+                told = f"a {type(tool).__name__} of the agent {self.name!r} cannot be asked about before it runs"
+                raise RuntimeError(f"{told}: run this agent with `tools: live`")
+        return tools
+
+    get_all_tools.tells = True  # type: ignore[attr-defined]  # marks it
+    AgentBase.get_all_tools = get_all_tools
+
+
+def _guard(tool: Any) -> None:
+    real = tool.on_invoke_tool
+    if hasattr(real, "tells"):
+        return
+
+    async def invoke(ctx: Any, given: str) -> Any:
+        session = frameworks.CURRENT.get()
+        if session is None:
+            return await real(ctx, given)
+        kind = "agent" if getattr(tool, "_is_agent_tool", False) else "tool"
+        number = getattr(ctx, "tool_call_id", "")
+        try:
+            return await session.run_tool(
+                tool.name, _arguments(given), lambda: real(ctx, given), number=number, kind=kind
+            )
+        except Exception as error:
+            told = await _as_told(tool, ctx, error) if getattr(error, "simulated_tool_error", False) else None
+            if told is None:
+                raise
+            return told
+
+    invoke.tells = True  # type: ignore[attr-defined]  # marks it
+    tool.on_invoke_tool = invoke
+
+
+async def _as_told(tool: Any, ctx: Any, error: Exception) -> Any:
+    """What the agent is told of an error of a rule, as it would be of the tool's own; None where it is raised."""
+    import agents.tool
+
+    handle = getattr(agents.tool, "maybe_invoke_function_tool_failure_error_function", None)
+    return None if handle is None else await handle(function_tool=tool, context=ctx, error=error)
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost."""
+
+    package, low, high = "openai-agents", "0.10", "1"
+    session = Session
+
+    def is_agent(self, found: Any) -> bool:
+        """An Agent."""
+        from agents import Agent
+
+        return isinstance(found, Agent)
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        tell_of_tools()

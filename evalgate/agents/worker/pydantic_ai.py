@@ -1,0 +1,135 @@
+"""Agents of Pydantic AI."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+RUNNING: ContextVar[Any] = ContextVar("evalgate_tool_call", default=None)
+
+
+class Session(FrameworkSession):
+    """The messages so far; the session's state is what tools get as `deps`, unless `context` names another object."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._history: list[Any] = []
+        self.calls: dict[str, tuple[str, Message]] = {}
+
+    async def ask(self, text: str) -> Any:
+        """The output of a run."""
+        from pydantic_ai import Agent
+
+        author = self.agent.name or "agent"
+        async with self.agent.iter(text, deps=self.context, message_history=self._history) as run:
+            async for node in run:
+                if Agent.is_model_request_node(node):
+                    self.model_begins("model", author)
+                elif Agent.is_call_tools_node(node):
+                    self._model_said(node.model_response, author)
+                    async with node.stream(run.ctx) as events:
+                        async for event in events:
+                            self._happened(event)
+        if run.result is None:
+            raise RuntimeError("the agent ended without a result")
+        self._history = run.result.all_messages()
+        for message in self._history:
+            if message.kind == "request":
+                self.instructed(author, _instructions(message))
+        output = run.result.output
+        if type(output).__name__ == "DeferredToolRequests":
+            waiting = ", ".join(repr(call.tool_name) for call in [*output.calls, *output.approvals])
+            raise RuntimeError(f"the run stopped for {waiting}, which somebody else has to run or to approve")
+        return output
+
+    def _model_said(self, response: Any, author: str) -> None:
+        texts = [part.content for part in response.parts if part.part_kind == "text"]
+        calls = [
+            {"name": part.tool_name, "args": part.args_as_dict()}
+            for part in response.parts
+            if part.part_kind == "tool-call"
+        ]
+        usage = response.usage
+        counts = frameworks.usage_of(
+            usage.input_tokens,
+            usage.output_tokens,
+            cached=usage.cache_read_tokens or None,
+            thoughts=(usage.details or {}).get("reasoning_tokens"),
+        )
+        self.model_said("model", "\n".join(texts), counts, model=response.model_name, calls=calls, author=author)
+
+    def _happened(self, event: Any) -> None:
+        """Calls of tools; those that were refused (a tool that is not there, arguments that do not fit) as well."""
+        if event.event_kind == "function_tool_call":
+            part = event.part
+            self.calls[part.tool_call_id] = part.tool_name, part.args_as_dict()
+            self.tool_begins(*self.calls[part.tool_call_id], part.tool_call_id)
+        elif event.event_kind == "function_tool_result":
+            part = getattr(event, "part", None) or event.result
+            name = part.tool_name or self.calls.get(part.tool_call_id, ("", {}))[0]
+            refused = part.part_kind == "retry-prompt"
+            if self.asked is None or name in self.asked.asked:
+                self.tool_ends(part.tool_call_id, name, {"error": part.model_response()} if refused else part.content)
+
+
+def _instructions(request: Any) -> str:
+    parts = [part.content for part in request.parts if part.part_kind == "system-prompt"]
+    return "\n".join([*parts, *([request.instructions] if request.instructions else [])])
+
+
+def ask_before_tools() -> None:
+    """From now on, ask about every tool of every toolset; where one toolset calls another, the first is asked about."""
+    from pydantic_ai.toolsets import AbstractToolset
+
+    for kind in _below(AbstractToolset):
+        real = vars(kind).get("call_tool")
+        if real is not None and not hasattr(real, "asks"):
+            kind.call_tool = _asking(real)
+
+
+def _below(kind: Any) -> Iterator[Any]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def _asking(real: Any) -> Any:
+    @functools.wraps(real)
+    async def call_tool(self: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
+        session = frameworks.CURRENT.get()
+        here = (id(ctx.messages), ctx.tool_call_id)  # an agent within a tool has messages of its own
+        is_output = getattr(tool.tool_def, "kind", "function") == "output"
+        if not isinstance(session, Session) or session.asked is None or is_output or RUNNING.get() == here:
+            return await real(self, name, tool_args, ctx, tool)
+        token = RUNNING.set(here)
+        try:
+            _, args = session.calls.get(ctx.tool_call_id or "", (name, tool_args))  # as the model gave them
+            call = session.asked.ask(name, args)
+            return await call.settle(lambda: real(self, name, tool_args, ctx, tool))
+        finally:
+            RUNNING.reset(token)
+
+    call_tool.asks = True  # type: ignore[attr-defined]  # marks it
+    return call_tool
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost."""
+
+    package, low, high = "pydantic-ai-slim", "1", "3"
+    session = Session
+
+    def is_agent(self, found: Any) -> bool:
+        """An Agent, or what wraps one."""
+        from pydantic_ai.agent import AbstractAgent
+
+        return isinstance(found, AbstractAgent)
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        ask_before_tools()

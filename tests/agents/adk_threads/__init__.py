@@ -1,0 +1,1 @@
+from adk_threads import agent
