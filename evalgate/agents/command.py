@@ -52,8 +52,8 @@ def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     if sandbox is None:
         return Launch(command=options.command, cwd=cwd, environment={**environment, **options.env})
     return Launch(
-        command=tuple(sandbox.placed(each) if each.startswith("/") else each for each in options.command),
-        cwd=sandbox.placed(cwd),
+        command=tuple(sandbox.copies.placed(each) if each.startswith("/") else each for each in options.command),
+        cwd=sandbox.copies.placed(cwd),
         environment={**sandbox.environment(environment), **options.env},
         prefix=sandbox.agent.prefix,
     )

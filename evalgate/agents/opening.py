@@ -92,11 +92,14 @@ def opened(
         pools: dict[str, Agent] = {}
         for key, use in uses.items():
             setting = _setting(
-                settings, context, root=root, judge_keys=judge_keys, starting=starting, trials=trials[key]
+                settings,
+                context,
+                root=root,
+                judge_keys=judge_keys,
+                starting=starting,
+                trials=trials[key],
+                sandboxes=sandboxes or (None, None),
             )
-            if sandboxes is not None:
-                world = dataclasses.replace(setting.world, sandbox=sandboxes[0], metrics=sandboxes[1])
-                setting = dataclasses.replace(setting, world=world)
             try:
                 if use.is_absent:
                     raise AgentFailed(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
@@ -116,6 +119,7 @@ def _setting(
     judge_keys: Collection[str],
     starting: CommonStart,
     trials: int,
+    sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
     environment = load.agent_environment(context.environ, settings.env, judge_keys=judge_keys)
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
@@ -126,6 +130,8 @@ def _setting(
             install_environment=load.installer_environment(context.environ, environment, settings.env),
             cache=str(context.cache),
             log=context.watcher.say,
+            sandbox=sandboxes[0],
+            metrics=sandboxes[1],
         ),
         limits=AgentLimits(
             turn_timeout_s=settings.turn_timeout,

@@ -125,10 +125,10 @@ def find_launch(
         command = (interpreter.python, str(WORKER), kind)
         return Launch(command=command, cwd=setting.root, environment=environment, hello=hello, about=about)
     return Launch(
-        command=(sandbox.placed(interpreter.python), str(WORKER), kind),
-        cwd=sandbox.placed(setting.root),
+        command=(sandbox.copies.placed(interpreter.python), str(WORKER), kind),
+        cwd=sandbox.copies.placed(setting.root),
         environment=sandbox.environment(environment),
-        hello={**hello, "import_roots": [sandbox.placed(each) for each in interpreter.import_roots]},
+        hello={**hello, "import_roots": [sandbox.copies.placed(each) for each in interpreter.import_roots]},
         about=about,
         prefix=sandbox.agent.prefix,
     )

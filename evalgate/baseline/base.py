@@ -29,7 +29,7 @@ from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, EvalSet, Policy, Run, Suite
+from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, Policy, Run, Suite
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found
@@ -437,9 +437,7 @@ def _unselected(
         for each in theirs
     ]
     found = tuple(
-        suite
-        if suite.key in moved
-        else dataclasses.replace(suite, eval_set=EvalSet(eval_set_id=suite.eval_set.eval_set_id, cases=()))
+        suite if suite.key in moved else suite.with_cases(())
         for suite in judges.settle_suites(user.settle(as_asked, settings), judges.defaults_of(settings))
     )
     files = {suite.criteria_source.file for suite in found}

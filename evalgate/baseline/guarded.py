@@ -59,8 +59,12 @@ def applied(rules: Rules, base: Base | None, context: Context) -> Rules:
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
     pairs = [_with_client_options(suite, base, whose) for suite in suites]
     found = (*told, *(problem for _, problems in pairs for problem in problems))
-    made = dataclasses.replace(rules, suites=tuple(suite for suite, _ in pairs), problems=(*rules.problems, *found))
-    return dataclasses.replace(made, settings=settings) if found else made
+    return dataclasses.replace(
+        rules,
+        settings=settings if found else rules.settings,
+        suites=tuple(suite for suite, _ in pairs),
+        problems=(*rules.problems, *found),
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

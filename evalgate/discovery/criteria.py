@@ -236,7 +236,9 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 """What ADK scores where no config is found (google-adk 2.13, eval_config)."""
 
-SCENARIO_DEFAULT = CriterionUse(name="multi_turn_task_success_v1", threshold=0.8, options={"judge": "llm"})
+SCENARIO_DEFAULT = CriterionUse(
+    name="multi_turn_task_success_v1", threshold=0.8, options={"judge": "llm"}, where_applicable=True
+)
 """What scenarios are scored by where no config is found: ADK's defaults compare with turns that they do not have."""
 
 ADK_CONFIG = "test_config.json"
@@ -304,11 +306,14 @@ class CriteriaFinder:
         """ADK's defaults, each for the cases that it applies to; of scenarios another one. With `adk_compat` ADK's."""
         compat = self._settings.adk_compat
         led = not compat and any(case.scenario is not None for case in cases)
-        compared = [CriterionUse(name=name, threshold=value) for name, value in ADK_DEFAULTS.items()]
+        compared = [
+            CriterionUse(name=name, threshold=value, where_applicable=not compat)
+            for name, value in ADK_DEFAULTS.items()
+        ]
         compared = compared if not led or any(case.scenario is None for case in cases) else []
         named = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)
         uses, _ = check(named, specs=self._specs)
-        return tuple(dataclasses.replace(use, where_applicable=not compat) for use in uses)
+        return tuple(uses)
 
     def _nearest(self, key: str, *, is_dataset: bool) -> str | None:
         """The config of the nearest folder that has one: test_config.json, for a dataset agents-cli's, then

@@ -160,10 +160,11 @@ def conclude(
     texts = [(row.name, row.file_name, iter([row.render(report)])) for row in reports.RENDERERS.values()]
     texts += _results(report, base, outcomes)
     why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
+    files, unwritten = output.write_all(texts if not why else (), settings.root / settings.output)
     if why:
-        late = errors.warning("not-written", f"no report is written: the path {why}", Place(file=settings.output))
-        return dataclasses.replace(report, problems=(*report.problems, late))
-    files, unwritten = output.write_all(texts, settings.root / settings.output)
+        unwritten = (
+            errors.warning("not-written", f"no report is written: the path {why}", Place(file=settings.output)),
+        )
     return dataclasses.replace(report, files=files, problems=(*report.problems, *unwritten))
 
 

@@ -76,11 +76,12 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
     )
 
 
-def render_entry(entry: Entry) -> str:
-    """One line of JSON, without its end: the entry with its reply's fields beside its own."""
+def render_entry(entry: Entry, *, run: str = "") -> str:
+    """One line of JSON, without its end: the entry with its reply's fields beside its own, and the workflow run."""
     fields = _ENTRIES.dump_python(entry, mode="json", exclude_defaults=True)
     reply = fields.pop("reply")
-    return json.dumps({"format": FORMAT, **fields, **reply}, ensure_ascii=True, separators=(",", ":"))
+    written_by = {"run": run} if run else {}
+    return json.dumps({"format": FORMAT, **fields, **reply, **written_by}, ensure_ascii=True, separators=(",", ":"))
 
 
 def parse_entry(text: str) -> Entry:
@@ -146,7 +147,7 @@ class VerdictCache:
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(render_entry(dataclasses.replace(entry, run=self._run)) + "\n")
+                    file.write(render_entry(entry, run=self._run) + "\n")
                 Path(name).chmod(0o644)
                 Path(name).replace(path)
             except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -221,6 +222,10 @@ class Suite:
     agent: AgentUse
     simulator: SimulatorUse = SimulatorUse()
     problem: str = ""
+
+    def with_cases(self, cases: tuple[Case, ...]) -> Suite:
+        """The suite with other cases."""
+        return dataclasses.replace(self, eval_set=dataclasses.replace(self.eval_set, cases=cases))
 
     def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
         """The criteria that decide on one of its cases or inform of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import heapq
 import json
@@ -140,7 +139,7 @@ def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
             case for case in suite.eval_set.cases if shard.homes.get((suite.key, case.case_id), 1) == shard.index
         )
         if cases:
-            kept.append(dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=cases)))
+            kept.append(suite.with_cases(cases))
     return tuple(kept)
 
 
@@ -380,7 +379,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
 
 def _filled(suite: Suite, measured: Mapping[CaseKey, Case]) -> Suite:
     cases = tuple(measured.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
-    return dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=cases))
+    return suite.with_cases(cases)
 
 
 def _merged(each: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:

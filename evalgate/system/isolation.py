@@ -83,24 +83,18 @@ class Account:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sandbox:
-    """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
+class PrivateCopies:
+    """The copies of the checkouts `tops` that processes of `account` see, below `folder`; made when first asked for.
 
-    `cache`: the folder of its environments, which installers fill and nobody may write afterwards. `tops`: checkouts,
-    of which its processes see a private copy; `left_out`: files and folders in them that they do not see; `closed`:
-    places that are closed to them.
+    `left_out`: files and folders in the checkouts that are not copied.
     """
 
-    agent: Account
-    installer: Account
+    account: Account
     folder: Path
-    cache: Path
     tops: tuple[Path, ...]
     left_out: frozenset[Path]
-    closed: tuple[Path, ...]
     say: Callable[[str], None]
-    installing: threading.Lock = field(default_factory=threading.Lock)
-    _copying: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     _copies: dict[Path, Path] = field(default_factory=dict)
 
     def placed(self, path: str) -> str:
@@ -110,6 +104,38 @@ class Sandbox:
         if top is None or any(wanted.is_relative_to(each) for each in self.left_out if each.is_relative_to(top)):
             return path
         return str(self._copy_of(top) / wanted.relative_to(top))
+
+    def _copy_of(self, top: Path) -> Path:
+        with self.lock:
+            if top not in self._copies:
+                began = time.monotonic()
+                copy = self.folder / top.name
+                shutil.rmtree(copy, ignore_errors=True)  # of an attempt that failed
+                _copy_folder(top, copy, self.left_out, self.account.uid, self.account.gid)
+                _give(copy, self.account.uid, self.account.gid)
+                copy.chmod(0o770)
+                self._copies[top] = copy
+                seconds = time.monotonic() - began
+                if seconds > 3:
+                    self.say(f"copied the checkout for its processes in {seconds:.0f} s")
+            return self._copies[top]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sandbox:
+    """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
+
+    `cache`: the folder of its environments, which installers fill and nobody may write afterwards. `copies`: what its
+    processes see of the checkouts; `closed`: places that are closed to them.
+    """
+
+    agent: Account
+    installer: Account
+    folder: Path
+    cache: Path
+    closed: tuple[Path, ...]
+    copies: PrivateCopies
+    installing: threading.Lock = field(default_factory=threading.Lock)
 
     def environment(self, given: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
         """`given` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
@@ -144,11 +170,11 @@ class Sandbox:
                 if self._can_be_granted(Path(os.path.normpath(value))):
                     return str(self._granted(Path(value)))
         parts = value.split(os.pathsep)
-        return os.pathsep.join(self.placed(each) if each.startswith("/") else each for each in parts)
+        return os.pathsep.join(self.copies.placed(each) if each.startswith("/") else each for each in parts)
 
     def _can_be_granted(self, path: Path) -> bool:
         """A file that is closed, and no link in a checkout, which the change could have set to any file of ours."""
-        is_link = path.resolve() != path and any(path.is_relative_to(top) for top in self.tops)
+        is_link = path.resolve() != path and any(path.is_relative_to(top) for top in self.copies.tops)
         return path.is_file() and not is_link and not self._is_open(path)
 
     def _is_open(self, path: Path) -> bool:
@@ -161,27 +187,12 @@ class Sandbox:
         """A copy of a file that the agent may read, in a folder that it cannot write."""
         place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another file may have the same name
         copy = self.folder / "granted" / f"{place}-{path.name}"
-        with self._copying:
+        with self.copies.lock:
             copy.unlink(missing_ok=True)
             shutil.copyfile(path, copy)
             _give(copy, 0, self.agent.gid)
             copy.chmod(0o440)
         return copy
-
-    def _copy_of(self, top: Path) -> Path:
-        with self._copying:
-            if top not in self._copies:
-                began = time.monotonic()
-                copy = self.folder / "tree" / top.name
-                shutil.rmtree(copy, ignore_errors=True)  # of an attempt that failed
-                _copy_folder(top, copy, self.left_out, self.agent.uid, self.agent.gid)
-                _give(copy, self.agent.uid, self.agent.gid)
-                copy.chmod(0o770)
-                self._copies[top] = copy
-                seconds = time.monotonic() - began
-                if seconds > 3:
-                    self.say(f"copied the checkout for its processes in {seconds:.0f} s")
-            return self._copies[top]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,15 +278,9 @@ def opened(
         for number, role in enumerate(ROLES):
             own, cached = folder / role, caches["head" if role == "metrics" else role]
             agent, installer = _accounts(own, cached, first + 2 * number, places)
+            copies = PrivateCopies(account=agent, folder=own / "tree", tops=tops, left_out=left_out, say=say)
             found[role] = Sandbox(
-                agent=agent,
-                installer=installer,
-                folder=own,
-                cache=cached,
-                tops=tops,
-                left_out=left_out,
-                closed=places,
-                say=say,
+                agent=agent, installer=installer, folder=own, cache=cached, closed=places, copies=copies
             )
         isolation = Isolation(**found)
         if _is_root():

@@ -157,8 +157,8 @@ def _asked(command: Sequence[str], world: World, *, cwd: str) -> process.Finishe
     if sandbox is None:
         return process.run_to_end(command, cwd=cwd, environment=world.environment, timeout_s=CHECK_TIMEOUT_S)
     return process.run_to_end(
-        [sandbox.placed(command[0]), *command[1:]],
-        cwd=sandbox.placed(cwd),
+        [sandbox.copies.placed(command[0]), *command[1:]],
+        cwd=sandbox.copies.placed(cwd),
         environment=sandbox.environment(world.environment),
         timeout_s=CHECK_TIMEOUT_S,
         prefix=sandbox.agent.prefix,
@@ -391,8 +391,8 @@ def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> 
         cache = sandbox.cache / f"uv-{sandbox.installer.uid}"
         sandbox.make_folder(cache, afresh=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
-        command = [sandbox.placed(each) if each.startswith("/") else each for each in command]
-        cwd, prefix = sandbox.placed(cwd), sandbox.installer.prefix
+        command = [sandbox.copies.placed(each) if each.startswith("/") else each for each in command]
+        cwd, prefix = sandbox.copies.placed(cwd), sandbox.installer.prefix
     settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
     try:

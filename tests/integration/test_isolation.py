@@ -86,7 +86,7 @@ def test_an_agent_has_no_rights_and_a_home_of_its_own(isolated: Isolation) -> No
 
 def test_each_role_has_a_copy_of_the_checkout_that_nobody_else_reaches(repository: Path, isolated: Isolation) -> None:
     head, base = isolated.head, isolated.base
-    place = head.placed(str(repository))
+    place = head.copies.placed(str(repository))
     listed = run(head, "/usr/bin/find", ".", "!", "-type", "d", "-printf", "%P\n", cwd=place).stdout_tail.split()
     assert sorted(listed) == [
         ".cache/other/file", "agents/desk/agent.py", "agents/desk/run.sh", "data/key.json", "link", "outside",
@@ -139,7 +139,7 @@ def test_a_credential_file_that_is_granted_is_readable_and_no_other(repository: 
     with opened(repository, **named) as isolated:
         head = isolated.head
         seen = head.environment(named)
-        place = head.placed(str(repository))
+        place = head.copies.placed(str(repository))
         assert run(head, "/bin/cat", seen["CLOUD_CREDENTIALS"]).stdout_tail == "of the cloud"
         assert run(isolated.base, "/bin/cat", seen["CLOUD_CREDENTIALS"]).returncode != 0
         assert run(head, "/bin/cat", seen["DESK_KEY_FILE"]).returncode != 0
