@@ -68,8 +68,11 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
             raise ConfigError(f"`{config_settings.input_name(name)}` {why}")
     doors = _validate(given)
     root = doors.root.resolve()
-    if not root.is_dir():
-        raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
+    try:
+        if not root.is_dir():
+            raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
+    except OSError as error:
+        raise ConfigError(f"the folder {str(doors.root)!r} cannot be read: {error.strerror}") from error
     reading = _within(root, _read_gate_file(root, doors.config))
     merged = _validate({**reading.given, **given})
     for name in (*places.SETTINGS, "baseline"):

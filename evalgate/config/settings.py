@@ -276,7 +276,7 @@ class Settings(BaseModel):
     )
     fail_on: Blocking = Field(
         default=("threshold", "regression", "not_measured"),
-        description="Which results fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`.\n"
+        description="What fails the job; `inconclusive` can be added.\n"
         "`threshold`: cases below their thresholds. `regression`: worse than the base. `not_measured`: something could "
         "not be evaluated. `inconclusive`: not enough data to decide.",
         json_schema_extra=INPUT,

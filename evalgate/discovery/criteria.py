@@ -90,6 +90,7 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
         informational=use.informational or spec.informational,
         lower_is_better=use.lower_is_better or spec.lower_is_better,
         place=use.place,
+        where_applicable=use.where_applicable,
     )
     if not known.informational:
         problems.extend(_threshold_problems(known, spec))

@@ -161,7 +161,9 @@ def test_a_shard_that_the_command_line_measured_in_a_step_before_is_merged(faili
     """docs/action.md, for agents that need more than the container has."""
     environment = {name: value for name, value in failing.surroundings().items() if value is not None}
     done = forked_command.run(
-        ["run", "--shard", "1/1", "--output", "parts/1", "--agent", AGENT], cwd=failing.workspace, env=environment
+        ["run", "--no-isolate", "--shard", "1/1", "--output", "parts/1", "--agent", AGENT],
+        cwd=failing.workspace,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     merged = failing.run(mode="merge", results="parts")

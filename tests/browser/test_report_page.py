@@ -98,7 +98,7 @@ def test_filters(open_page) -> None:
     assert shown.count() == 4
     page.get_by_label("Verdict").select_option("fail")
     assert shown.count() == 3
-    page.get_by_label("Words").fill("REFUND")
+    page.get_by_label("Search").fill("REFUND")
     assert shown.count() == 1
     assert page.get_by_role("status").inner_text() == "1 of 4 shown"
 

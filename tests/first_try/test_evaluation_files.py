@@ -69,7 +69,7 @@ def test_the_starter_packs_layout(
     put(stranger, {"tests/eval/evalsets/basic.evalset.json": cases(0, 1, expects=False)})
     code, said = stranger.call("list")
     assert code == 0, said
-    assert "criteria  rubric_based_final_response_quality_v1 >= 0.8, from tests/eval/eval_config.json (above)\n" in said
+    assert "criteria  rubric_based_final_response_quality_v1 >= 0.8, from tests/eval/eval_config.json\n" in said
     told = "criteria are read from `tests/eval/eval_config.json`; ADK itself reads only test_config.json"
     assert f"tests/eval/eval_config.json: notice: {told} beside evaluation files [criteria-elsewhere]" in said
     assert "warning" not in said

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.integration
 
 def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) -> None:
     repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    repo.write(".gitignore", "evalgate-report/\n")
+    repo.write(".gitignore", "evalgate-report/\nstore/\n")
     repo.agent("base")
-    store = ("--baseline-folder", str(tmp_path / "store"))
+    store = ("--baseline-folder", "store")
     repo.gate_file(policy="base", admission=2, baseline_folder=store[1])
     repo.cases(*range(6))
     repo.commit("base")
@@ -38,7 +38,7 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     assert [case["quarantined"] for case in repo.results()["suites"][0]["cases"]] == [True] * 6
     assert "6 cases are quarantined (`admission`: not yet reliable in 3 base runs): `case_0`" in repo.comment()
     # a ledger that somebody damaged must not make the gate decide nothing
-    ledger = tmp_path / "store" / "history.json"
+    ledger = repo.root / "store" / "history.json"
     whole = ledger.read_bytes()
     ledger.write_bytes(b"{")
     assert repo.run(*store, "--runs", "2", "--admission", "3")[0] == 1

@@ -104,7 +104,7 @@ def test_a_change_cannot_switch_the_comparison_off(repo: Repository, setting: di
     repo.commit("no comparison, please")
     code, said = repo.run("--runs", "2", "--fail-on", "regression")
     assert code == 1, said
-    assert f"`baseline`: `auto` is now `{setting['baseline']}`" in repo.comment()
+    assert f"`baseline` changed from `auto` to `{setting['baseline']}`" in repo.comment()
 
 
 def test_whose_base_says_none_is_not_compared(repo: Repository) -> None:
@@ -129,7 +129,7 @@ def test_a_change_cannot_take_back_that_the_base_decides(repo: Repository) -> No
     repo.commit("lax")
     code, said = repo.run("--fail-on", "threshold")
     assert code == 1, said
-    assert "`policy`: `base` is now `head`" in repo.comment()
+    assert "`policy` changed from `base` to `head`" in repo.comment()
 
 
 def test_the_cases_of_a_deleted_file_are_measured_by_the_bases_rules(repo: Repository) -> None:
@@ -162,7 +162,7 @@ def test_the_cases_of_a_deleted_file_are_measured_by_the_bases_rules(repo: Repos
     ("agents", "words"),
     [
         ([{"driver": "commnd", "command": ["x"]}], "a driver that does not exist: commnd"),
-        ([{"driver": "command", "comand": "x"}], "agent with driver command: command: Field required"),
+        ([{"driver": "command", "comand": "x"}], "agent with driver command: command: required key is missing"),
     ],
 )
 def test_a_base_whose_agent_is_named_wrongly_is_not_measured(repo: Repository, agents: list[Any], words: str) -> None:

@@ -142,7 +142,7 @@ def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
     [
         ("threshold", "threshold", "threshold of `response_match_score` lowered from `0.90` to `0.50`"),
         ("case", "case_removed", "case `case_5` deleted"),
-        ("policy", "policy", "`fail_on`: `with regression` is now `without regression`"),
+        ("policy", "policy", "`fail_on` changed from `with regression` to `without regression`"),
         ("expectation", "case_changed", "expectation of case `case_0` changed"),
     ],
 )

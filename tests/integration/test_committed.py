@@ -121,12 +121,12 @@ def test_a_journal_of_somebody_else_is_not_resumed_in_a_workflow(
     """A trial and its grade that a journal holds are not measured again: whoever writes it writes the results."""
     repo = gated_repository.of_one_case(tmp_path)
     repo.commit("head")
-    assert repo.call("run", environment=made_in)[0] == 0
+    assert repo.call("run", "--no-isolate", environment=made_in)[0] == 0
     if committed:
         repo.git("add", "--force", "evalgate-report")
         repo.commit("brings its results along")
     repo.log.unlink()
-    code, said = repo.call("run", "--resume", environment=resumed_in)
+    code, said = repo.call("run", "--no-isolate", "--resume", environment=resumed_in)
     assert (code, repo.asked("head")) == ((2, 0) if refused else (0, 0)), said
     assert refused in said
     assert not refused or "evalgate-report/journal.jsonl" in said

@@ -197,7 +197,7 @@ def test_where_the_base_has_no_file_only_the_workflow_hands_out_keys(
     assert code == 2, said
     assert "the base has no evalgate.yml yet" in said
     assert "`judge.base_url` of this change's evalgate.yml" in said
-    assert "it has no credentials" in said
+    assert "no credentials" in said
     assert not (root / "seen.json").exists()
     # with what the workflow names it does
     code, said = run(root, *given, "--env", "AGENT_KEY", "--skip-judged", "--fail-on", "threshold", **PULL_REQUEST)

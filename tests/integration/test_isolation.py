@@ -195,7 +195,7 @@ def test_two_gates_on_a_machine_use_different_users(repository: Path, isolated: 
         (["/no/such/program"], "/", "/no/such/program: command not found"),
         (["/bin/true"], "/no/such/folder", "the folder /no/such/folder does not exist"),
         # a script whose interpreter is gone, and one that may not be run
-        (["./gone"], "HERE", "the interpreter that its first line names is not: /no/such/interpreter"),
+        (["./gone"], "HERE", "the interpreter in its first line does not: /no/such/interpreter"),
         (["./plain"], "HERE", "./plain: Permission denied"),
     ],
 )
@@ -293,8 +293,9 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
         [PYTHON, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"], check=False
     ).returncode:
         pytest.skip(f"{PYTHON} is of another version than the packages of this environment")
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    for folder in tmp_path.parents[:-2]:  # others cannot pass what pytest makes
+        folder.chmod(folder.stat().st_mode | 0o055)
+    tmp_path.chmod(0o755)
     home, repository = tmp_path / "home", tmp_path / "home" / "repository"
     turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
     cases = {"eval_set_id": "a", "eval_cases": [{"eval_id": "a", "conversation": [turn]}]}

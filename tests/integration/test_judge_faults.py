@@ -128,7 +128,7 @@ def script(llmock: Any, fault: str) -> None:
         ("503", "overloaded", "with fewer calls at once"),
         ("slow", "timeout", "allow the judge more time"),
         ("filtered", "blocked", "relax safety_settings"),
-        ("cut", "truncated", "raise max_output_tokens"),
+        ("cut", "truncated", "raise or remove max_output_tokens"),
         ("silent", "empty", "run again"),
     ],
 )

@@ -153,7 +153,7 @@ def test_without_a_key_nothing_is_spent_and_the_ways_out_are_told(tmp_path: Path
     code, said = run(root)
     assert code == 2
     assert "final_response_match_v2" in said
-    for way_out in ("GOOGLE_API_KEY", "replay", "--skip-judged"):
+    for way_out in ("GOOGLE_API_KEY", "replay", "skip-judged"):
         assert way_out in said
     assert not (root / "evalgate-report").exists()
     code, said = run(root, "--skip-judged")

@@ -287,7 +287,7 @@ class ConversationTools:
             why = f"for the {_number_text(nth)} time; it was recorded {word}"
         elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
             near = cassette.spell_call(tool, nearest)
-            why = f"but the nearest recorded call is {near}: {cassette.difference(args, nearest)}"
+            why = f"recorded only {near}: {cassette.difference(args, nearest)}"
         else:
             known = list(dict.fromkeys(entry.tool for entry in self._entries))
             why = cassette.unknown_tool(tool, known, verb="recorded")

@@ -45,7 +45,7 @@ def test_a_truncated_zip_is_told_where_github_keeps_no_digest(double, client, tm
     double.fail("GET /storage", how="truncated", times=99)
     failed = refused(client, tmp_path)
     assert failed.kind is FailureKind.MALFORMED
-    assert "cut short" in failed.message
+    assert "truncated" in failed.message
 
 
 @pytest.mark.parametrize("how", ["cut", "reset"])

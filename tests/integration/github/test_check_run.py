@@ -126,5 +126,5 @@ def test_texts_of_any_size_and_kind_are_sent_within_the_limits(double, client) -
     output = only(double)["output"]
     assert all(len(output[name].encode()) <= 65_535 for name in ("summary", "text"))
     assert output["summary"].startswith("**must**")
-    assert "1 section left out here" in output["summary"]
+    assert "1 section left out because of GitHub's size limit" in output["summary"]
     assert [row["annotation_level"] for row in only(double)["annotations"]] == ["failure", "failure", "warning"]

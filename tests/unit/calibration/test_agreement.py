@@ -125,9 +125,9 @@ def test_kappas_interval_holds_the_truth_as_often_as_it_says(
 
 
 def test_what_changed_about_the_judge_is_said() -> None:
-    other = dataclasses.replace(JUDGE, model="gemini-3-pro", prompt_version="2", config={"temperature": 0})
+    other = dataclasses.replace(JUDGE, model="gemini-3-pro", prompt_version="3", config={"temperature": 0})
     assert agreement.judge_changes(other, JUDGE) == (
         "model gemini-2.5-flash -> gemini-3-pro",
-        "prompt version 1 -> 2",
+        "prompt version 2 -> 3",
         "options {} -> {'temperature': 0}",
     )

@@ -27,16 +27,16 @@ def of(*criteria: CriterionCalibration) -> Calibration:
     ("calibration", "judge", "least", "code", "words"),
     [
         (of(GOOD), JUDGE, 0.6, "", ""),
-        (None, JUDGE, 0.6, "calibration-missing", "`gemini-2.5-flash` (prompt 1)"),
+        (None, JUDGE, 0.6, "calibration-missing", "`gemini-2.5-flash` (prompt 2)"),
         (None, JUDGE, None, "calibration-missing", "no label"),
         (of(dataclasses.replace(GOOD, criterion="another")), JUDGE, 0.6, "calibration-missing", "no label"),
         (of(GOOD), OTHER, 0.6, "calibration-of-another-judge", "gemini-2.5-flash -> gemini-3-pro"),
         (
             of(GOOD),
-            dataclasses.replace(JUDGE, prompt_version="2"),
+            dataclasses.replace(JUDGE, prompt_version="3"),
             None,
             "calibration-of-another-judge",
-            "prompt version 1 -> 2",
+            "prompt version 2 -> 3",
         ),
         (of(POOR), JUDGE, 0.6, "calibration-below-minimum", "kappa of 0.25 ("),
         (of(POOR), JUDGE, None, "", ""),  # nothing is required
@@ -70,7 +70,7 @@ def test_doubts_are_told() -> None:
     ("words", "told"),
     [
         ("y/y*60 n/n*55 n/y*3 y/n*2", ""),
-        ("y/y*6 n/n*5 n/y", "too few labels: kappa may be anything from 0.29 to 0.96; about 61 in all are needed"),
+        ("y/y*6 n/n*5 n/y", "too few labels: kappa may be anything from 0.29 to 0.96; about 61 labels are needed"),
         ("y/y*50", "every label and every verdict is yes"),
         ("n/n*50", "every label and every verdict is no"),
         ("y/y*45 y/n*5", "no label is a no"),

@@ -24,7 +24,7 @@ def test_the_table() -> None:
     )
     shown = report.render(of(made), notes=["`safety_v1` is used here and has no label"])
     for words in (
-        "gemini-2.5-flash, prompt 1, 5 samples",
+        "gemini-2.5-flash, prompt 2, 5 samples",
         "0.93 (0.80 to 0.97)",  # agreement, by Wilson
         "0.90 (0.70 to 0.97)",  # TPR
         "the judge says yes, people say no (it would let these through)",

@@ -323,4 +323,4 @@ def test_what_is_said_meanwhile(github: GitHub) -> None:
     watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
     settled(made)
     made.finish()
-    assert github.comments[0].endswith("> [!NOTE]\n> In progress: 40/1,200 runs of cases.")
+    assert github.comments[0].endswith("> [!NOTE]\n> In progress: 40 of 1,200 case runs.")

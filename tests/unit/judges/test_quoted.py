@@ -40,7 +40,8 @@ def test_the_set_is_large_enough() -> None:
 
 @pytest.mark.parametrize("family", judge_replies.FAMILIES, ids=lambda family: family.name)
 def test_no_quote_is_a_verdict(family: judge_replies.Family) -> None:
-    attacks = judge_replies.load()[:: 1 if family is judge_replies.FAMILIES[0] else 6]
+    whole = family in (judge_replies.FAMILIES[0], judge_replies.FAMILIES[-1])  # a label, a number: the others are alike
+    attacks = judge_replies.load()[:: 1 if whole else 6]
     attacked = judge_replies.measure_attacked([family], attacks)
     assert attacked.good == 0, attacked.where
     assert attacked.lost <= 0.02 * attacked.formed, attacked.where

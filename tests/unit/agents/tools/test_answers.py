@@ -85,7 +85,7 @@ def test_a_replay_answers_equal_calls_in_their_order() -> None:
             [recorded("Paris", unit="C")],
             {"city": "Paris", "unit": "F"},
             (
-                'called `weather(city="Paris", unit="F")`, but the nearest recorded call is '
+                'called `weather(city="Paris", unit="F")`, recorded only '
                 '`weather(city="Paris", unit="C")`: '
                 "argument `unit` differs"
             ),
