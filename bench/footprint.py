@@ -1,11 +1,12 @@
 """How much of evalgate one case enters: the files and functions of `evalgate run --base main`, from the CLI on.
 
-    python bench/footprint.py [--list]
+    python bench/footprint.py [--list] [--calls FUNCTION ...]
 
 Makes a repository with one evaluation file of one case and an agent in Python, changes the agent on a branch, runs the
 gate in this process and counts the functions that it enters on all threads (comprehensions and module bodies are none).
 The agents' own processes and the room `cli` are not counted. `--list` prints each file with the number of functions
-that are entered in it. A person who follows one case through the code reads that much.
+that are entered in it. A person who follows one case through the code reads that much. `--calls` prints how often each
+of the functions was called, both sides together.
 """
 
 from __future__ import annotations
@@ -69,15 +70,15 @@ def make_repository(root: Path) -> None:
     git(root, "commit", "-q", "-a", "-m", "change")
 
 
-def entered(root: Path) -> dict[str, set[str]]:
-    """The functions entered, by file, after the command line was read."""
-    found: dict[str, set[str]] = collections.defaultdict(set)
+def entered(root: Path) -> dict[str, collections.Counter[str]]:
+    """How often each function was entered, by file, after the command line was read."""
+    found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
 
     def look(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
         if event == "call" and is_function and code.co_filename.startswith(PACKAGE):
-            found[code.co_filename.removeprefix(PACKAGE)].add(f"{code.co_qualname}:{code.co_firstlineno}")
+            found[code.co_filename.removeprefix(PACKAGE)][f"{code.co_qualname}:{code.co_firstlineno}"] += 1
 
     folder = str(Path(__file__).resolve().parent)
     sys.path[:] = [path for path in sys.path if path != folder]  # its statistics.py would stand in for Python's
@@ -99,12 +100,15 @@ def entered(root: Path) -> dict[str, set[str]]:
 def main() -> None:
     """Print the figures."""
     listed = "--list" in sys.argv[1:]
+    counted = sys.argv[sys.argv.index("--calls") + 1 :] if "--calls" in sys.argv else []
     with tempfile.TemporaryDirectory() as made:
         make_repository(Path(made))
         found = entered(Path(made))
         if listed:
             for name, functions in sorted(found.items(), key=lambda each: -len(each[1])):
                 print(f"{len(functions):5}  {name}")
+        for asked in counted:
+            print(asked, sum(each[name] for each in found.values() for name in each if name.partition(":")[0] == asked))
         print(f"files {len(found)}  functions {sum(map(len, found.values()))}")
 
 

@@ -322,6 +322,8 @@ def compare(
         seed=head.seed,
         draws=criteria.draws,
         decided=table.head.verdicts,
+        # a base that ran alongside has head's criteria; one that was stored may have its own
+        base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
     )
 
 

@@ -359,16 +359,18 @@ def decide(
     *,
     comparison: Comparison | None,
     unreliable: frozenset[CaseKey] = frozenset(),
+    decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
     measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
-    decide (`admission`).
+    decide (`admission`). `decided`: the cases without a comparison, where they are decided already.
     """
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
     # what a budget cut short after the comparison is decided anew
-    decided = NO_VERDICTS if comparison is None or run.truncated else comparison.decided
+    decided = decided if comparison is None else comparison.decided
+    decided = NO_VERDICTS if run.truncated else decided
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))

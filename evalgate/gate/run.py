@@ -175,7 +175,9 @@ def _results(
     if outcomes:
         yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0])
     if base is not None and len(outcomes) > 1:
-        verdict = comparison_verdict.decide(base, report.policy, comparison=None)
+        known = report.comparison if report.comparison is not None and report.comparison.base is base else None
+        decided = {} if known is None else known.base_decided
+        verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
         own = Report(
             run=dataclasses.replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,

@@ -481,8 +481,8 @@ class Comparison:
     `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the
     base has no agent yet, or no case of those that are run, so that there is nothing that could have become worse.
     `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
-    of the bootstrap. `by_base`: the base's rules decide, not head's own. `decided`: head's cases by their thresholds,
-    so that none is decided twice; empty where the comparison was read from files.
+    of the bootstrap. `by_base`: the base's rules decide, not head's own. `decided`, `base_decided`: the
+    sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was read from files.
     """
 
     origin: BaseOrigin
@@ -501,3 +501,4 @@ class Comparison:
     seed: int = 0
     draws: int = 0
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
+    base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)

@@ -167,7 +167,7 @@ ComparisonEntry: Any = entry(
     "ComparisonEntry",
     Comparison,
     doc="Head beside base; the base's trials have a file of their own. Cases alike on both sides are left out.",
-    without={"base", "decided"},
+    without={"base", "decided", "base_decided"},
 )
 ResultsFile: Any = entry(
     "Results",

@@ -1,0 +1,22 @@
+"""What one case costs a person who follows it, and us: nothing of it is done twice."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+ROOT = Path(__file__).resolve().parents[2]
+TWICE = {  # once for head, once for the base
+    "judge_case": 2,
+    "discover": 2,
+    "parse_outcome": 1,  # only head's conversation is shown: its case is worse
+}
+
+
+def test_each_side_is_discovered_decided_and_read_once() -> None:
+    command = [sys.executable, ROOT / "bench/footprint.py", "--calls", *TWICE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    calls = dict(line.split() for line in done.stdout.splitlines() if line.partition(" ")[0] in TWICE)
+    assert calls == {name: str(count) for name, count in TWICE.items()}, done.stdout + done.stderr
