@@ -239,7 +239,7 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
     letters, places = _without_blanks(text)
     stretches: list[str] = []
     place, start, misses = 0, 0, 0
-    for sentence in re.findall(r"<sentence>([^<]*+(?:<(?!/sentence>)[^<]*+)*+)</sentence>", reply, re.IGNORECASE):
+    for sentence in _marked(reply):
         wanted, _ = _without_blanks(sentence)
         found = letters.find(wanted, start) if has_words(wanted) and misses < _MOST_MISSES else -1
         if found < 0:
@@ -252,6 +252,19 @@ def parse_split(reply: str, text: str) -> tuple[str, ...]:
     stretches.append(text[place:])
     sentences = (stretch.strip() for stretch in stretches)
     return tuple(each for each in sentences if has_words(each)) if place else ()
+
+
+def _marked(reply: str) -> Iterator[str]:
+    """What stands between the tags; an end that is missing takes the rest with it."""
+    inside: list[str] | None = None
+    for part in re.split(r"(</?sentence>)", reply, flags=re.IGNORECASE):
+        if inside is None:
+            inside = [] if part.lower() == "<sentence>" else None
+        elif part.lower() == "</sentence>":
+            yield "".join(inside)
+            inside = None
+        else:
+            inside.append(part)
 
 
 _MOST_MISSES = 500

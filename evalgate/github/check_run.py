@@ -103,7 +103,7 @@ def fit(parts: Sequence[str], *, most_bytes: int = MOST_BYTES) -> str:
             room -= _size(part) + 2
     left_out = note.format(words.counted(len(told) - len(kept), "section"))
     if not kept:
-        kept, left_out = [_cut(told[0], room)], note.format("The rest")
+        kept, left_out = [_cut(told[0], room)], note.format("The rest was")
     return "\n\n".join([*kept, left_out])
 
 

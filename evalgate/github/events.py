@@ -90,6 +90,8 @@ def is_of_change(environ: Mapping[str, str]) -> bool:
     if name in OF_CHANGES or not name:
         return bool(name)
     payload = read_event(environ)
+    if isinstance(payload.get("pull_request"), dict):  # as for reviews
+        return True
     return bool(
         _part(payload, "inputs").get("pull-request")
         or _part(payload, "issue").get("pull_request")

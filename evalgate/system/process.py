@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import re
 import select
 import shutil
 import signal
@@ -172,6 +173,9 @@ _GUARD = _Guard()
 
 
 FIRST_LINE_BYTES = 256
+ENV = "/usr/bin/env"
+LOADING = re.compile(r"LD_|GLIBC_|GCONV_PATH$|LOCPATH$|NLSPATH$|MALLOC_|DYLD_")
+"""Variables that make the system's loader and C library read files or run code."""
 
 
 class ChildStartError(Exception):
@@ -182,13 +186,21 @@ def _start(
     command: Sequence[str], *, prefix: Sequence[str], cwd: str, environment: Mapping[str, str], reads_input: bool
 ) -> subprocess.Popen[bytes]:
     """The process, in a session of its own, with pipes. Raises ChildStartError."""
-    if prefix and (problem := _start_problem(command, cwd=cwd, environment=environment)):
-        raise ChildStartError(problem)  # which the program of the prefix would tell in its own words
+    whole, place, variables = list(command), cwd, dict(environment)
+    if prefix:
+        if problem := _start_problem(command, cwd=cwd, environment=environment):
+            raise ChildStartError(problem)  # which the program of the prefix would tell in its own words
+        # the programs of the prefix still have our rights: the command's folder, and what loads code into whatever is
+        # started, come behind them
+        late = {name: value for name, value in environment.items() if LOADING.match(name)}
+        variables = {name: value for name, value in environment.items() if name not in late}
+        whole = [*prefix, ENV, f"--chdir={cwd}", *(f"{name}={value}" for name, value in late.items()), *command]
+        place = "/"
     try:
         return subprocess.Popen(
-            [*prefix, *command],
-            cwd=cwd,
-            env=dict(environment),
+            whole,
+            cwd=place,
+            env=variables,
             stdin=subprocess.PIPE if reads_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -213,8 +225,8 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Mapping[str
     program = command[0]
     found = shutil.which(program if "/" not in program else str(Path(cwd, program)), path=environment.get("PATH"))
     said = "" if found else _not_found(program, cwd=cwd, environment=environment)
-    if found:
-        with contextlib.suppress(OSError), Path(found).open("rb") as file:
+    if found and Path(found).is_file():
+        with contextlib.suppress(OSError), open(found, "rb", opener=_at_once) as file:
             first = file.readline(FIRST_LINE_BYTES)
             interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
             if interpreter and not Path(os.fsdecode(interpreter[0])).exists():
@@ -222,6 +234,11 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Mapping[str
     elif not said.startswith("command"):
         said = "Permission denied"
     return f"{program}: {said}" if said else ""
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a file that may have become a pipe meanwhile, which nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str:

@@ -14,7 +14,11 @@ from evalgate.github import check_run
     [
         (["a", "", "b"], 100, "a\n\nb"),
         (["a" * 99, "b"], 100, "b\n\n_1 section left out because of GitHub's size limit: see the job summary._"),
-        (["one\n" + "x" * 200], 100, "one\n\n_The rest left out because of GitHub's size limit: see the job summary._"),
+        (
+            ["one\n" + "x" * 200],
+            100,
+            "one\n\n_The rest was left out because of GitHub's size limit: see the job summary._",
+        ),
         ([], 100, ""),
     ],
 )
@@ -27,4 +31,4 @@ def test_the_limit_is_kept_in_bytes(parts, most) -> None:
     text = check_run.fit(parts, most_bytes=most)
     assert len(text.encode("utf-8", "replace")) <= most
     shown = [part for part in parts if part.strip()]
-    assert text == "\n\n".join(shown) or "left out here" in text
+    assert text == "\n\n".join(shown) or "left out because of" in text
