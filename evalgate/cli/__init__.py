@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import errno
 import importlib
 import io
 import os
@@ -114,6 +115,9 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         click.secho("interrupted", err=True)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            click.secho(f"error: {error.strerror}: raise the limit (`ulimit -n`)", fg="red", err=True)
+            return ExitCode.NOT_MEASURED
         said = plain.visible(f"{type(error).__name__}: {error}")
         click.secho(f"Internal error in evalgate {__version__}: {said}", fg="red", err=True)
         click.echo("Please report it with the following lines:\n", err=True)

@@ -72,6 +72,31 @@ def run(sandbox: Sandbox, *command: str, cwd: str = "/", memory_bytes: int | Non
     )
 
 
+def test_no_code_of_a_command_is_loaded_before_its_rights_are_dropped(isolated: Isolation) -> None:
+    """`env` of an agent in evalgate.yml is the change's: a library that it names would run in setpriv, as root."""
+    done = process.run_to_end(
+        ["/bin/echo", "done"],
+        cwd="/",
+        environment={"PATH": os.defpath, "LD_PRELOAD": "/no/such/library.so"},
+        timeout_s=30,
+        memory_bytes=2**30,
+        prefix=isolated.head.agent.prefix,
+    )
+    assert done.stdout_tail.strip() == "done"
+    assert done.stderr_tail.count("cannot be preloaded") == 1, "only in the command itself"
+
+
+def test_a_folder_that_is_closed_is_no_working_folder(isolated: Isolation, tmp_path: Path) -> None:
+    """Whoever is in it already can read what lies there."""
+    closed = tmp_path / "closed" / "inner"
+    closed.mkdir(parents=True)
+    (closed / "secret").write_text("s3cret")
+    closed.parent.chmod(0o700)
+    done = run(isolated.head, "/bin/cat", "secret", cwd=str(closed))
+    assert done.returncode != 0
+    assert "s3cret" not in done.stdout_tail
+
+
 def test_an_agent_has_no_rights_and_a_home_of_its_own(isolated: Isolation) -> None:
     code = "import os; print(os.getuid(), os.getgroups(), os.environ['HOME'], open('/proc/self/status').read())"
     said = run(isolated.head, PYTHON, "-c", code).stdout_tail
