@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import errno
 import importlib
 import io
 import os
