@@ -63,6 +63,7 @@ def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]
     )
     yield from ((("suites", number, "config"), suite.config or "") for number, suite in enumerate(rules.suites))
     for number, agent in enumerate(rules.agents):
-        path = agent.options.get("path")
-        if isinstance(path, str):
-            yield ("agents", number, "path"), path
+        for name in ("path", "cwd"):
+            path = agent.options.get(name)
+            if isinstance(path, str):
+                yield ("agents", number, name), path

@@ -221,7 +221,7 @@ class SampledRequest:
     item "". `parse`: the votes found in a reply, by item; an item that the reply passes over has no key. It must not
     raise. `again(reply, items)`: the prompt that asks once more for the items passed over or not sure; None: the former
     count as unreadable, the latter as they are. `exhaustive`: every sample is asked, decided or not. `adk_compat`:
-    ADK's arithmetic: every sample is asked, one that fails voids the ballot, and nothing is asked again.
+    ADK's arithmetic: every sample is asked, one that fails voids the ballot, what was passed over is not asked again.
     """
 
     request: JudgeRequest

@@ -144,8 +144,11 @@ class VotingPanel:
             return Sample(index=index, failure=failed.failure)
         votes: dict[str, Vote] = dict(ballot.parse(reply))
         texts, cached = [reply.text], reply.cached
-        lacking = tuple(item for item in ballot.items if item not in votes or not votes[item].sure)
-        if lacking and ballot.again is not None and not ballot.adk_compat:
+        # ADK's arithmetic has no second question for what was passed over; what may be a quote is no vote there either
+        lacking = tuple(
+            item for item in ballot.items if (not votes[item].sure if item in votes else not ballot.adk_compat)
+        )
+        if lacking and ballot.again is not None:
             later: Mapping[str, Vote] = {}
             with contextlib.suppress(JudgeFailed):  # without a second reply the items stay passed over
                 second = self.ask(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))

@@ -503,6 +503,9 @@ def _read(fd: int) -> bytes | None:
 # --- children that run to their end ---------------------------------------------------------------
 
 
+WATCH_S = 1.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """How a one-shot child ended; tails of its output as text. `timed_out`: we ended it."""
@@ -522,10 +525,11 @@ def run_to_end(
     timeout_s: float,
     memory_bytes: int | None = None,
     prefix: Sequence[str] = (),
+    watch: Callable[[int], None] | None = None,
 ) -> Finished:
     """Run a command without input, at most `timeout_s` long, and keep the tails of what it says.
 
-    Raises ChildStartError.
+    `watch` is given the child's number every second. Raises ChildStartError.
     """
     began = time.monotonic()
     stdout = Tail(limit=TAIL_BYTES)
@@ -535,7 +539,10 @@ def run_to_end(
     child.listen(stdout.feed)
     timed_out = False
     try:
-        ended = child.wait(timeout_s)
+        ended = child.wait(timeout_s if watch is None else min(WATCH_S, timeout_s))
+        while ended is None and watch is not None and time.monotonic() - began < timeout_s:
+            watch(child.pid)
+            ended = child.wait(WATCH_S)
         if ended is None:
             timed_out = True
             ended = child.close()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evalgate.system import process, redact
+from evalgate.system import orphans, process, redact
 from evalgate.system.isolation import Sandbox
 
 READY = ".evalgate-ready"
@@ -397,7 +397,12 @@ def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> 
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
     try:
         finished = process.run_to_end(
-            command, cwd=cwd, environment=settings, timeout_s=INSTALL_TIMEOUT_S, prefix=prefix
+            command,
+            cwd=cwd,
+            environment=settings,
+            timeout_s=INSTALL_TIMEOUT_S,
+            prefix=prefix,
+            watch=orphans.Orphans(command[0]).look,
         )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error

@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 import uv
 
-from evalgate.system import python_env
+from evalgate.system import orphans, python_env
 from evalgate.system.python_env import InstallFailed, Wanted, World
 
 pytestmark = pytest.mark.integration
@@ -209,6 +210,36 @@ def test_uv_need_not_be_on_the_path(place: Place, tmp_path: Path) -> None:
     place.installers["PATH"] = place.environment["PATH"] = str(tools)
     (place.agent / "pyproject.toml").write_text(project("sunshine==1.0"))
     assert place.version(place.provide().python) == "1.0"
+
+
+HOOK = """
+import os, subprocess, zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    subprocess.Popen(["sleep", "60"], start_new_session=True)  # with our output, which uv reads to its end
+    info = "hooked-1.dist-info/"
+    files = {"sunshine.py": "VERSION = 'built'", info + "WHEEL": "Wheel-Version: 1.0\\nTag: py3-none-any\\n"}
+    files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: hooked\\nVersion: 1\\n"
+    files[info + "RECORD"] = "".join(f"{name},,\\n" for name in [*files, info + "RECORD"])
+    with zipfile.ZipFile(os.path.join(folder, "hooked-1-py3-none-any.whl"), "w") as wheel:
+        for name, text in files.items(): wheel.writestr(name, text)
+    return "hooked-1-py3-none-any.whl"
+"""
+BUILT = (
+    '[build-system]\nrequires = []\nbuild-backend = "hook"\nbackend-path = ["."]\n'
+    '[project]\nname = "hooked"\nversion = "1"\n'
+)
+
+
+def test_an_installation_does_not_wait_for_what_a_hook_left_running(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans, "GRACE_S", 0.5)
+    (place.root / "hooked").mkdir()
+    (place.root / "hooked/pyproject.toml").write_text(BUILT)
+    (place.root / "hooked/hook.py").write_text(HOOK)
+    began = time.monotonic()
+    assert place.version(place.provide(requirements=["./hooked"]).python) == "built"
+    assert time.monotonic() - began < 30
 
 
 def test_a_virtual_environment_can_be_the_base(place: Place) -> None:

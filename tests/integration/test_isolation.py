@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from evalgate.system import isolation, process, python_env
+from evalgate.system import isolation, orphans, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
 from evalgate.system.python_env import Wanted, World
 
@@ -241,7 +242,7 @@ def test_memory_is_limited_for_another_user_too(isolated: Isolation) -> None:
 
 
 BACKEND = """
-import os, zipfile
+import os, time, zipfile
 def get_requires_for_build_wheel(config_settings=None): return []
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     for place, _, _ in os.walk(os.environ["UV_PROJECT_ENVIRONMENT"]):
@@ -249,6 +250,8 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     if os.fork() == 0:  # waits until the environment is there
         os.setsid(); os.closerange(0, 50)
         while True: pass
+    if os.fork() == 0:  # with our output, which the installer reads to its end
+        os.setsid(); time.sleep(60); os._exit(0)
     info = "hooked-1.dist-info/"
     files = {"hooked.py": "UID = %d" % os.getuid(), info + "WHEEL": "Wheel-Version: 1.0\\nTag: py3-none-any\\n"}
     files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: hooked\\nVersion: 1\\n"
@@ -268,7 +271,11 @@ version = "1"
 """
 
 
-def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(repository: Path) -> None:
+def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans, "GRACE_S", 0.5)
+    began = time.monotonic()
     for name, text in {"pyproject.toml": PROJECT, "backend.py": BACKEND}.items():
         (repository / "hooked").mkdir(exist_ok=True)
         (repository / "hooked" / name).write_text(text, encoding="utf-8")
@@ -281,6 +288,7 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(repos
             wanted = Wanted(folder=str(repository), root=str(repository), python=PYTHON, requirements=("./hooked",))
             found[side.agent.uid] = python_env.provide(wanted, world).python
             assert isolation.running([side.installer.uid]) == frozenset(), "its hooks are gone"
+            assert time.monotonic() - began < 50, "nobody waits for them"
             said = run(side, found[side.agent.uid], "-c", "import hooked; print(hooked.UID, hooked.__file__)")
             uid, file = said.stdout_tail.split()
             assert int(uid) == side.installer.uid

@@ -76,6 +76,7 @@ EVERYWHERE = [
     {"judge": {"calibration": "PATH"}},
     {"suites": [{"match": ["*"], "config": "PATH"}]},
     {"agents": [{"driver": "replay", "path": "PATH"}]},
+    {"agents": [{"driver": "command", "command": "x", "cwd": "PATH"}]},
 ]
 
 

@@ -180,11 +180,24 @@ def test_what_is_not_sure_is_asked_about_once_more(first: str, second: str, pass
     assert all(prompt.startswith(question.prompt) for prompt in prompts)
 
 
-def test_adk_compat_asks_nothing_twice() -> None:
-    judge = ScriptedJudge(lambda _: f"Reasons.\n{GOOD}")
+@pytest.mark.parametrize(
+    ("first", "second", "passed", "calls"),
+    [
+        (GOOD, "", True, 1),
+        (f"Reasons.\n{BAD}", "", False, 1),
+        (f"Reasons.\n{GOOD}", f"Reasons.\n{GOOD}", True, 2),
+        (f"Reasons.\n{GOOD}", BAD, False, 2),  # it was a quote
+        (f"Reasons.\n{GOOD}", "It is wrong.", None, 2),
+        ("It is wrong.", GOOD, None, 1),  # passed over: no vote, as in ADK
+    ],
+)
+def test_adk_compat_asks_once_more_about_what_may_be_a_quote_and_nothing_else(
+    first: str, second: str, passed: bool | None, calls: int
+) -> None:
+    judge = ScriptedJudge(lambda request: second if "An earlier reply" in request.prompt else first)
     held = panel(judge)
     asking = Asking(criterion="m", panel=held, options=JudgedOptions(), adk_compat=True)
     ballot = judged.sampled(asking, asked("7"), parse=final_response_match_v2.parse_match, num_samples=1)
-    assert held.vote(ballot).items[""].passed is True
-    assert len(judge.requests) == 1
+    assert held.vote(ballot).items[""].passed is passed
+    assert len(judge.requests) == calls
     held.close()
