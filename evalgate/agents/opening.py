@@ -32,7 +32,7 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.system import python_env
+from evalgate.system import committed, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
 from evalgate.text import words
@@ -103,7 +103,7 @@ def opened(
             try:
                 if use.is_absent:
                     raise AgentFailed(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
-                used = _with_python(use, root=root, lender=settings.root) or use
+                used = _with_python(use, root=root, lender=settings.root, environ=context.environ)
                 pools[key] = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
@@ -165,19 +165,32 @@ def is_missing(use: AgentUse) -> bool:
     return use.is_absent and bool(use.options.get("missing"))
 
 
-def borrowed_pythons(uses: Iterable[AgentUse], *, root: Path, lender: Path) -> tuple[str, ...]:
-    """Relative paths of the Pythons that agents at `root` borrow from `lender`; see `_with_python`."""
-    changed = (_with_python(use, root=root, lender=lender) for use in uses)
-    found = (str(use.options["python"]) for use in changed if use is not None)
-    return tuple(dict.fromkeys(str(Path(path).relative_to(lender)) for path in found))
+def wanted_pythons(
+    uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Mapping[str, str]
+) -> tuple[tuple[str, bool], ...]:
+    """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether each is lent."""
+    found = dict.fromkeys(path for use in uses if (path := _wanted_python(use, root=root, lender=lender)) is not None)
+    return tuple((str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ)) for path in found)
 
 
-def _with_python(use: AgentUse, *, root: Path, lender: Path) -> AgentUse | None:
-    """The agent with head's virtual environment, where it asks for one that git does not keep, and that its own
-    checkout therefore lacks; None where it needs no help.
+def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Mapping[str, str]) -> AgentUse:
+    """The agent with head's virtual environment, where it has none of its own and may borrow that one."""
+    python = _wanted_python(use, root=root, lender=lender)
+    if python is None or not _is_lent(python, lender=lender, environ=environ):
+        return use
+    return dataclasses.replace(use, options={**use.options, "python": str(python)})
 
-    That is one that `python` names, or the nearest `.venv` where nothing says what to install.
-    """
+
+def _is_lent(python: Path, *, lender: Path, environ: Mapping[str, str]) -> bool:
+    """Only what git does not keep: else a change would write what the base is run with."""
+    folder = python.parent.parent
+    environment = folder if (folder / "pyvenv.cfg").is_file() else python
+    return committed.first_found([environment], lender, environ) is None
+
+
+def _wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
+    """Head's Python that an agent asks for and its own checkout lacks: one that `python` names, or of the nearest
+    `.venv` where nothing says what to install. None where it needs no help."""
     python = use.options.get("python", python_env.AUTO)
     driver = agents.DRIVERS.get(use.driver)
     takes_python = driver is not None and issubclass(driver.options, PythonOptions)
@@ -192,6 +205,4 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path) -> AgentUse | None:
         places = [place for place in (folder, *folder.parents) if needs is None and place.is_relative_to(root)]
         pythons = (lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places)
         lent = next((python for python in pythons if python.is_file()), None)
-    if lent is None or not lent.is_file():
-        return None
-    return dataclasses.replace(use, options={**use.options, "python": str(lent)})
+    return lent if lent is not None and lent.is_file() else None

@@ -43,6 +43,8 @@ ONE_ENDPOINT = (
     "(data-branch, baseline-folder), or set `baseline: none`"
 )
 WHY_NOT_STORED = "the stored results have no comparable run of this case"
+BORROWED = "the base's agent ran in head's environment ({}); it has none of its own"
+NOT_LENT = "head's environment ({}) is part of its commit, so the base's agent does not run in it"
 STORES = ("data_branch", "baseline_folder")
 """Settings that name where results and the history of base runs are kept."""
 ENVIRONMENT = ("framework_version", "python", "requirements")
@@ -253,8 +255,8 @@ def _checked_out(
         problem = f"the base's own configuration cannot be read: {_told(error)}"
     if not problem:
         root, own = there.root, [theirs.agents[suite.key] for suite in suites]
-        borrowed = opening.borrowed_pythons(own, root=root, lender=settings.root)
-        notes += [f"the base's agent ran in head's environment ({name}); it has none of its own" for name in borrowed]
+        wanted = opening.wanted_pythons(own, root=root, lender=settings.root, environ=context.environ)
+        notes += [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
     return Base(
         origin=origin(notes=tuple(notes)),
         root=root,

@@ -22,10 +22,11 @@ from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableEr
 from evalgate.gate import run as gate_run
 from evalgate.github import events
 from evalgate.model import BaseSource, CaseKey, Comparison, Report, Run, Shard, Suite, ThresholdRule
-from evalgate.results import file, output, shards, stores
+from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
+from evalgate.system import committed
 
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
 
@@ -93,9 +94,9 @@ def _read(
 def _insist_not_committed(places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context) -> None:
     """Raises ConfigError for a file that the commit brought along: a change would write the results that it is judged
     by. On somebody's own machine they are theirs."""
-    if context.is_attended or not stores.first_found(places, settings.root, context.environ):
+    if context.is_attended or not committed.first_found(places, settings.root, context.environ):
         return
-    brought = stores.first_found(files, settings.root, context.environ)
+    brought = committed.first_found(files, settings.root, context.environ)
     if brought is not None:
         raise ConfigError(
             "is part of the commit, not a result of this workflow",

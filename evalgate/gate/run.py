@@ -27,10 +27,11 @@ from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
-from evalgate.results import output, shards, stores
+from evalgate.results import output, shards
 from evalgate.results.file import RawOutcomes
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
+from evalgate.system import committed
 from evalgate.text import words
 
 JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
@@ -102,7 +103,7 @@ def _journal(name: str, settings: Settings, context: Context) -> Journal:
     if not settings.resume or not path.exists():
         run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
         return Journal.create(path, about={"evalgate": __version__, **run})
-    if not context.is_attended and stores.first_found([path], settings.root, context.environ):
+    if not context.is_attended and committed.first_found([path], settings.root, context.environ):
         raise _not_continued(path, "is part of the commit", settings)
     journal = Journal.reopen(path)
     repository = context.workflow_run.partition("/actions/")[0]

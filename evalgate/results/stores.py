@@ -10,7 +10,6 @@ import os
 import random
 import re
 import secrets
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.model import BaseOrigin, Run
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored
-from evalgate.system import git
+from evalgate.system import committed, git
 from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.text.words import size
 
@@ -533,44 +532,6 @@ def _unavailable(folder: Path) -> Iterator[None]:
         raise UnavailableError(f"cannot use the folder of base results {folder}: {error.strerror or error}") from error
 
 
-def holds(place: Path, repo: Repository) -> bool:
-    """Whether the commit that is checked out has files in `place`, or a submodule or a file of its own above it."""
-    top = repo.source.working_tree.resolve()
-    found = place.resolve()
-    if not repo.head or not found.is_relative_to(top):
-        return False
-    if found == top:
-        return True
-    paths = list(itertools.accumulate(found.relative_to(top).parts, "{}/{}".format))
-    listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
-    for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-        about, _, path = entry.partition("\t")
-        # git lists what is beside a path that is not there as well
-        if path == paths[-1] or (path in paths and about.split(" ")[1] != "tree"):
-            return True
-    return False
-
-
-def first_found(places: Iterable[Path], root: Path, environ: Mapping[str, str]) -> Path | None:
-    """The first of the places for which that is so in the repository that `root` lies in; where git cannot tell, the
-    commit may have them."""
-    try:
-        top = git.find_source(root).working_tree.resolve()
-    except UnavailableError:  # not in a repository: nothing is committed
-        return None
-    inside = [place for place in places if place.resolve().is_relative_to(top)]
-    if not inside:
-        return None
-    try:
-        with (
-            tempfile.TemporaryDirectory() as scratch,
-            git.open_repository(root, environ=environ, token=None, under=Path(scratch)) as repo,
-        ):
-            return next((place for place in inside if holds(place, repo)), None)
-    except (EvalgateError, OSError):
-        return inside[0]
-
-
 DAY_S = 86_400
 MOST_PASSED_OVER = 20
 """Runs of a store that are read at most: the nearest ones may all be of one outage."""
@@ -592,7 +553,7 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
     stores: list[Store] = []
     if settings.baseline_folder:
         folder = root / settings.baseline_folder
-        if holds(folder, repo):
+        if committed.holds(folder, repo):
             say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
         else:
             stores.append(Folder(folder, scratch=repo.folder / "stored", warn=say))

@@ -75,14 +75,36 @@ def test_two_versions_of_a_package_one_a_side(repo: Repository) -> None:
     assert sides[0]["code"] != sides[1]["code"]
 
 
-def test_a_base_without_its_own_environment_borrows_heads(repo: Repository, tmp_path: Path) -> None:
-    """`.venv` is in no commit: without this the base could not start, for no fault of anybody's."""
+def environment(repo: Repository, version: str) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(repo.root / ".venv")], check=True)
     (site,) = (repo.root / ".venv/lib").glob("python*/site-packages")
-    (site / "shelf.py").write_text("VERSION = '1.0'\n")
+    (site / "shelf.py").write_text(f"VERSION = '{version}'\n")
+
+
+def test_a_base_without_its_own_environment_borrows_heads(repo: Repository, tmp_path: Path) -> None:
+    """`.venv` is in no commit: without this the base could not start, for no fault of anybody's."""
+    environment(repo, "1.0")
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
     repo.commit("nothing")
     code, said = repo.run()
     assert code == 0, said
     assert any("head's environment" in note for note in repo.results()["comparison"]["origin"]["notes"])
+
+
+@pytest.mark.parametrize("committed", [".venv", ".venv/lib"], ids=["all of it", "its packages alone"])
+def test_a_base_does_not_run_in_an_environment_that_the_change_commits(repo: Repository, committed: str) -> None:
+    """Else the change would write what it is compared with: here, that the base answers wrongly, too."""
+    own = "try:\n    import shelf\nexcept ImportError:\n    import desk_shelf as shelf\n"
+    repo.write("desk.py", AGENT.replace("import shelf\n", own))
+    repo.write("desk_shelf.py", "VERSION = '1.0'\n")
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    environment(repo, "2.0")
+    repo.git("add", "--force", committed)
+    repo.commit("an environment")
+    code, said = repo.run("--threshold", "new")
+    assert (answers(repo, "results.json"), answers(repo, "base.json")) == ({"version 2.0"}, {"version 1.0"}), said
+    assert code == 1, said
+    notes = repo.results()["comparison"]["origin"]["notes"]
+    assert any("is part of its commit, so the base's agent does not run in it" in note for note in notes)

@@ -11,7 +11,7 @@ from builders.repositories import ENVIRON, git
 
 from evalgate.config.settings import Settings
 from evalgate.gate import prepare
-from evalgate.results import stores
+from evalgate.system import committed
 
 pytestmark = pytest.mark.integration
 
@@ -30,6 +30,12 @@ def untracked(checkout: Path) -> None:
 
 def link(checkout: Path) -> None:
     (checkout / "link").symlink_to("kept")
+    repositories.commit(checkout, {"other": ""})
+
+
+def link_out(checkout: Path) -> None:
+    (checkout.parent / "elsewhere").mkdir()
+    (checkout / "out").symlink_to(checkout.parent / "elsewhere")
     repositories.commit(checkout, {"other": ""})
 
 
@@ -54,6 +60,8 @@ def nothing(_: Path) -> None:
         (nothing, "agent.py/cache", True),  # a file of the commit stands in the way
         (untracked, "new", False),  # brought by an earlier step, as actions/cache does
         (link, "link/verdicts", True),
+        (link_out, "out", True),  # who commits it decides what is found there
+        (link_out, "out/81.json", True),
         (submodule, "brought", True),
         (submodule, "brought/base", True),  # the commit knows no file below a submodule, and brings them all
         (nothing, "../outside", False),
@@ -63,16 +71,16 @@ def nothing(_: Path) -> None:
 def test_what_the_commit_has(checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool) -> None:
     prepare(checkout)
     path = checkout / place
-    assert stores.first_found([checkout.parent, path], checkout, ENVIRON) == (path if expected else None)
+    assert committed.first_found([checkout.parent, path], checkout, ENVIRON) == (path if expected else None)
 
 
 def test_a_folder_without_git(tmp_path: Path) -> None:
-    assert stores.first_found([tmp_path / "cache"], tmp_path, ENVIRON) is None
+    assert committed.first_found([tmp_path / "cache"], tmp_path, ENVIRON) is None
 
 
 def test_git_that_cannot_tell(checkout: Path) -> None:
     (checkout / ".git/objects").rename(checkout / ".git/gone")
-    assert stores.first_found([checkout / "kept"], checkout, ENVIRON)
+    assert committed.first_found([checkout / "kept"], checkout, ENVIRON)
 
 
 @pytest.mark.parametrize(

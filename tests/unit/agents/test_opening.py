@@ -36,6 +36,7 @@ def test_what_is_borrowed(
             (tmp_path / root / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / root / name).write_text("shelf==1")
     use = AgentUse(driver=driver, options=options)
-    sides = {"root": tmp_path / "base", "lender": tmp_path / "head"}
-    assert opening.borrowed_pythons([use], **sides) == borrowed
-    assert opening.borrowed_pythons([use], root=tmp_path / "head", lender=tmp_path / "head") == ()
+    base, head = tmp_path / "base", tmp_path / "head"
+    lent = tuple((name, True) for name in borrowed)
+    assert opening.wanted_pythons([use], root=base, lender=head, environ={}) == lent
+    assert opening.wanted_pythons([use], root=head, lender=head, environ={}) == ()
