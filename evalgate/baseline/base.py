@@ -27,14 +27,14 @@ from evalgate.discovery import agents as discovery_agents
 from evalgate.discovery import discover, project, select, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
-from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Problem, Severity
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, Policy, Run, Suite
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found
 from evalgate.simulation import user
-from evalgate.system import git
+from evalgate.system import committed, git
 from evalgate.system.git import Repository
 from evalgate.text import words
 
@@ -114,49 +114,78 @@ class Base:
 
 
 @contextlib.contextmanager
-def opened(settings: Settings, suites: tuple[Suite, ...], context: Context) -> Iterator[Base | None]:
-    """The base of head's `suites`, for as long as the block lasts; None where none is asked for.
+def opened(
+    settings: Settings, suites: tuple[Suite, ...], context: Context
+) -> Iterator[tuple[Base | None, Base | None]]:
+    """What head's `suites` are compared with (None: nothing), and the base whose rules are known: that of a change is
+    read whatever its results are compared with, since a change could else choose a comparison without rules. For as
+    long as the block lasts.
 
     Never raises for what is wrong with the base: that is its `problem`. Raises ConfigError where results that somebody
-    named cannot be read.
+    named cannot be read, or are part of the change.
     """
     named, wanted = bool(settings.base or context.event_base), settings.baseline
     with ExitStack() as stack:
-        base = None
-        if "baseline" not in settings.given and named and wanted != "auto":
-            # evalgate.yml is part of the change that it judges: the base's own word on `baseline` counts, or a change
-            # could switch the comparison off; where it is not known, head's
-            base = _from_git(settings, suites, context, stack, wanted="rerun")
-            theirs = base.project.settings
-            if theirs is None and wanted == "none":
-                context.say(f"the base's evalgate.yml cannot be read ({base.problem}); using head's `baseline: none`")
-            elif theirs is not None and theirs.baseline != wanted:
-                context.say(
-                    f"`baseline` is {wanted} in this evalgate.yml and {theirs.baseline} in the base's, which applies"
-                )
-                wanted = theirs.baseline
-        if wanted == "none" or (wanted == "auto" and not named):
-            yield None
-        elif wanted.startswith("file:"):
-            yield _from_file(settings, suites, context, wanted.removeprefix("file:"))
-        elif base is not None and wanted == "rerun":
-            yield base
+        ruling = None
+        # evalgate.yml is part of the change that it judges: the base's own word on `baseline` counts, or a change
+        # could switch the comparison off; where it is not known, head's
+        is_asked = "baseline" not in settings.given and named and wanted != "auto"
+        if is_asked or ((named or context.is_pull_request) and not _is_of_git(wanted, named=named)):
+            ruling = _from_git(settings, suites, context, stack, wanted="rerun")
+            wanted = _agreed(wanted, ruling, context) if is_asked else wanted
+        if wanted.startswith("file:"):
+            base = _from_file(settings, suites, context, wanted.removeprefix("file:"), ruling)
+            yield base, ruling or base
+        elif not _is_of_git(wanted, named=named):
+            yield None, ruling
+        elif ruling is not None and wanted == "rerun":
+            yield ruling, ruling
         else:
-            yield _from_git(settings, suites, context, stack, wanted=wanted)
+            base = _from_git(settings, suites, context, stack, wanted=wanted)
+            yield base, base
 
 
-def _from_file(settings: Settings, suites: tuple[Suite, ...], context: Context, named: str) -> Base:
+def _is_of_git(wanted: str, *, named: bool) -> bool:
+    """Whether what `baseline` asks for begins with the base's commit."""
+    return wanted in ("rerun", "store") or (wanted == "auto" and named)
+
+
+def _agreed(wanted: str, base: Base, context: Context) -> str:
+    """The base's word on `baseline`."""
+    theirs = base.project.settings
+    if theirs is None:
+        if wanted == "none":
+            context.say(f"the base's evalgate.yml cannot be read ({base.problem}); using head's `baseline: none`")
+        return wanted
+    if theirs.baseline != wanted:
+        context.say(f"`baseline` is {wanted} in this evalgate.yml and {theirs.baseline} in the base's, which applies")
+    return theirs.baseline
+
+
+def _from_file(
+    settings: Settings, suites: tuple[Suite, ...], context: Context, named: str, ruling: Base | None
+) -> Base:
+    """`ruling`: the base's commit, where it is known; of its files nothing is run. Raises ConfigError for a file that
+    cannot be read, and in a pull request for one that is part of the commit."""
+    if context.is_pull_request and committed.first_found([settings.root / named], settings.root, context.environ):
+        raise ConfigError(
+            "is part of the commit, so a pull request is not compared with it",
+            where=Place(file=named),
+            hint="Download the results in an earlier step, or use `baseline: auto`.",
+        )
     stored = file.read_results(settings.root / named, shown_as=named, of="the base")
     unknown = "`policy: base`: a results file does not contain all of the base's rules, so head's apply"
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
         measured_at=stored.run.started_at,
-        notes=(unknown,) if settings.policy == "base" else (),
+        notes=(unknown,) if settings.policy == "base" and ruling is None else (),
     )
+    theirs = BaseProject() if ruling is None else ruling.project
+    agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
     return Base(
         origin=stores.aged(origin, settings=settings, now=context.now),
-        project=BaseProject(agents=dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))),
+        project=dataclasses.replace(theirs, agents=agents),
         reusable=frozenset(suite.key for suite in suites),
         stored=stored,
     )
@@ -214,12 +243,6 @@ def _settings_of_stores(head: Settings, base: BaseProject, *, of_change: bool) -
         return head
     theirs = base.settings or Settings(**{name: head.given[name] for name in STORES if name in head.given})
     return head.model_copy(update={name: getattr(theirs, name) for name in STORES})
-
-
-def project_of(settings: Settings, suites: tuple[Suite, ...], context: Context) -> Base:
-    """What the base says, where nothing of it is run or compared with; its code is gone again."""
-    with ExitStack() as stack:
-        return _from_git(settings, suites, context, stack, wanted="rerun")
 
 
 def _checked_out(

@@ -19,8 +19,8 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import Place, Problem, Severity
-from evalgate.judges import models
-from evalgate.model import BaseSource, CriterionUse, Json, Suite
+from evalgate.judges import clients, models
+from evalgate.model import CriterionUse, Json, Suite
 from evalgate.text import plain, words
 
 SETTINGS = ("env", "output", *baseline_base.STORES)
@@ -36,12 +36,10 @@ HINT_INPUT = "Give it as an input of the workflow, or change it in a pull reques
 
 def applied(rules: Rules, base: Base | None, context: Context) -> Rules:
     """The rules, with these settings as the workflow or the base has them; a notice for each that the change has
-    otherwise. Outside a pull request they are the user's own."""
-    if not context.is_pull_request:
+    otherwise. Outside a pull request they are the user's own; in one there is a `base`, whatever is wrong with it."""
+    if not context.is_pull_request or base is None:
         return rules
     settings = rules.settings
-    if base is None or base.origin.source is BaseSource.FILE:
-        base = baseline_base.project_of(settings, rules.suites, context)
     theirs = base.project.settings
     if theirs is None:
         whose = _Whose(None, f"the base's evalgate.yml is not known ({base.problem}), so it is as if there were none")
@@ -64,6 +62,21 @@ def applied(rules: Rules, base: Base | None, context: Context) -> Rules:
         settings=settings if found else rules.settings,
         suites=tuple(suite for suite, _ in pairs),
         problems=(*rules.problems, *found),
+    )
+
+
+def judge_keys(own: Settings, rules: Rules, base: Base | None, context: Context) -> frozenset[str]:
+    """The variables with keys of judges: of those that are asked; in a pull request also of those that the base asks,
+    and what either evalgate.yml names. A change that asks no judge any more gets its key no more than any other.
+    `own`: head's settings."""
+    environ, sides = context.environ, [(rules.settings, rules.suites)]
+    named: set[str] = set()
+    if context.is_pull_request and base is not None:
+        theirs, known = base.project.settings or own, base.project.rules
+        named = {each.gate_file.judge.api_key_env for each in (own, theirs)}
+        sides += [] if known is None else [(theirs, known.suites)]
+    return clients.variables_with((environ.get(name, "") for name in named), environ, named=named).union(
+        *(criteria_judges.key_names(settings, suites, environ) for settings, suites in sides)
     )
 
 

@@ -69,6 +69,7 @@ def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint
     by_base = baseline_base.is_by_base(settings, theirs)
     problems = tuple(_unreadable(rules, by_base=by_base))
     if not by_base:
+        own = _blocking_on_broken(own, suites, rules, renamed)
         return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems)
     ruling = settings
     if theirs is not None:
@@ -79,14 +80,32 @@ def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint
         ruling = settings.model_copy(update=update)
     known = {suite.key for suite in rules.suites} | renamed.keys()
     new = load.policy_of(ruling, [suite for suite in suites if suite.key not in known])
+    policy = baseline_base.under_new_names(rules.policy, renamed, own=new)
+    measured = tuple(_suites(rules, suites, renamed, ruling))
     return Rules(
         settings=ruling,
-        suites=tuple(_suites(rules, suites, renamed, ruling)),
-        policy=baseline_base.under_new_names(rules.policy, renamed, own=new),
+        suites=measured,
+        policy=_blocking_on_broken(policy, measured, rules, renamed),
         relaxed=relaxed,
         by_base=True,
         problems=problems,
     )
+
+
+def _blocking_on_broken(
+    policy: Policy, suites: tuple[Suite, ...], rules: BaseRules, renamed: Mapping[str, str]
+) -> Policy:
+    """The policy; where head broke a file that the base can measure, what is not measured blocks. `fail-on` without it
+    is for outages: this is none. One that blocks on nothing stays so."""
+    sound = {
+        suite.key
+        for suite in rules.suites
+        if suite.eval_set.cases and suite.key not in rules.unruled and not baseline_base.is_unknown(suite.agent)
+    }
+    broken = {suite.key for suite in suites if suite.problem or suite.agent.is_absent} - policy.advisory
+    if not policy.fail_on or not any(renamed.get(key, key) in sound for key in broken):
+        return policy
+    return dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
 
 
 def _relaxed(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from evalgate.comparison import pairing
 from evalgate.comparison import threshold as comparison_threshold
 from evalgate.model import (
+    BaseSource,
     CaseComparison,
     CaseKey,
     CaseStatus,
@@ -19,6 +20,7 @@ from evalgate.model import (
     CriterionComparison,
     CriterionUse,
     FailOn,
+    FailureKind,
     FailureOrigin,
     GateKind,
     GateVerdict,
@@ -367,6 +369,9 @@ def decide(
     measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
     decide (`admission`). `decided`: the cases without a comparison, where they are decided already.
     """
+    if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
+        # `fail-on` without it is for outages: this is none
+        policy = dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
     # what a budget cut short after the comparison is decided anew
     decided = decided if comparison is None else comparison.decided
@@ -384,6 +389,17 @@ def decide(
         suites=threshold.suites,
         gates=gates,
     )
+
+
+def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection[str]) -> bool:
+    """Whether the agent of a suite does not start on head while it runs beside it on the base: the change's doing."""
+    if comparison.base is None or comparison.origin.source is not BaseSource.RERUN:
+        return False
+    runs = {trial.key.suite for trial in comparison.base.trials if trial.failure is None}
+    starts = {
+        trial.key.suite for trial in run.trials if trial.failure is None or trial.failure.kind is not FailureKind.START
+    }
+    return bool({trial.key.suite for trial in run.trials} & runs - starts - set(advisory))
 
 
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:

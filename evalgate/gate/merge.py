@@ -151,15 +151,16 @@ def _rules(
     """By which rules the shards are decided: the settings', or the base's where it or the base's own evalgate.yml says
     `policy: base`. Which base it is, the shards say. And the base's name of each evaluation file that has another one.
     """
-    origins = (part.comparison.origin for part in heads if part.comparison is not None)
-    origin = next((each for each in origins if each.commit), None)
-    if origin is None or origin.source is BaseSource.FILE:
-        own = Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites))
-        return guarded.applied(own, None, context), {}
+    told = (part.comparison.origin for part in heads if part.comparison is not None)
+    commits = (origin.commit for origin in told if origin.source is not BaseSource.FILE)
+    picked = next((commit for commit in commits if commit), settings.base)
+    if not (picked or context.event_base or context.is_pull_request):
+        return Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites)), {}
     # its code and its rules, whatever was run of it
     given = {**settings.given, "baseline": "rerun"}
-    chosen = settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given})
-    with baseline_base.opened(chosen, suites, context) as base:
+    settings = settings.model_copy(update={"baseline": "rerun", "given": given})
+    chosen = settings.model_copy(update={"base": picked})
+    with baseline_base.opened(chosen, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git did not find it
         rules = baseline_rules.of(settings, suites, base, hint=CHECK_OUT if is_lost else baseline_rules.REVIEW)
         return guarded.applied(rules, base, context), {} if base is None else base.project.renamed

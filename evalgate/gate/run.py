@@ -19,12 +19,12 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
+from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
 from evalgate.results import output, shards
@@ -32,8 +32,10 @@ from evalgate.results.file import RawOutcomes
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import committed
-from evalgate.text import words
+from evalgate.text import plain, words
 
+NAME_WIDTH, NAMED = 80, 5
+"""Of a rule: how much of a name is shown, and how many of the cases."""
 JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 
 
@@ -47,16 +49,16 @@ def run(settings: Settings, context: Context) -> Report:
     project = prepare.insist(prepare.prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     with ExitStack() as stack:
-        base = stack.enter_context(baseline_base.opened(settings, project.suites, context))
-        rules = guarded.applied(baseline_rules.of(settings, project.suites, base), base, context)
+        base, ruling = stack.enter_context(baseline_base.opened(settings, project.suites, context))
+        rules = guarded.applied(baseline_rules.of(settings, project.suites, ruling), ruling, context)
         insist(rules, settings, context)
-        keys = criteria_judges.key_names(rules.settings, rules.suites, context.environ)
+        keys = guarded.judge_keys(settings, rules, ruling, context)
         told = (*prepare.tell_keys(rules.settings, keys, context.environ), *prepare.tell_token(settings.root, context))
         shard = shards.of(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
         # what is on the base branch already has its own stores
         keeping = settings if context.on_base_branch else rules.settings
-        renamed = None if base is None else base.project.renamed
+        renamed = None if ruling is None else ruling.project.renamed
         history = stack.enter_context(
             results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
         )
@@ -144,6 +146,8 @@ def conclude(
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined)
+    # once each: the parts of a plan have told their own
+    known = tuple(dict.fromkeys((*problems, *(_apart(rules) if comparison is None else ()))))
     report = Report(
         run=head,
         verdict=verdict,
@@ -152,7 +156,7 @@ def conclude(
         trends=trends,
         judged=apply.judged(head.suites, settings),
         asked=apply.asked(head.suites, settings),
-        problems=tuple(problems) if rules.shard is None else (shards.note(rules.shard), *problems),
+        problems=known if rules.shard is None else (shards.note(rules.shard), *known),
         links=context.links,
         reproduce=context.reproduce,
         version=__version__,
@@ -167,6 +171,16 @@ def conclude(
             errors.warning("not-written", f"no report is written: the path {why}", Place(file=settings.output)),
         )
     return dataclasses.replace(report, files=files, problems=(*report.problems, *unwritten))
+
+
+def _apart(rules: Rules) -> Iterator[Problem]:
+    """What reports show of the rules beside the base's results, where there are none to be compared with."""
+    if rules.by_base:
+        message = "the base branch's rules apply (`policy: base`), not this change's"
+        yield Problem(severity=Severity.NOTE, code="rules-of-base", message=message)
+    lines = view.relaxed_lines(rules.relaxed, mark=lambda text: f"`{plain.label(text, NAME_WIDTH)}`", named=NAMED)
+    for line in lines:
+        yield Problem(severity=Severity.WARNING, code="relaxed-rule", message=f"relaxed rule: {line.text}")
 
 
 def _results(

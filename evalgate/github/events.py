@@ -87,11 +87,9 @@ def is_of_change(environ: Mapping[str, str]) -> bool:
     """Whether the workflow runs for a change that is not on the base branch yet: also one that it was started for by
     hand, by a comment on a pull request, or after a run for one."""
     name = environ.get("GITHUB_EVENT_NAME", "")
-    if name in OF_CHANGES or not name:
+    if name in OF_CHANGES or name.startswith("pull_request_") or not name:  # `pull_request_review`
         return bool(name)
     payload = read_event(environ)
-    if isinstance(payload.get("pull_request"), dict):  # as for reviews
-        return True
     return bool(
         _part(payload, "inputs").get("pull-request")
         or _part(payload, "issue").get("pull_request")

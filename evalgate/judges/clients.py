@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from evalgate.config.gate_file import JudgeRule
@@ -158,15 +158,23 @@ def key_names(
     defaults: JudgeRule,
     environment: Mapping[str, str],
 ) -> frozenset[str]:
-    """The variables that hold what these models are asked with. Of a short secret, which may be a word that others are
-    set to as well, only those that are named like one."""
+    """The variables that hold what these models are asked with."""
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=SystemClock())
-    secrets = {clients.secret(model) for model in models} - {""}
+    secrets = {clients.secret(model) for model in models}
+    return variables_with(secrets, environment, named={defaults.api_key_env})
+
+
+def variables_with(
+    secrets: Iterable[str], environment: Mapping[str, str], *, named: Container[str] = ()
+) -> frozenset[str]:
+    """The variables with one of these values. Of a short one, which may be a word that others are set to as well, only
+    those that are `named`, or named like a secret."""
+    values = {secret.strip() for secret in secrets} - {""}
     return frozenset(
         name
         for name, value in environment.items()
-        if value.strip() in secrets
-        and (len(value.strip()) >= redact.SHORTEST_SECRET or redact.is_named(name) or name == defaults.api_key_env)
+        if value.strip() in values
+        and (len(value.strip()) >= redact.SHORTEST_SECRET or redact.is_named(name) or name in named)
     )
 
 

@@ -248,7 +248,7 @@ def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str
         path = Path(cwd, folder, program)
         with contextlib.suppress(OSError):
             if path.is_file():
-                with path.open("rb") as file:
+                with open(path, "rb", opener=_at_once) as file:
                     first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
                 break
     if first is None:

@@ -118,6 +118,69 @@ def test_whose_base_says_none_is_not_compared(repo: Repository) -> None:
     assert "comparison" not in repo.results()
 
 
+PULL_REQUEST = {"GITHUB_EVENT_NAME": "pull_request"}
+
+
+@pytest.mark.parametrize("baseline", ["none", "file"])
+@pytest.mark.parametrize(("policy", "code"), [("base", 1), ("head", 0)])
+def test_whatever_a_change_is_compared_with_the_bases_rules_are_known(
+    repo: Repository, tmp_path: Path, baseline: str, policy: str, code: int
+) -> None:
+    """It answers wrongly, lowers its threshold and deletes the case that fails: told, and nothing of it counts where
+    the base's rules decide."""
+    on_main(repo)
+    repo.gate_file(policy=policy)
+    repo.commit("rules")
+    kept = tmp_path / "main.json"
+    if baseline == "file":
+        assert repo.run(base="")[0] == 0
+        kept.write_bytes((repo.root / "evalgate-report/results.json").read_bytes())
+        baseline = f"file:{kept}"
+    repo.git("checkout", "-qb", "other")
+    repo.agent("head", wrong=(4, 5))
+    repo.cases(*range(5), threshold=0.0)
+    repo.commit("lax")
+    found, said = repo.call("run", "--baseline", baseline, "--fail-on", "threshold", environment=PULL_REQUEST)
+    assert found == code, said
+    comment = repo.comment()
+    assert "threshold of `response_match_score`" in comment
+    assert "case `case_5` deleted" in comment
+    by_base = "base branch's rules apply (`policy: base`)" in comment
+    assert (by_base, repo.asked("head")) == ((True, 6) if code else (False, 5))
+
+
+def test_a_results_file_that_the_change_commits_is_not_compared_with(repo: Repository) -> None:
+    """It could have written it. At a terminal it is somebody's own."""
+    repo.commit("head")
+    assert repo.run(base="")[0] == 0
+    repo.write("kept/main.json", (repo.root / "evalgate-report/results.json").read_text())
+    repo.commit("brings it along")
+    chosen = ("--base", "main", "--baseline", "file:kept/main.json")
+    assert repo.call("run", *chosen)[0] == 0
+    code, said = repo.call("run", *chosen, environment=PULL_REQUEST)
+    assert (code, "kept/main.json: is part of the commit, so a pull request" in said) == (2, True), said
+
+
+@pytest.mark.parametrize("how", ["a file", "the agent"])
+@pytest.mark.parametrize("policy", ["base", "head"])
+def test_what_the_change_broke_is_no_outage(repo: Repository, how: str, policy: str) -> None:
+    """`fail-on` without `not_measured` lets an outage pass, and not a file that cannot be read or run any more."""
+    on_main(repo)
+    repo.write("second.evalset.json", (repo.root / "desk.evalset.json").read_text().replace("desk", "second"))
+    fail_on = {"fail-on": ["threshold", "regression"], "policy": policy}
+    repo.gate_file(**fail_on)
+    repo.commit("two files")
+    repo.git("checkout", "-qb", "other")
+    if how == "a file":
+        repo.write("second.evalset.json", '{"eval_set_id": "second", "eval_cases": [')
+    else:
+        repo.write("agent.py", "raise SystemExit(")
+    repo.commit("broken")
+    code, said = repo.run()
+    assert code == 3, said
+    assert repo.results()["verdict"]["blocked_by"] == "not_measured"
+
+
 def test_a_change_cannot_take_back_that_the_base_decides(repo: Repository) -> None:
     on_main(repo)
     repo.gate_file(policy="base")

@@ -215,6 +215,26 @@ def test_a_key_of_both_is_named_in_the_report(commit: Callable[..., Path], ours:
     assert "is a judge's key, and" in (root / "evalgate-report/comment.md").read_text()
 
 
+@pytest.mark.parametrize("event", ["pull_request", "pull_request_review"])
+def test_a_change_that_asks_no_judge_gets_its_key_by_no_glob(
+    commit: Callable[..., Path], ours: Endpoint, event: str
+) -> None:
+    """The base's glob covers the judge's key, under any name; the change drops the criterion that was judged, and
+    names another key as the judge's."""
+    glob = gate_file(env=["*_KEY", "ALIAS"], judge={"base_url": ours.url, "api_key_env": "JUDGE_KEY"})
+    change = gate_file(env=["*_KEY", "ALIAS"], judge={"base_url": ours.url, "api_key_env": "DEPLOY_KEY"})
+    plain = json.dumps({"criteria": {"response_match_score": 0.5}})
+    root = commit({"evalgate.yml": glob}, {"evalgate.yml": change, "test_config.json": plain})
+    payload = root.parent / "event.json"
+    payload.write_text(json.dumps({"pull_request": {"number": 1}}))
+    environment = {"GITHUB_EVENT_NAME": event, "GITHUB_EVENT_PATH": str(payload), "ALSO_KEY": SECRETS["JUDGE_KEY"]}
+    code, said = run(root, "--skip-judged", **environment)
+    assert code == 0, said
+    got = json.loads((root / "seen.json").read_text())
+    assert (seen(root), SECRETS["JUDGE_KEY"] in got.values()) == ({"AGENT_KEY"}, False), said
+    assert ours.headers == []
+
+
 @pytest.mark.parametrize(
     ("event", "arguments", "said"),
     [

@@ -262,6 +262,28 @@ def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) 
     assert "Check out the repository in the merge job" in said
 
 
+def test_parts_that_were_compared_with_nothing_are_merged_by_the_bases_rules(repo: Repository) -> None:
+    repo.git("checkout", "-q", "main")
+    repo.gate_file(policy="base")
+    repo.commit("rules")
+    repo.git("checkout", "-q", "change")
+    repo.git("rebase", "-q", "main")
+    repo.cases(*range(6), threshold=0.0)
+    repo.commit("lets everything pass")
+    environment = {"GITHUB_EVENT_NAME": "pull_request"}
+    part = ("run", "--shard", "1/1", "--output", "parts/1", "--baseline", "none")
+    assert repo.call(*part, environment=environment)[0] == 0
+    code, said = repo.call("merge", "parts", "--output", "merged", environment=environment)
+    assert code == 1, said
+    merged = json.loads((repo.root / "merged/results.json").read_text())
+    told = [each["message"] for each in merged["problems"] if each["code"] in ("relaxed-rule", "rules-of-base")]
+    assert "the base branch's rules apply (`policy: base`), not this change's" in told
+    lines = sorted(line.partition(": ")[2].partition(" lowered")[0] for line in told if line.startswith("relaxed"))
+    assert lines == ["case `case_6` deleted in `desk.evalset.json`", "threshold of `response_match_score`"], told
+    assert len(told) == 3, told
+    assert "comparison" not in merged
+
+
 def test_further_runs_of_flaky_cases_are_merged(repo: Repository) -> None:
     repo.agent("head", wrong=(1,), flaky=(5,))
     repo.commit("flaky")

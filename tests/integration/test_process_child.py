@@ -118,6 +118,40 @@ def test_a_script_without_its_interpreter_is_not_called_missing(tmp_path: Path, 
         assert str(error.value).startswith(f"{command}: the file exists, but the interpreter {words}")
 
 
+@pytest.mark.parametrize(
+    ("prefix", "is_late", "expected"),
+    [
+        ((), False, "./agent: Permission denied"),
+        ((), True, "./agent: Permission denied"),
+        (("/usr/bin/env",), False, "./agent: Permission denied"),
+        (("/usr/bin/env",), True, "126"),  # the system's own word on what cannot be run
+    ],
+)
+def test_a_pipe_in_place_of_a_program_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: tuple[str, ...], is_late: bool, expected: str
+) -> None:
+    """Nobody writes to it: opening it, to read by what it is run, would never return. `is_late`: it takes the program's
+    place after we have looked."""
+    os.mkfifo(tmp_path / "agent", 0o755)
+    if is_late:
+        monkeypatch.setattr(Path, "is_file", lambda _: True)
+    told: list[str] = []
+
+    def start() -> None:
+        try:
+            done = process.run_to_end(
+                ["./agent"], cwd=str(tmp_path), environment=ENVIRONMENT, timeout_s=5, prefix=prefix
+            )
+            told.append(str(done.returncode))
+        except ChildStartError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert told == [expected]
+
+
 def test_a_child_that_takes_too_long_is_ended_with_its_group() -> None:
     finished = run("sh", "-c", "trap '' TERM; echo $$; sleep 600 & wait", timeout_s=0.3)
     assert finished.timed_out

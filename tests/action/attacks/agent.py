@@ -111,7 +111,7 @@ def tried(act, paths):
 
 def gate_modules():
     """What the gate imports later, its bytecode, its interpreter's start, its libraries."""
-    roots = ("/opt/evalgate", "/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/lib/x86_64-linux-gnu")
+    roots = ("/opt/evalgate", "/usr/lib/python3*", "/usr/local/lib/python3*", "/usr/lib/*-linux-gnu")
     done = []
     for root in roots:
         for folder in glob.glob(root):

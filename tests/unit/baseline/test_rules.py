@@ -12,6 +12,7 @@ from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
+from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
     AgentUse,
@@ -196,6 +197,46 @@ def test_a_base_whose_rules_are_not_known_is_said(
     assert [problem.code for problem in found.problems] == codes
     assert (found.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
     assert not found.by_base
+
+
+BROKEN_FILE = dataclasses.replace(suite("s", ONE, cases=""), problem="line 3: is not JSON")
+ADVISORY = dataclasses.replace(BROKEN_FILE, key="new")
+
+
+@pytest.mark.parametrize("policy", ["base", "head"])
+@pytest.mark.parametrize(
+    ("head", "then", "fail_on", "blocks"),
+    [
+        ((BROKEN_FILE,), base(suite("s", ONE)), "threshold", True),  # the base has it, and can read it
+        ((suite("s", ONE),), base(suite("s", ONE)), "threshold", False),
+        ((BROKEN_FILE,), base(suite("other", ONE)), "threshold", False),  # new
+        # what the base could not measure either
+        ((BROKEN_FILE,), with_rules(base(suite("s", ONE, cases="")), unread=frozenset({"s"})), "threshold", False),
+        ((BROKEN_FILE,), with_rules(base(suite("s", ONE)), unruled=frozenset({"s"})), "threshold", False),
+        ((BROKEN_FILE,), base(suite("s", discovery_agents.UNKNOWN)), "threshold", False),
+        ((ADVISORY,), base(suite("new", ONE)), "threshold", False),  # it never decides
+        ((BROKEN_FILE,), base(suite("s", ONE)), None, False),  # nothing is to block
+    ],
+)
+def test_a_file_that_the_change_broke_blocks_whatever_fail_on_says(
+    policy: str, head: tuple[Suite, ...], then: Base, fail_on: str | None, blocks: bool
+) -> None:
+    words = (fail_on,) if fail_on else ()
+    assert then.project.rules is not None
+    own = dataclasses.replace(then.project.rules.policy, fail_on=frozenset(map(FailOn, words)))
+    rules = GateFile.model_validate({"suites": [{"match": ["new"], "severity": "advisory"}]})
+    settings = chosen(policy=policy, fail_on=words).model_copy(update={"gate_file": rules})
+    found = baseline_rules.of(settings, head, with_rules(then, policy=own))
+    assert (FailOn.NOT_MEASURED in found.policy.fail_on) is blocks
+
+
+def test_a_deleted_file_whose_agent_is_not_known_blocks_whatever_fail_on_says() -> None:
+    lax = Policy(fail_on=frozenset({FailOn.THRESHOLD}))
+    then = with_rules(base(suite("s", ONE), suite("gone", THREE, cases="xy")), policy=lax)
+    for agents, blocks in (((ONE, TWO), True), ((ONE,), False)):  # one agent: it is that one, and it is run
+        head = tuple(suite(key, agent) for key, agent in zip("st", agents, strict=False))
+        found = baseline_rules.of(BY_BASE, head, then)
+        assert (FailOn.NOT_MEASURED in found.policy.fail_on) is blocks
 
 
 def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> None:

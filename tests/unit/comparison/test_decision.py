@@ -8,7 +8,20 @@ import pytest
 from builders import sides
 
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.model import CaseStatus, Comparison, FailOn, FailureOrigin, GateKind, Policy, Run, ThresholdRule, Verdict
+from evalgate.model import (
+    AgentFailure,
+    BaseSource,
+    CaseStatus,
+    Comparison,
+    FailOn,
+    FailureKind,
+    FailureOrigin,
+    GateKind,
+    Policy,
+    Run,
+    ThresholdRule,
+    Verdict,
+)
 
 NEW = {"threshold": ThresholdRule.NEW}
 
@@ -65,6 +78,34 @@ def test_without_a_comparison_there_is_one_gate() -> None:
     head, _ = sides.sides("FF/PP")
     verdict = comparison_verdict.decide(head, Policy(**NEW), comparison=None)  # type: ignore[arg-type]
     assert kinds(verdict) == {"threshold": "fail"}
+
+
+STOPPED = AgentFailure(kind=FailureKind.START, message="SyntaxError: invalid syntax")
+
+
+@pytest.mark.parametrize(
+    ("text", "failure", "source", "policy", "blocks"),
+    [
+        ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {}, True),  # `fail-on` speaks of outages; this is the change's doing
+        ("!!/!! " * 3, STOPPED, BaseSource.RERUN, {}, False),  # it starts on neither side
+        ("!!/PP " * 3, STOPPED, BaseSource.STORE, {}, False),  # the base ran at another time: it may be an outage
+        ("!!/PP PP/PP", STOPPED, BaseSource.RERUN, {}, False),  # it does start
+        ("!!/PP " * 3, sides.CRASH, BaseSource.RERUN, {}, False),
+        ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {"advisory": frozenset({sides.SUITE})}, False),
+        ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {"fail_on": frozenset()}, False),  # nothing is to block
+    ],
+)
+def test_an_agent_that_starts_on_the_base_alone_blocks(
+    text: str, failure: AgentFailure, source: BaseSource, policy: dict[str, object], blocks: bool
+) -> None:
+    head, base = sides.sides(text)
+    trials = (each if each.failure is None else dataclasses.replace(each, failure=failure) for each in head.trials)
+    head = dataclasses.replace(head, trials=tuple(trials))
+    given: dict[str, object] = {"fail_on": frozenset({FailOn.THRESHOLD, FailOn.REGRESSION}), **policy}
+    rules = Policy(**given)  # type: ignore[arg-type]
+    compared = sides.compare_runs(head, base, policy=rules)
+    compared = dataclasses.replace(compared, origin=dataclasses.replace(compared.origin, source=source))
+    assert comparison_verdict.decide(head, rules, comparison=compared).blocks is blocks
 
 
 def test_a_base_that_could_not_be_measured_is_said_and_not_skipped() -> None:

@@ -209,6 +209,9 @@ def test_a_dispatch_that_names_half_is_refused(inputs) -> None:
         ("merge_group", {}, True),
         ("workflow_dispatch", {"inputs": {}}, False),
         ("workflow_dispatch", {"inputs": {"pull-request": "7"}}, True),
+        ("pull_request_review", {"pull_request": {"number": 7}}, True),
+        ("pull_request_review_comment", {"pull_request": {"number": 7}}, True),
+        ("pull_request_review", None, True),  # its name is enough
         # a comment that starts a run for a pull request, or for an issue
         ("issue_comment", {"issue": {"number": 7, "pull_request": {"url": "x"}}}, True),
         ("issue_comment", {"issue": {"number": 7}}, False),
