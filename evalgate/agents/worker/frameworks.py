@@ -199,7 +199,7 @@ def usage_of(given: Any, answered: Any, *, cached: Any = None, thoughts: Any = N
     return {name: count for name, count in counts.items() if count is not None}
 
 
-class FrameworkHost:
+class FrameworkHost(ABC):
     """See server.Host. `package`: its name in an index, with the versions that are supported, `low` <= it < `high`."""
 
     sessions = 16
@@ -214,13 +214,13 @@ class FrameworkHost:
         self._found: Any = None
         self._context: Any = None
 
+    @abstractmethod
     def is_agent(self, found: Any) -> bool:
         """Whether an object is an agent of the framework, and not what makes one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepare(self) -> None:
         """Once, after the agent's modules are there: see to it that its tools are told of."""
-        raise NotImplementedError
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent; raises errors.LoadFailed."""
@@ -249,7 +249,7 @@ class FrameworkHost:
             "agent": call,
         }
 
-    def take(self, agent: Any) -> None:
+    def take(self, agent: Any) -> None:  # noqa: B027 - most have nothing to do
         """The agent is one object for all conversations."""
 
     def _version(self) -> str:
@@ -283,7 +283,7 @@ class FrameworkHost:
 
         return await adk_metrics.run(message, str(self.options.get("call")).partition(":")[0].partition(".")[0])
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 - as above
         """Nothing is held open."""
 
 

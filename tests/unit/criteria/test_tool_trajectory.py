@@ -204,9 +204,9 @@ def test_options_that_contradict_themselves_are_refused(options: dict[str, Any])
 
 
 def test_harmless_combinations_are_accepted() -> None:
-    tool_trajectory.Options.model_validate(
-        {"ignore_args": True, "args_match": "exact", "matchers": {}, "match_type": "IN_ORDER", "allow_extra_tools": []}
-    )
+    given = {"ignore_args": True, "args_match": "exact", "matchers": {}, "match_type": "IN_ORDER"}
+    options = tool_trajectory.Options.model_validate({**given, "allow_extra_tools": []})
+    assert (options.ignore_args, options.args_match, options.match_type.name) == (True, "exact", "IN_ORDER")
 
 
 def test_options_survive_being_written_down() -> None:

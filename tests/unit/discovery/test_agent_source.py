@@ -38,4 +38,4 @@ def test_what_counts_as_an_agent(source, expected):
 
 @given(st.text())
 def test_no_source_makes_it_fail(source):
-    offers_agent("root_agent" + source)
+    assert offers_agent("root_agent" + source) in (True, False)

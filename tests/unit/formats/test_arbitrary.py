@@ -32,8 +32,11 @@ CASES = st.lists(st.dictionaries(KEYS, JUNK, max_size=5), max_size=3)
 
 def is_sound(reading) -> bool:
     has_error = any(p.severity is Severity.ERROR for p in reading.problems)
-    placed = all(p.place is not None and p.place.file == "f.json" for p in reading.problems)
-    return placed and (reading.eval_set is None) == has_error
+    return is_placed(reading, "f.json") and (reading.eval_set is None) == has_error
+
+
+def is_placed(reading, file: str) -> bool:
+    return all(p.place is not None and p.place.file == file for p in reading.problems)
 
 
 @settings(max_examples=40, deadline=None)
@@ -41,8 +44,8 @@ def is_sound(reading) -> bool:
 def test_arbitrary_json(value):
     text = json.dumps(value)
     assert is_sound(formats.parse_eval_set(text, file="f.json"))
-    formats.parse_criteria(text, file="f.json")
-    formats.parse_dataset_config(text, file="f.yaml")
+    assert is_placed(formats.parse_criteria(text, file="f.json"), "f.json")
+    assert is_placed(formats.parse_dataset_config(text, file="f.yaml"), "f.yaml")
     formats.kind_of(text, file="f.test.json")
 
 
@@ -70,11 +73,12 @@ def test_arbitrary_criteria(criteria, metrics):
 @given(st.text(max_size=80))
 def test_arbitrary_text(text):
     assert is_sound(formats.parse_eval_set(text, file="f.json"))
-    formats.parse_criteria(text, file="f.json")
-    formats.parse_dataset_config(text, file="f.yaml")
+    assert is_placed(formats.parse_criteria(text, file="f.json"), "f.json")
+    assert is_placed(formats.parse_dataset_config(text, file="f.yaml"), "f.yaml")
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=40))
 def test_arbitrary_bytes(data):
-    decoding.decode(data, file="f.json")
+    found = decoding.decode(data, file="f.json")
+    assert isinstance(found, str) or (found.place is not None and found.place.file == "f.json")

@@ -65,7 +65,12 @@ def test_what_is_refused(event: EventContext, given: dict[str, Any], words: str,
     ],
 )
 def test_what_is_allowed(event: EventContext, given: dict[str, Any], tmp_path: Path) -> None:
-    forks.check(event, Settings(**given), root=checkout(tmp_path))
+    refused = []
+    try:
+        forks.check(event, Settings(**given), root=checkout(tmp_path))
+    except ConfigError as error:
+        refused.append(error.message)
+    assert refused == []
 
 
 @pytest.mark.parametrize(

@@ -273,10 +273,10 @@ def test_while_a_provider_is_down_nobody_waits_for_it() -> None:
 def test_a_probe_that_fails_keeps_the_others_away() -> None:
     clock = HeldClock(chance=0.0)
     limiter = RateLimiter(RateLimits(attempts=1, outage_after=1, outage_s=60), clock)
-    caught(limiter, says(failure("connection")))
+    caught(limiter, says(failure("server_error")))
     clock.pass_by(61)
-    caught(limiter, says(failure("connection")))
-    caught(limiter, says("not asked"))
+    assert caught(limiter, says(failure("connection"))).kind == "connection"  # the probe
+    assert "connection happened" in caught(limiter, says("not asked")).message
 
 
 def test_a_question_that_is_not_asked_has_nothing_of_the_one_that_failed() -> None:

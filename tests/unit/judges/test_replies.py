@@ -205,9 +205,9 @@ def test_no_text_crashes_a_parser(text: str) -> None:
 )
 def test_no_json_crashes_a_parser(value: object) -> None:
     text = json.dumps(value)
-    final_response_match_v2.parse_match(text)
-    rubrics.parse_rubrics(text, RUBRICS)
-    hallucinations_v1.parse_validation(text, ("a", "b"))
+    assert set(final_response_match_v2.parse_match(text)) <= {""}
+    assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
+    assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
 
 
 @pytest.mark.parametrize("text", ["{" * 20_000, '{"a":' * 5_000, "[" * 5_000 + "{", "{'" * 5_000, '"' * 20_000])

@@ -113,8 +113,8 @@ def run_of(report: Report) -> dict[str, Any]:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_log_is_valid(scenario: str) -> None:
     report = SCENARIOS[scenario]()
-    run_of(report)
-    OFFICIAL.validate(json.loads(sarif.render(report)))
+    assert run_of(report)["tool"]["driver"]["name"] == "evalgate"
+    assert list(OFFICIAL.iter_errors(json.loads(sarif.render(report)))) == []
 
 
 def test_what_is_found_is_told_by_criterion_case_and_turn() -> None:
