@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from evalgate import agents
+from evalgate.agents import lacking
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools import toolbox
-from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
 from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentFailure,
@@ -63,6 +64,24 @@ class AbsentAgent:
         """Nothing is open."""
 
 
+class ExplainedAgent:
+    """An agent of ours, whose failures for want of an environment variable say why it has none. See `base.Agent`."""
+
+    def __init__(self, agent: Agent, variables: AgentVariables) -> None:
+        self._agent = agent
+        self._variables = variables
+        self.run_metric, self.about, self.close = agent.run_metric, agent.about, agent.close
+
+    @contextmanager
+    def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
+        """See base.Agent. Raises AgentFailed."""
+        try:
+            with self._agent.converse(case, key) as conversation:
+                yield conversation
+        except AgentFailed as failed:
+            raise AgentFailed(lacking.explained(failed.failure, self._variables)) from failed
+
+
 @contextmanager
 def opened(
     suites: Sequence[Suite],
@@ -77,7 +96,7 @@ def opened(
     """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
 
     `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools answer both sides, a
-    side's own first. `judge_keys`: see `load.agent_environment`. `starting`: where the sides wait for each other before
+    side's own first. `judge_keys`: see `AgentVariables`. `starting`: where the sides wait for each other before
     they begin. `sandboxes`: those of the side and of the metrics; None: all of it runs as we do.
     """
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
@@ -85,7 +104,8 @@ def opened(
     for suite in suites:
         trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs.start
     starting = starting or CommonStart()
-    if root == settings.root and (withheld := load.withheld(context.environ, settings.env)):
+    variables = AgentVariables.of(settings, context, judge_keys)
+    if root == settings.root and (withheld := variables.withheld()):
         names, them = words.listed(withheld), "it" if len(withheld) == 1 else "them"
         context.say(f"{names}: credentials for installers, which do not see {them}, as `env` does not name {them}")
     with ExitStack() as stack:
@@ -94,8 +114,8 @@ def opened(
             setting = _setting(
                 settings,
                 context,
+                variables,
                 root=root,
-                judge_keys=judge_keys,
                 starting=starting,
                 trials=trials[key],
                 sandboxes=sandboxes or (None, None),
@@ -104,7 +124,8 @@ def opened(
                 if use.is_absent:
                     raise AgentFailed(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
                 used = _with_python(use, root=root, lender=settings.root, environ=context.environ)
-                pools[key] = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
+                opened = agents.DRIVERS[used.driver].open(agents.options_of(used), setting)
+                pools[key] = opened if agents.is_remote(used) else ExplainedAgent(opened, variables)
             except AgentFailed as failed:
                 pools[key] = AbsentAgent(failed.failure)
             stack.callback(pools[key].close)
@@ -114,20 +135,20 @@ def opened(
 def _setting(
     settings: Settings,
     context: Context,
+    variables: AgentVariables,
     *,
     root: Path,
-    judge_keys: Collection[str],
     starting: CommonStart,
     trials: int,
     sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
-    environment = load.agent_environment(context.environ, settings.env, judge_keys=judge_keys)
+    environment = variables.environment()
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(root),
         world=World(
             environment=environment,
-            install_environment=load.installer_environment(context.environ, environment, settings.env),
+            install_environment=variables.installer_environment(),
             cache=str(context.cache),
             log=context.watcher.say,
             sandbox=sandboxes[0],
@@ -145,7 +166,7 @@ def _setting(
         ),
         seed=settings.seed,
         meeting=starting.wait,
-        why_absent=lambda name: load.why_absent(name, context.environ, settings.env, judge_keys=judge_keys),
+        why_absent=variables.why_absent,
         tools=toolbox.source(settings, own=root, environment=environment),
     )
 

@@ -24,7 +24,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, project, select, walk
+from evalgate.discovery import discover, dotenv, project, select, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
@@ -278,6 +278,9 @@ def _checked_out(
         problem = f"the base's own configuration cannot be read: {_told(error)}"
     if not problem:
         root, own = there.root, [theirs.agents[suite.key] for suite in suites]
+        pairs = [(suite.agent, use) for suite, use in zip(suites, own, strict=True)]
+        for path in dotenv.lend(pairs, root=settings.root, base=root, environ=context.environ):
+            context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
         wanted = opening.wanted_pythons(own, root=root, lender=settings.root, environ=context.environ)
         notes += [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
     return Base(

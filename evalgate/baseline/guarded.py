@@ -65,11 +65,13 @@ def applied(rules: Rules, base: Base | None, context: Context) -> Rules:
     )
 
 
-def judge_keys(own: Settings, rules: Rules, base: Base | None, context: Context) -> frozenset[str]:
+def judge_keys(
+    own: Settings, rules: Rules, base: Base | None, context: Context, *, asked_with: Mapping[str, str]
+) -> frozenset[str]:
     """The variables with keys of judges: of those that are asked; in a pull request also of those that the base asks,
     and what either evalgate.yml names. A change that asks no judge any more gets its key no more than any other.
-    `own`: head's settings."""
-    environ, sides = context.environ, [(rules.settings, rules.suites)]
+    `own`: head's settings. `asked_with`: the environment, and what an agent's .env adds for its judges."""
+    environ, sides = asked_with, [(rules.settings, rules.suites)]
     named: set[str] = set()
     if context.is_pull_request and base is not None:
         theirs, known = base.project.settings or own, base.project.rules

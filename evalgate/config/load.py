@@ -1,13 +1,11 @@
-"""What a run is asked for: the doors over evalgate.yml over the defaults; its policy, its agents' environment."""
+"""What a run is asked for: the doors over evalgate.yml over the defaults; its policy."""
 
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import json
-import re
 import shlex
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs, places, yaml
+from evalgate.config import globs, places, variables, yaml
 from evalgate.config import settings as config_settings
 from evalgate.config.gate_file import (
     AgentRule,
@@ -31,29 +29,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
-from evalgate.system import redact
 from evalgate.text import decoding, words
-
-HARMLESS = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
-    "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "CI",
-)  # fmt: skip
-"""What every agent sees."""
-
-INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
-"""What only installing children see besides: all that holds no credentials, and what `env` names."""
-
-OF_INSTALLERS = ("UV_*", "PIP_*")
-"""What never reaches an agent, even where `env` names it: it is for the installer."""
-
-_USER_INFO = re.compile(r"://[^/\s@]+@")
-
-NEVER = (
-    "GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_*", "INPUT_*", "GITHUB_*", "RUNNER_*",
-)  # fmt: skip
-"""What no pattern passes on: it belongs to the workflow."""
 
 
 def load_settings(given: Mapping[str, Any]) -> Settings:
@@ -81,7 +57,7 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
         if why:
             hint = "A path that is not below `root` is given in full, by the command line or the workflow."
             raise ConfigError(f"`{config_settings.input_name(name)}`: {path[:200]!r} {why}", hint=hint)
-    refused = [name for name in merged.env if _matches(name, NEVER)]
+    refused = [name for name in merged.env if variables.matches(name, variables.NEVER)]
     if refused:
         raise ConfigError(
             f"`env` names {', '.join(refused)}: the workflow's own variables are never passed to an agent",
@@ -142,62 +118,6 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
         },
         admission=settings.admission,
     )
-
-
-def agent_environment(
-    environ: Mapping[str, str], names: Collection[str], *, judge_keys: Container[str] = ()
-) -> dict[str, str]:
-    """The variables of `environ` that are harmless or match one of `names` (globs), the workflow's own and those of
-    installers excepted. `judge_keys`: what judges are asked with, which agents see only where `names` has it in full.
-    """
-    patterns, refused = (*HARMLESS, *names), (*NEVER, *OF_INSTALLERS)
-    return {
-        name: value
-        for name, value in environ.items()
-        if _matches(name, patterns) and not _matches(name, refused) and (name not in judge_keys or name in names)
-    }
-
-
-def why_absent(
-    name: str, environ: Mapping[str, str], names: Collection[str], *, judge_keys: Container[str] = ()
-) -> str:
-    """Why an agent does not see a variable, and what to do: it is not set, or not named."""
-    if _matches(name, NEVER):
-        return f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another name"
-    if _matches(name, OF_INSTALLERS):
-        return f"{name} is a setting of uv or pip and reaches only the installer; pass the value under another name"
-    if name in judge_keys and name not in names:
-        return (
-            f"{name} is a judge's key, which an agent gets only where the setting `env` names it in full, not by a glob"
-        )
-    if _matches(name, names):
-        how = f"`{name}: ${{{{ secrets.{name} }}}}` under the step's `env:`"
-        return f"`env` names {name}, but it is not set here; set it with {how} in a workflow, with `export` in a shell"
-    if _matches(name, HARMLESS):
-        return f"{name} is not set here"
-    unset = "" if name in environ else ", and it is not set here either"
-    return f"the setting `env` does not name {name}{unset}; agents get only what it lists (`env: {name}`)"
-
-
-def installer_environment(environ: Mapping[str, str], agent: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """What children that install packages see: the `agent`'s variables, settings of installers, and of those that hold
-    credentials the ones that match `names`. Hooks of packages that are built see them as well."""
-    kept_back = withheld(environ, names)
-    return dict(agent) | {
-        name: value for name, value in environ.items() if _matches(name, INSTALLING) and name not in kept_back
-    }
-
-
-def withheld(environ: Mapping[str, str], names: Iterable[str]) -> tuple[str, ...]:
-    """Variables that hold credentials for installers and that none of `names` matches: nobody sees them."""
-    patterns = tuple(names)
-    own = (name for name in environ if _matches(name, INSTALLING) and not _matches(name, patterns))
-    return tuple(sorted(name for name in own if _is_credential(name, environ[name])))
-
-
-def _is_credential(name: str, value: str) -> bool:
-    is_named_so = any(word in name.upper() for word in (*redact.SECRET_WORDS, "USERNAME", "NETRC", "CLIENT_CERT"))
-    return is_named_so or _USER_INFO.search(value) is not None
 
 
 def _validate(given: Mapping[str, Any]) -> Settings:
@@ -395,7 +315,3 @@ def _error(code: str, message: str, place: Place, hint: str = "") -> Problem:
 def _kind(value: Any) -> str:
     names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
     return names.get(type(value), type(value).__name__)
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -15,7 +15,9 @@ from evalgate.errors import Problem
 
 
 def split_list(value: Any) -> Any:
-    """`a, b` or one item a line, as inputs of a workflow are strings; a list stays as it is."""
+    """`a, b` or one item a line, as inputs of a workflow are strings; so are the items of a list of texts."""
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
     if not isinstance(value, str):
         return value
     separators = value.replace("\n", ",")

@@ -13,7 +13,8 @@ from evalgate.agents.tools import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, lint, select, walk
+from evalgate.discovery import discover, dotenv, lint, select, walk
+from evalgate.discovery.dotenv import Asking
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
@@ -115,15 +116,25 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None
     if not project.fatal():
         more = unready(settings, project.sound(), environ=environ)
     elif not settings.skip_judged:
-        more = tuple(criteria_judges.missing(project.suites, defaults, environ))
+        more = tuple(
+            criteria_judges.missing(project.suites, defaults, asking(settings, project.suites, environ).environ)
+        )
     return dataclasses.replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
 
 
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked."""
     listed, defaults = tuple(suites), criteria_judges.defaults_of(settings)
-    judges = () if settings.skip_judged else criteria_judges.missing(listed, defaults, environ)
-    return (*judges, *user.missing(listed, defaults, environ))
+    asked = asking(settings, listed, environ)
+    judges = () if settings.skip_judged else criteria_judges.missing(listed, defaults, asked.environ)
+    found = (*judges, *user.missing(listed, defaults, asked.environ))
+    return tuple(dataclasses.replace(each, hint=" ".join((each.hint, *asked.unused))) for each in found)
+
+
+def asking(settings: Settings, suites: Iterable[Suite], environ: Mapping[str, str]) -> Asking:
+    """What the judges and simulated users of the suites are asked with."""
+    uses = [suite.agent for suite in suites]
+    return dotenv.of_judges(environ, settings.gate_file.judge, uses, root=settings.root)
 
 
 def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:

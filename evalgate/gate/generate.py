@@ -20,7 +20,7 @@ from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
-from evalgate.discovery import discover
+from evalgate.discovery import discover, dotenv
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints
 from evalgate.github import forks
@@ -189,14 +189,15 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
             hint="Review it, or change --instruction, --count or --seed.",
         )
     defaults = judges.defaults_of(settings)
-    _insist(model, defaults, context.environ)
-    keys = clients.key_names([model], drivers=judges_module.JUDGES, defaults=defaults, environment=context.environ)
+    environ = dotenv.of_judges(context.environ, defaults, [use], root=settings.root).environ
+    _insist(model, defaults, environ)
+    keys = clients.key_names([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
     introduction = _ask_agent(use, settings, context, judge_keys=keys)
     panel = judges_panel.open_panel(
         [model],
         drivers=judges_module.JUDGES,
         defaults=defaults,
-        environment=context.environ,
+        environment=environ,
         cache=context.cache / "verdicts",
         warn=context.say,
     )

@@ -48,11 +48,18 @@ HEAD, BASE = 0, 1
 
 @contextlib.contextmanager
 def opened(
-    rules: Rules, base: Base | None, context: Context, journals: Sequence[Journal], *, judge_keys: Collection[str]
+    rules: Rules,
+    base: Base | None,
+    context: Context,
+    journals: Sequence[Journal],
+    *,
+    asking: Mapping[str, str],
+    judge_keys: Collection[str],
 ) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
-    `journals`: head's, and the base's where anything of it is measured. `judge_keys`: see `load.agent_environment`.
+    `journals`: head's, and the base's where anything of it is measured. `asking`: the environment of judges;
+    `judge_keys`: see `AgentVariables`.
     """
     settings, watcher = rules.settings, context.watcher
     limiters = judges.limiters_of(settings)
@@ -61,7 +68,7 @@ def opened(
             judges.opened_panel(
                 settings,
                 rules.suites,
-                environ=context.environ,
+                environ=asking,
                 cache=context.cache,
                 say=context.say,
                 limiters=limiters,

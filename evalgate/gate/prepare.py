@@ -12,16 +12,19 @@ import platformdirs
 
 from evalgate.calibration import apply
 from evalgate.config import context as config_context
-from evalgate.config import load
+from evalgate.config import variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project
+from evalgate.discovery.dotenv import Asking
 from evalgate.discovery.project import Project
-from evalgate.errors import ConfigError, Problem, Severity
+from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.github import events, forks
 from evalgate.model import Suite
 from evalgate.model.watcher import Watcher
 from evalgate.system import committed
+from evalgate.text import words
 
 
 def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
@@ -49,21 +52,21 @@ def insist(found: Project, *, strict: bool) -> Project:
     return found.set_apart()
 
 
-def tell_keys(settings: Settings, keys: Iterable[str], environ: Mapping[str, str]) -> Iterator[Problem]:
-    """A notice for each of the judges' `keys` that the agent sees as well, and for each that `env` has in a glob, which
-    it does not see."""
-    listed = tuple(sorted(keys))
-    all_named = load.agent_environment(environ, settings.env)
-    passed = load.agent_environment(environ, settings.env, judge_keys=listed)
-    for name in listed:
-        if name in passed:
-            message = f"{name} is a judge's key, and `env` passes it to the agent as well"
-            hint = "An agent that should not use it needs a key of its own, and the judge one under another name."
+def tell_keys(agents: AgentVariables, asking: Asking) -> Iterator[Problem]:
+    """A notice for each of the judges' keys that agents get as well where they do not get everything, for each that
+    `env` has in a glob, which they do not get, and for each `.env` that judges are asked with."""
+    for name in sorted(agents.judge_keys):
+        if name in agents.environ and agents.passes(name) and not agents.everything:
+            message = f"{name} is a judge's key, and the agent gets it as well"
+            hint = "An agent that should not use it: give the judge a key under another name (`judge: api_key_env`)."
             yield Problem(severity=Severity.NOTE, code="key-of-both", message=message, hint=hint)
-        elif name in all_named:
+        elif name in agents.environ and variables.matches(name, agents.names):
             message = f"{name} is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
             hint = f"If the agent needs it, name it in full: `env: {name}`."
             yield Problem(severity=Severity.NOTE, code="key-of-judge", message=message, hint=hint)
+    for file, names in asking.used.items() if agents.judge_keys else ():
+        message = f"judges are asked with {words.listed(names)} of `{file}`, as the agent is"
+        yield Problem(severity=Severity.NOTE, code="key-of-file", message=message, place=Place(file=file))
 
 
 def tell_token(root: Path, context: Context) -> Iterator[Problem]:

@@ -19,6 +19,8 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
+from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
@@ -52,8 +54,12 @@ def run(settings: Settings, context: Context) -> Report:
         base, ruling = stack.enter_context(baseline_base.opened(settings, project.suites, context))
         rules = guarded.applied(baseline_rules.of(settings, project.suites, ruling), ruling, context)
         insist(rules, settings, context)
-        keys = guarded.judge_keys(settings, rules, ruling, context)
-        told = (*prepare.tell_keys(rules.settings, keys, context.environ), *prepare.tell_token(settings.root, context))
+        asking = discovery_project.asking(rules.settings, rules.suites, context.environ)
+        keys = guarded.judge_keys(settings, rules, ruling, context, asked_with=asking.environ)
+        told = (
+            *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), asking),
+            *prepare.tell_token(settings.root, context),
+        )
         shard = shards.of(rules.settings, rules.suites)
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
         # what is on the base branch already has its own stores
@@ -68,7 +74,7 @@ def run(settings: Settings, context: Context) -> Report:
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
         journals = [stack.enter_context(_journal(name, rules.settings, context)) for name in names]
-        with measure.opened(rules, base, context, journals, judge_keys=keys) as session:
+        with measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys) as session:
             head, then, comparison, problems = measure.measure(session, rules, base)
         known = (*project.problems, *rules.problems, *told, *history.problems, *problems)
         trends = history.trends(head)

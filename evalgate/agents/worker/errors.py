@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 RATE_LIMITED = "rate_limited"
@@ -101,7 +102,17 @@ def sentence(error: BaseException) -> str:
         said = ""
     if len(said) > 1000:
         said = said[:1000] + " ..."
+    if isinstance(error, KeyError) and _raised_in(error) is type(os.environ).__getitem__.__code__:
+        said += " (not in os.environ)"
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _raised_in(error: BaseException) -> CodeType | None:
+    """The code that raised an exception."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return None if frame is None else frame.tb_frame.f_code
 
 
 def own_traceback(error: BaseException) -> str:

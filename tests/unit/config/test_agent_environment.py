@@ -2,45 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from evalgate.config import load
+from evalgate.config.variables import OF_MODELS, AgentVariables
+from evalgate.judges import clients, models
 
 ENVIRON = {
+    "GITHUB_ACTIONS": "true",
     "PATH": "/bin",
     "LC_ALL": "C.UTF-8",
     "HTTPS_PROXY": "http://proxy",
     "GOOGLE_API_KEY": "key",
     "GOOGLE_CLOUD_PROJECT": "p",
+    "GOOGLE_APPLICATION_CREDENTIALS": "/gcp.json",
+    "DESK_KEY": "d",
     "AWS_SECRET_ACCESS_KEY": "s",
     "GITHUB_TOKEN": "t",
     "GITHUB_OUTPUT": "/out",
     "INPUT_ENV": "x",
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t",
     "RUNNER_TEMP": "/tmp",
+    "CI_JOB_TOKEN": "t",
     "PIP_INDEX_URL": "https://user:pass@index",
     "UV_INDEX_OURS_PASSWORD": "p",
     "UV_DEFAULT_INDEX": "https://index.invalid/simple",
     "PIP_CERT": "/etc/certificates.pem",
     "NETRC": "/home/netrc",
+    "PYTHONPATH": "/home/ours",
 }
-BASE = {"PATH", "LC_ALL", "HTTPS_PROXY"}
+MODELS = {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT"}
+BASE = {"PATH", "LC_ALL", "HTTPS_PROXY"} | MODELS
+OTHERS = {"GOOGLE_APPLICATION_CREDENTIALS", "DESK_KEY", "AWS_SECRET_ACCESS_KEY", "NETRC"}
+
+
+def variables(*names: str, **more: Any) -> AgentVariables:
+    return AgentVariables(**{"environ": ENVIRON, "names": names, **more})
 
 
 @pytest.mark.parametrize(
     ("names", "seen"),
     [
-        ([], BASE),
-        (["GOOGLE_API_KEY"], BASE | {"GOOGLE_API_KEY"}),
-        (["GOOGLE_*"], BASE | {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT"}),
+        ([], BASE),  # a cloud's credentials are not among what needs no name
+        (["DESK_KEY"], BASE | {"DESK_KEY"}),
+        (["GOOGLE_*"], BASE | {"GOOGLE_APPLICATION_CREDENTIALS"}),
         # even `*` does not hand over what is the workflow's
         # nor what is the installer's
-        (["*"], BASE | {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "AWS_SECRET_ACCESS_KEY", "NETRC"}),
-        (["google_api_key"], BASE),  # names are case-sensitive
+        (["*"], BASE | OTHERS | {"PYTHONPATH"}),
+        (["desk_key"], BASE),  # names are case-sensitive
     ],
 )
 def test_only_what_is_named(names: list[str], seen: set[str]) -> None:
-    assert set(load.agent_environment(ENVIRON, names)) == seen
+    assert set(variables(*names).environment()) == seen
+
+
+def test_at_a_terminal_an_agent_has_the_users_variables() -> None:
+    """Never a job's, nor what says where evalgate itself runs."""
+    assert set(variables(everything=True).environment()) == BASE | OTHERS
+    assert "UV_INDEX_OURS_PASSWORD" in variables(everything=True).installer_environment()
+
+
+def test_every_provider_of_judges_is_one_of_agents() -> None:
+    asked = {name for each in models.ENDPOINTS.values() for name in (each.key, each.url)} - {""}
+    assert asked | set(clients.GOOGLE_KEYS) <= OF_MODELS
 
 
 @pytest.mark.parametrize(
@@ -54,47 +79,72 @@ def test_only_what_is_named(names: list[str], seen: set[str]) -> None:
 def test_installers_see_their_settings_and_the_credentials_that_are_named(
     names: list[str], credentials: set[str]
 ) -> None:
-    agent = load.agent_environment(ENVIRON, names)
+    given = variables(*names)
+    agent = given.environment()
     own = {"UV_DEFAULT_INDEX", "PIP_CERT"}
-    assert load.installer_environment(ENVIRON, agent, names).keys() == agent.keys() | own | credentials
+    assert given.installer_environment().keys() == agent.keys() | own | credentials
     assert not agent.keys() & {"UV_DEFAULT_INDEX", "PIP_CERT", "PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD"}
-    assert set(load.withheld(ENVIRON, names)) == {"PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD", "NETRC"} - credentials
+    assert set(given.withheld()) == {"PIP_INDEX_URL", "UV_INDEX_OURS_PASSWORD", "NETRC"} - credentials
 
 
 @pytest.mark.parametrize(
-    ("names", "passes"),
+    ("name", "more", "passes"),
     [
-        (["*"], False),
-        (["GOOGLE_API_KE?"], False),
-        (["GOOGLE_*", "GOOGLE_API_KEY"], True),  # whoever names it in full means it
+        # the provider's own variable serves agent and judge, so that one key in the step is enough
+        ("GOOGLE_API_KEY", {}, True),
+        ("GOOGLE_API_KEY", {"everything": True}, True),
+        # other variables that hold it need their names
+        ("DESK_KEY", {"names": ["DESK_*"]}, False),
+        ("DESK_KEY", {"names": ["DESK_KEY"]}, True),
+        # a key that the judge is given as its own: whoever names it in full means it
+        ("GOOGLE_API_KEY", {"own_key": True}, False),
+        ("DESK_KEY", {"own_key": True, "everything": True}, False),
+        ("DESK_KEY", {"own_key": True, "names": ["*", "DESK_KE?"]}, False),
+        ("DESK_KEY", {"own_key": True, "names": ["*", "DESK_KEY"]}, True),
     ],
 )
-def test_a_judges_key_is_passed_to_an_agent_only_by_its_name(names: list[str], *, passes: bool) -> None:
-    keys = {"GOOGLE_API_KEY"}
-    seen = load.agent_environment(ENVIRON, names, judge_keys=keys)
-    assert ("GOOGLE_API_KEY" in seen) is passes
-    assert ("AWS_SECRET_ACCESS_KEY" in seen) is ("*" in names), "other keys are not a judge's"
-    why = load.why_absent("GOOGLE_API_KEY", ENVIRON, names, judge_keys=keys)
-    assert ("only where the setting `env` names it in full" in why) is not passes
+def test_when_an_agent_gets_a_judges_key(name: str, more: dict[str, Any], *, passes: bool) -> None:
+    given = variables(**{"judge_keys": {name}, **more})
+    assert (name in given.environment()) is passes
+    assert "PATH" in given.environment(), "other variables are not a judge's"
+    assert (f"{name} is a judge's key" in given.why_absent(name)) is not passes
+    assert (given.why_absent(name) == "") is passes
 
 
 @pytest.mark.parametrize(
     ("name", "names", "words"),
     [
         # the forgotten half: named, and not handed over
-        ("CHAT_KEY", ["CHAT_KEY"], "`env` names CHAT_KEY, but it is not set here"),
-        ("CHAT_KEY", ["CHAT_*"], "with `CHAT_KEY: ${{ secrets.CHAT_KEY }}` under the step's `env:`"),
-        ("TZ", [], "TZ is not set here"),  # needs no name
-        # the other half: handed over, and not named
         (
-            "GOOGLE_API_KEY",
-            [],
-            "`env` does not name GOOGLE_API_KEY; agents get only what it lists (`env: GOOGLE_API_KEY`)",
+            "CHAT_KEY",
+            ["CHAT_KEY"],
+            "CHAT_KEY is not set here; set `CHAT_KEY: ${{ secrets.CHAT_KEY }}` under the step's",
         ),
-        ("CHAT_KEY", ["CHAT"], "does not name CHAT_KEY, and it is not set here either;"),
+        ("TZ", [], "TZ is not set here; set"),  # needs no name
+        # the other half: handed over, and not named
+        ("DESK_KEY", [], "DESK_KEY is set here but not passed to the agent; name it: `env: DESK_KEY`"),
+        # both
+        ("CHAT_KEY", ["CHAT"], "under the step's `env:`, and name it: `env: CHAT_KEY`"),
+        ("EMPTY", ["EMPTY"], "EMPTY is set here but empty, as secrets are in a fork's pull request and where they do"),
+        ("EMPTY", [], "do not exist, and name it: `env: EMPTY`"),
         ("GITHUB_TOKEN", ["*"], "never passed to an agent"),
         ("UV_INDEX_OURS_PASSWORD", ["UV_*"], "reaches only the installer"),
     ],
 )
 def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words: str) -> None:
-    assert words in load.why_absent(name, ENVIRON, names)
+    assert words in variables(*names, environ={**ENVIRON, "EMPTY": ""}).why_absent(name)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["GEMINI_API_KEY", "GOOGLE_API_KEY"], ""),  # one is enough
+        (["CHAT_KEY", "DESK_KEY"], "DESK_KEY is set here but not passed"),
+        (["CHAT_KEY", "EMPTY"], "EMPTY is set here but empty"),
+        (["CHAT_KEY", "OTHER_KEY"], "neither CHAT_KEY nor OTHER_KEY is set here; set `CHAT_KEY: "),
+    ],
+)
+def test_why_an_agent_has_none_of_several(names: list[str], words: str) -> None:
+    why = variables(environ={**ENVIRON, "EMPTY": ""}).why_lacking(names)
+    assert why.startswith(words)
+    assert bool(why) is bool(words)

@@ -1,0 +1,162 @@
+"""The `.env` of an agent: what of it judges are asked with as well, and how the base's agent gets one that git does not
+keep."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evalgate import agents
+from evalgate.config import variables
+from evalgate.config.gate_file import JudgeRule
+from evalgate.config.variables import PROVIDERS
+from evalgate.errors import UnavailableError
+from evalgate.model import AgentUse
+from evalgate.system import committed, git
+from evalgate.text import words
+
+NAME = ".env"
+LARGEST_BYTES = 256 * 1024
+CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+
+_LINE = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What judges are asked with. `used`: names of variables by the file that sets them; `unused`: a sentence on each
+    file that sets a key which does not count."""
+
+    environ: Mapping[str, str]
+    used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+
+def of_judges(environ: Mapping[str, str], judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path) -> Asking:
+    """`environ` with the keys and settings of models that files of the agents at `root` set and nothing else does.
+
+    In a workflow a file that the commit brings along does not count, and none says whom to ask: neither addresses, nor
+    a key beside the address that it is for.
+    """
+    found: dict[str, str] = {}
+    used: dict[str, tuple[str, ...]] = {}
+    unused: list[str] = []
+    for path in _files(uses, root):
+        values, shown = read(path), path.relative_to(root).as_posix()
+        own = {name: value for name, value in values.items() if value and name not in environ}
+        own = {name: value for name, value in own.items() if _is_wanted(name, judge)}
+        if own and not variables.is_terminal(environ) and (why := _why_not(path, root, environ)):
+            unused.append(f"`{shown}` sets {words.listed(own)}, but {why}, so it does not count in a workflow.")
+            continue
+        for others, keys in _of_others(values, environ) if not judge.base_url else ():
+            if keys & own.keys():
+                unused.append(
+                    f"`{shown}` sets {words.listed(others)}, which never says whom judges ask, so the key beside "
+                    "it does not count either; set both in the environment."
+                )
+                own = {name: value for name, value in own.items() if name not in keys}
+        new = {name: value for name, value in own.items() if name not in found}  # of two agents' the first counts
+        if new:
+            found |= new
+            used[shown] = tuple(new)
+    return Asking(environ={**found, **environ}, used=used, unused=tuple(unused))
+
+
+def _is_wanted(name: str, judge: JudgeRule) -> bool:
+    providers = PROVIDERS.values()
+    return name in (CREDENTIALS, judge.api_key_env) or any(name in (*each.keys, *each.settings) for each in providers)
+
+
+def _of_others(values: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[tuple[list[str], set[str]]]:
+    """The addresses that a file sets and the environment does not, each provider's with the names of its keys."""
+    for provider in PROVIDERS.values():
+        others = [name for name in provider.endpoints if values.get(name) and values[name] != environ.get(name)]
+        if others:
+            yield others, set(provider.keys)
+
+
+def lend(
+    pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Give the base's agents, whose checkout is at `base`, the files of head's at `root` that the commit does not bring
+    along; their paths. `pairs`: head's agent and the base's."""
+    lent = []
+    for ours, theirs in pairs:
+        for path in _files([ours], root):
+            relative = path.relative_to(root)
+            to = base / relative
+            if not to.parent.is_dir():  # the change moved the agent
+                to = _folder(theirs, base) / NAME
+            is_inside = to.parent.resolve() == base.resolve() / to.parent.relative_to(base)
+            if is_inside and not os.path.lexists(to) and not _why_not(path, root, environ):
+                shutil.copyfile(path, to)
+                lent.append(relative.as_posix())
+    return tuple(dict.fromkeys(lent))
+
+
+def read(path: Path) -> dict[str, str]:
+    """What a file sets, each variable as it stands there: values that refer to others are left out."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            lines = file.read(LARGEST_BYTES).splitlines()
+    except (OSError, ValueError):
+        return {}
+    values = {}
+    for line in lines:
+        if (found := _LINE.fullmatch(line)) is not None:
+            name, value = found[1], found[2].strip()
+            if value[:1] in ("'", '"'):
+                value = value[1:].partition(value[0])[0]
+            else:
+                value = re.split(r"\s#", f" {value}", maxsplit=1)[0].strip()
+            if "${" not in value:
+                values[name] = value
+    return values
+
+
+def _files(uses: Iterable[AgentUse], root: Path) -> Collection[Path]:
+    """The nearest file of each agent, as its worker finds it: from its folder up to `root`."""
+    files: dict[Path, None] = {}
+    for use in uses:
+        if use.is_absent or agents.is_remote(use):
+            continue
+        folder = _folder(use, root)
+        for place in (folder, *folder.parents):
+            if not place.is_relative_to(root):
+                break
+            if (place / NAME).is_file():
+                files[place / NAME] = None
+                break
+    return files.keys()
+
+
+def _folder(use: AgentUse, root: Path) -> Path:
+    """Where an agent's code lies: an existing folder at `root` or below."""
+    text = str(use.options.get("path") or use.options.get("cwd") or ".")
+    place = root / text
+    with contextlib.suppress(OSError, ValueError):  # a path that cannot be is told elsewhere
+        if not place.exists():
+            place = root / text.replace(".", "/")  # a dotted module
+        place = place.joinpath(*str(use.options.get("call", "")).partition(":")[0].split("."))
+        place = Path(os.path.normpath(place))
+        while not place.is_dir() and place.is_relative_to(root) and place != root:
+            place = place.parent
+        if place.is_relative_to(root):
+            return place
+    return root
+
+
+def _why_not(path: Path, root: Path, environ: Mapping[str, str]) -> str:
+    """Why a file may be part of the commit; "" where it is not."""
+    if path.resolve() != root.resolve() / path.relative_to(root):
+        return "a symbolic link leads there"
+    try:
+        git.find_source(root)
+    except UnavailableError:
+        return "this is no git checkout, which would tell that it is not part of the commit"
+    return "git tracks it" if committed.first_found([path], root, environ) else ""
