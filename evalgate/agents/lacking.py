@@ -16,9 +16,6 @@ KINDS = frozenset(
 READ = 4_000
 """Characters at the end of what an agent left behind that are looked at."""
 
-LONGEST = 240
-"""Of the agent's message, so that reports which shorten it still show the reason."""
-
 _GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
 
@@ -52,7 +49,7 @@ that of the provider."""
 
 
 def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
-    """The failure with the reason behind its message where it smells of a variable that the agent has no value of."""
+    """The failure with the reason before its message where it smells of a variable that the agent has no value of."""
     for text in _said(failure) if failure.kind in KINDS else ():
         for pattern, names in LACKING:
             found = pattern.search(text)
@@ -60,9 +57,7 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
                 continue
             lacking = names or (found[1] if found[1].isupper() else f"{found[1].upper()}_API_KEY",)
             if why := variables.why_lacking(lacking):
-                said = failure.message.rstrip(".")
-                said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
-                return dataclasses.replace(failure, message=f"{said}. {why}")
+                return dataclasses.replace(failure, message=f"{why} ({failure.message})")
             break  # it is there, so that the failure is another one
     return failure
 

@@ -183,7 +183,7 @@ class AgentVariables:
         if name in self.judge_keys:
             return f"{name} is a judge's key, which an agent gets only where `env` names it in full (`env: {name}`)"
         if value:
-            return f"{name} is set here but not passed to the agent; name it: `env: {name}`"
+            return f"{name} is set here but not passed to the agent; name it: {self._naming(name)}"
         return self._why_unset([name])
 
     def why_lacking(self, names: Sequence[str]) -> str:
@@ -198,8 +198,7 @@ class AgentVariables:
     def _why_unset(self, names: Sequence[str]) -> str:
         """Of variables that are all empty or not set."""
         first = names[0]
-        how = f"`{first}: ${{{{ secrets.{first} }}}}` under the step's `env:`"
-        name_it = "" if self.passes(first) else f", and name it: `env: {first}`"
+        name_it = "" if self.passes(first) else f", and name it: {self._naming(first)}"
         if first in self.environ:
             empty = f"{first} is set here but empty"
             if is_terminal(self.environ):
@@ -208,7 +207,11 @@ class AgentVariables:
         unset = f"{first} is not set here" if len(names) == 1 else f"neither {' nor '.join(names)} is set here"
         if is_terminal(self.environ):
             return f"{unset}; use `export {first}=...`, or the agent's `.env`{name_it}"
-        return f"{unset}; set {how}{name_it}"
+        return f"{unset}; set `{first}: ${{{{ secrets.{first} }}}}` under the step's `env:`{name_it}"
+
+    def _naming(self, name: str) -> str:
+        """Where it is named so that it counts, also in a pull request."""
+        return f"`env: {name}`" if is_terminal(self.environ) else f"`env: {name}` under the step's `with:`"
 
 
 def _is_credential(name: str, value: str) -> bool:

@@ -66,18 +66,18 @@ SECRET = "`DATABASE_URL: ${{ secrets.DATABASE_URL }}` under the step's `env:`"
         (
             READS_URL,
             {**WORKFLOW, "DATABASE_URL": "postgres://"},
-            "(not in os.environ). DATABASE_URL is set here but not passed to the agent; name it: `env: DATABASE_URL`",
+            "but not passed to the agent; name it: `env: DATABASE_URL` under the step's `with:` (the agent 'desk:answer'",
         ),
         # nowhere set
         (
             READS_URL,
             WORKFLOW,
-            f"(not in os.environ). DATABASE_URL is not set here; set {SECRET}, and name it: `env: DATABASE_URL`",
+            f"DATABASE_URL is not set here; set {SECRET}, and name it: `env: DATABASE_URL` under the step's `with:`",
         ),
         (
             READS_URL,
             {},
-            "(not in os.environ). DATABASE_URL is not set here; use `export DATABASE_URL=...`, or the agent's `.env`",
+            "DATABASE_URL is not set here; use `export DATABASE_URL=...`, or the agent's `.env`",
         ),
         (
             ASKS_GEMINI,

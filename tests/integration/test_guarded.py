@@ -210,7 +210,7 @@ def test_a_key_of_both_is_named_in_the_report(commit: Callable[..., Path], ours:
     root = commit({"evalgate.yml": base}, {})
     code, said = run(root, **PULL_REQUEST)
     assert (code, seen(root)) == (0, {"AGENT_KEY", "JUDGE_KEY"}), said
-    words = "JUDGE_KEY is a judge's key, and `env` passes it to the agent as well"
+    words = "JUDGE_KEY is a judge's key, and the agent gets it as well"
     assert words in said
     assert "is a judge's key, and" in (root / "evalgate-report/comment.md").read_text()
 

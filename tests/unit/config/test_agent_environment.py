@@ -122,7 +122,11 @@ def test_when_an_agent_gets_a_judges_key(name: str, more: dict[str, Any], *, pas
         ),
         ("TZ", [], "TZ is not set here; set"),  # needs no name
         # the other half: handed over, and not named
-        ("DESK_KEY", [], "DESK_KEY is set here but not passed to the agent; name it: `env: DESK_KEY`"),
+        (
+            "DESK_KEY",
+            [],
+            "DESK_KEY is set here but not passed to the agent; name it: `env: DESK_KEY` under the step's `with:`",
+        ),
         # both
         ("CHAT_KEY", ["CHAT"], "under the step's `env:`, and name it: `env: CHAT_KEY`"),
         ("EMPTY", ["EMPTY"], "EMPTY is set here but empty, as secrets are in a fork's pull request and where they do"),
