@@ -18,7 +18,7 @@ from typing import Any
 import picture
 
 from evalgate import agents, criteria, reports
-from evalgate.config import settings
+from evalgate.config import settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.model import Need
@@ -157,10 +157,20 @@ def render_frameworks_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def render_variables_table() -> str:
+    """The table of docs/action.md: what agents get without naming it."""
+    rows = ["| Provider | Keys and settings | Addresses |", "|:--|:--|:--|"]
+    for name, provider in variables.PROVIDERS.items():
+        cells = (", ".join(f"`{each}`" for each in names) for names in (provider.own, provider.endpoints))
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
     pages: Mapping[str, Mapping[str, str]] = {
         "README.md": {"inputs": render_inputs_table(), "outputs": render_outputs_table()},
+        "docs/action.md": {"variables": render_variables_table()},
         "docs/settings.md": {"settings": render_settings_table()},
         "docs/criteria/README.md": {"criteria": render_criteria_table()},
         "docs/reports.md": {"reports": render_reports_table()},

@@ -253,9 +253,9 @@ class Settings(BaseModel):
     )
     env: Listed = Field(
         default=(),
-        description="Environment variables passed to the agent (allow-list).\n"
-        "Names or globs: `GOOGLE_API_KEY, GOOGLE_CLOUD_*`. In addition, the agent gets only harmless ones (PATH, HOME, "
-        "language, proxy, certificates).",
+        description="Environment variables that the agent needs, besides keys and settings of models.\n"
+        "Names or globs: `DATABASE_URL, AWS_*`. In addition, the agent gets only harmless ones (PATH, HOME, language, "
+        "proxy, certificates); at a terminal, where nothing is named, all of yours (docs/action.md).",
         json_schema_extra=INPUT,
     )
     python: str = Field(

@@ -31,9 +31,9 @@ class Provider:
     endpoints: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All of them."""
-        return (*self.keys, *self.settings, *self.endpoints)
+    def own(self) -> tuple[str, ...]:
+        """All but the addresses."""
+        return (*self.keys, *self.settings)
 
 
 PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
@@ -73,7 +73,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
 )
 """What agents get without naming it; credentials of a cloud, which open more than models, are not among it."""
 
-OF_MODELS = frozenset(name for provider in PROVIDERS.values() for name in provider.names)
+OF_MODELS = frozenset(name for provider in PROVIDERS.values() for name in (*provider.own, *provider.endpoints))
 
 INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
 """What only installing children see besides: all that holds no credentials, and what `env` names."""

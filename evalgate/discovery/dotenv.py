@@ -69,7 +69,7 @@ def of_judges(environ: Mapping[str, str], judge: JudgeRule, uses: Iterable[Agent
 
 def _is_wanted(name: str, judge: JudgeRule) -> bool:
     providers = PROVIDERS.values()
-    return name in (CREDENTIALS, judge.api_key_env) or any(name in (*each.keys, *each.settings) for each in providers)
+    return name in (CREDENTIALS, judge.api_key_env) or any(name in each.own for each in providers)
 
 
 def _of_others(values: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[tuple[list[str], set[str]]]:

@@ -66,7 +66,7 @@ SECRET = "`DATABASE_URL: ${{ secrets.DATABASE_URL }}` under the step's `env:`"
         (
             READS_URL,
             {**WORKFLOW, "DATABASE_URL": "postgres://"},
-            "but not passed to the agent; name it: `env: DATABASE_URL` under the step's `with:` (the agent 'desk:answer'",
+            "but not passed to the agent; name it: `env: DATABASE_URL` under the step's `with:` (the agent",
         ),
         # nowhere set
         (

@@ -43,7 +43,7 @@ def explained(message: str, *, detail: str = "", kind: FailureKind = FailureKind
         ),
         # openai 1.0 and 2.54
         (
-            "The api_key client option must be set either by passing api_key to the client or by setting the OPENAI_API_KEY",
+            "The api_key client option must be set either by passing api_key or by setting the OPENAI_API_KEY",
             "OPENAI_API_KEY",
         ),
         (f"OpenAIError: {OPENAI}`OPENAI_API_KEY` or `OPENAI_ADMIN_KEY` environment variable.", "OPENAI_API_KEY"),
