@@ -264,12 +264,13 @@ def test_pull_request_target_is_refused_and_says_what_to_do(failing, double: Dou
 
 def test_an_agent_sees_what_the_input_names_and_nothing_that_its_change_names(failing, double: Double) -> None:
     """The input is the workflow's word, the base's file the next one."""
-    failing.write("evalgate.yml", "env: [GOOGLE_API_KEY]\n")
+    failing.environment["DESK_KEY"] = "key-of-the-desk"
+    failing.write("evalgate.yml", "env: [DESK_KEY]\n")
     failing.commit()
     failing.write("evalgate.yml", "env: ['*']\noutput: .github\n")
     failing.check_out()
-    secrets = {"GOOGLE_API_KEY", "OTHER_SECRET"}
-    for inputs, seen in (({}, {"GOOGLE_API_KEY"}), ({"env": "OTHER_SECRET"}, {"OTHER_SECRET"})):
+    secrets = {"DESK_KEY", "OTHER_SECRET"}
+    for inputs, seen in (({}, {"DESK_KEY"}), ({"env": "OTHER_SECRET"}, {"OTHER_SECRET"})):
         step = failing.run(agent=AGENT, baseline="none", **inputs)
         assert step.code == 1, step.stdout
         assert json.loads(failing.dump.read_text()).keys() & secrets == seen

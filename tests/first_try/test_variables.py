@@ -107,6 +107,15 @@ def test_why_an_agent_lacks_what_it_needs(
     assert said.translate(MARKS) in stranger.comment().translate(MARKS)
 
 
+def test_what_is_named_and_empty(stranger: Repository) -> None:
+    """As in a fork's pull request; the agent says in its own words what it misses."""
+    check = "\n\nif not os.environ['DATABASE_URL']:\n    raise ValueError('DATABASE_URL is required')"
+    stranger.write("desk.py", READS_URL + check)
+    code, told = stranger.call("run", "--env", "DATABASE_URL", environment={**WORKFLOW, "DATABASE_URL": ""})
+    assert code == 3, told
+    assert "DATABASE_URL is set here but empty, as secrets are in a fork's pull request and where they do not" in told
+
+
 @pytest.mark.parametrize(
     ("agent", "environment", "arguments"),
     [

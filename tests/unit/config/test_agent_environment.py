@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
 from evalgate.config.variables import OF_MODELS, AgentVariables
 from evalgate.judges import clients, models
+from evalgate.model.watcher import SilentWatcher
 
 ENVIRON = {
     "GITHUB_ACTIONS": "true",
@@ -61,6 +65,25 @@ def test_at_a_terminal_an_agent_has_the_users_variables() -> None:
     """Never a job's, nor what says where evalgate itself runs."""
     assert set(variables(everything=True).environment()) == BASE | OTHERS
     assert "UV_INDEX_OURS_PASSWORD" in variables(everything=True).installer_environment()
+
+
+@pytest.mark.parametrize(
+    ("environ", "env", "isolate", "everything"),
+    [
+        ({}, (), False, True),
+        ({}, ("DESK_KEY",), False, False),  # who names some means no others
+        ({}, (), True, False),  # what is kept apart has nothing of the user's
+        ({"GITHUB_ACTIONS": "true"}, (), False, False),
+        ({"GITHUB_EVENT_NAME": "pull_request"}, (), False, False),
+        ({"CI": "true"}, (), False, False),  # other systems have secrets, too
+        ({"CI": ""}, (), False, True),
+    ],
+)
+def test_where_an_agent_has_everything(
+    environ: dict[str, str], env: tuple[str, ...], *, isolate: bool, everything: bool
+) -> None:
+    context = Context(environ=environ, watcher=SilentWatcher(), cache=Path("/cache"), isolate=isolate)
+    assert AgentVariables.of(Settings(env=env), context).everything is everything
 
 
 def test_every_provider_of_judges_is_one_of_agents() -> None:
