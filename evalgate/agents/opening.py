@@ -33,7 +33,7 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.system import committed, python_env
+from evalgate.system import committed, python_env, python_needs
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
 from evalgate.text import words
@@ -222,7 +222,7 @@ def _wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         lent = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else named
     else:
         folder = Path(os.path.normpath(root / str(use.options.get("path", "."))))
-        needs = python_env.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
+        needs = python_needs.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
         places = [place for place in (folder, *folder.parents) if needs is None and place.is_relative_to(root)]
         pythons = (lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places)
         lent = next((python for python in pythons if python.is_file()), None)

@@ -525,11 +525,11 @@ def run_to_end(
     timeout_s: float,
     memory_bytes: int | None = None,
     prefix: Sequence[str] = (),
-    watch: Callable[[int], None] | None = None,
+    watch: Callable[[int, str], None] | None = None,
 ) -> Finished:
     """Run a command without input, at most `timeout_s` long, and keep the tails of what it says.
 
-    `watch` is given the child's number every second. Raises ChildStartError.
+    `watch` is given the child's number, and what it has said on standard error, every second. Raises ChildStartError.
     """
     began = time.monotonic()
     stdout = Tail(limit=TAIL_BYTES)
@@ -541,7 +541,7 @@ def run_to_end(
     try:
         ended = child.wait(timeout_s if watch is None else min(WATCH_S, timeout_s))
         while ended is None and watch is not None and time.monotonic() - began < timeout_s:
-            watch(child.pid)
+            watch(child.pid, child.stderr.text())
             ended = child.wait(WATCH_S)
         if ended is None:
             timed_out = True

@@ -1,29 +1,37 @@
-"""Which Python runs an agent: one that the user names, one made by uv from its requirements, or one that is there."""
+"""Which Python runs an agent: one that the user names, one made by uv from its requirements, or one that is there.
+
+What its folder says of both is read by `python_needs`.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import enum
 import hashlib
 import os
 import re
 import shutil
+import sysconfig
 import time
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evalgate.system import orphans, process, redact
+from evalgate.system import orphans, poetry_project, process, python_needs, redact
 from evalgate.system.isolation import Sandbox
+from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 
 READY = ".evalgate-ready"
 INSTALL_TIMEOUT_S = 1800.0
+SILENCE_S = 30.0
+"""How often a long installation is heard of."""
 DETAIL_LINES = 60
 _URL_PASSWORD = re.compile(r"(?<=://)[^/\s@]+@")
+_VERSION = re.compile(r"3(\.\d+){0,2}")
+_INSTALLED = re.compile(r"^Installed (\d+) packages?", re.MULTILINE)
 _ABOUT = (
-    "import platform, sysconfig; "
-    "print(platform.python_implementation(), platform.python_version(), sysconfig.get_platform())"
+    "import platform, sys, sysconfig; "
+    "print(platform.python_version(), sys.executable, "
+    "platform.python_implementation(), platform.python_version(), sysconfig.get_platform(), sep=chr(10))"
 )
 
 
@@ -44,7 +52,7 @@ CHECK_TIMEOUT_S = 60.0
 class Wanted:
     """What is known of the agent's environment.
 
-    `folder`: the agent's, `root`: the checkout's, both absolute. `python`: a path, a command or "auto".
+    `folder`: the agent's, `root`: the checkout's, both absolute. `python`: a path, a command, a version or "auto".
     `requirements`: files and specifiers that the user lists. `framework`: the module without which no Python will do,
     as one that is on PATH anyway is asked for it; "" for any.
     """
@@ -84,27 +92,44 @@ class Interpreter:
     fingerprint: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _About:
+    """A Python, as it says itself: its own path, its version, and all that packages are built for."""
+
+    python: str
+    version: str
+    whole: str
+
+
 def provide(wanted: Wanted, world: World) -> Interpreter:
     """The agent's interpreter, made first where that is needed; the order is that of docs/agents/environments.md.
 
     Raises InstallFailed.
     """
-    base = "" if wanted.python in ("", AUTO) else _named(wanted.python, wanted.root, world)
-    needs = named_needs(wanted.requirements, wanted.root) if wanted.requirements else None
-    if needs is None and base:
-        return Interpreter(python=base, origin=f"{wanted.python}, as configured")
-    needs = needs or nearest_needs(wanted.folder, wanted.root)
-    if needs is not None:
-        base = base or next(iter(_on_path(world)), "")
-        if not base:
-            raise InstallFailed("there is no python3 on PATH to make the agent's environment with")
-        return Interpreter(
-            python=_made(needs, base, world),
-            origin=f"made from {needs}",
-            import_roots=needs.import_roots,
-            fingerprint=hashlib.sha256(f"{needs.kind}\0{needs.text.replace(needs.root, '')}".encode()).hexdigest()[:16],
-        )
-    return _found(wanted, world)
+    version = wanted.python if _VERSION.fullmatch(wanted.python) else ""
+    path = "" if version or wanted.python in ("", AUTO) else _named(wanted.python, wanted.root, world)
+    nearest = python_needs.nearest_needs(wanted.folder, wanted.root)
+    rules = python_needs.python_rules(wanted.folder, wanted.root, nearest)
+    if path and rules:
+        _tell_misfit(_about(path, world), rules, world, what=f"`python: {wanted.python}` is")
+    if path and not wanted.requirements:
+        return Interpreter(python=path, origin=f"{wanted.python}, as configured")
+    needs = python_needs.named_needs(wanted.requirements, wanted.root) if wanted.requirements else nearest
+    if needs is None and not version:
+        return _found(wanted, rules, world)
+    if version:
+        own = PythonRule(specifier=python_needs.version_specifier(version), said=f"`python: {version}` (as configured)")
+        rules = (own, *rules)
+    base = _about(path, world) if path else _chosen(rules, world)
+    if needs is None:
+        return Interpreter(python=base.python, origin=f"Python {base.version}, as configured")
+    made_of = f"{needs.kind}\0{needs.text.replace(needs.root, '')}\0{' '.join(rule.specifier for rule in rules)}"
+    return Interpreter(
+        python=_made(needs, base, world),
+        origin=f"made from {needs}",
+        import_roots=needs.import_roots,
+        fingerprint=hashlib.sha256(made_of.encode()).hexdigest()[:16],
+    )
 
 
 def _named(python: str, root: str, world: World) -> str:
@@ -118,7 +143,7 @@ def _named(python: str, root: str, world: World) -> str:
     return command
 
 
-def _found(wanted: Wanted, world: World) -> Interpreter:
+def _found(wanted: Wanted, rules: Sequence[PythonRule], world: World) -> Interpreter:
     """Without requirements: a `.venv` from the agent's folder up to the checkout's root, else PATH, where the framework
     can be imported."""
     folder, root = Path(wanted.folder), Path(wanted.root)
@@ -127,12 +152,14 @@ def _found(wanted: Wanted, world: World) -> Interpreter:
     looked = list(dict.fromkeys([*own, *_on_path(world)]))
     for python in looked:
         if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
+            if rules:
+                _tell_misfit(_about(python, world), rules, world, what=f"the agent runs in {python},")
             return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
     what = f"that has {wanted.framework}" if wanted.framework else "at all"
     start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else wanted.folder
     raise InstallFailed(
-        f"there is no Python {what} for the agent. Looked for uv.lock, pyproject.toml (with [project]) and "
-        f"requirements.txt from {start} up to the checkout's root, then asked "
+        f"there is no Python {what} for the agent. Looked for uv.lock, pyproject.toml (with [project] or "
+        f"[tool.poetry]), requirements.txt and setup.py from {start} up to the checkout's root, then asked "
         f"{', '.join(looked) or 'PATH, which has no python3'}. Add a requirements.txt, or set python or requirements."
     )
 
@@ -165,166 +192,169 @@ def _asked(command: Sequence[str], world: World, *, cwd: str) -> process.Finishe
     )
 
 
-# --- what an agent needs, as its folder says --------------------------------------------------------
+# --- which Python an environment is made with -----------------------------------------------------------
 
 
-_INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
-_LOCAL = re.compile(r"^\s*(?:-e\b|--editable\b|\.{0,2}/|\.\s*$|\.\[|file:)|@\s*(?:file:|\.{0,2}/)")
+def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
+    """A Python that fits: the first on PATH, another that is installed, or one that uv downloads.
 
-
-class NeedKind(enum.StrEnum):
-    """In which form the needs are written."""
-
-    LOCK = "uv.lock"
-    PROJECT = "pyproject.toml"
-    REQUIREMENTS = "requirements.txt"
-    NAMED = "requirements"  # files and specifiers that the user named
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: the needs.
-
-    `text`: all that decides the outcome, to be hashed. `import_roots`: where the project's own code is imported from,
-    since the project itself is never installed (that would write into its tree, and keep old code in the cache).
+    Raises InstallFailed.
     """
-
-    kind: NeedKind
-    root: str
-    folder: str
-    files: tuple[str, ...]
-    specifiers: tuple[str, ...] = ()
-    text: str = ""
-    import_roots: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return ", ".join((*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers))
-
-
-def named_needs(requirements: Sequence[str], root: str) -> Needs:
-    """The needs that a user lists: names of files below `root`, all else specifiers (`google-adk>=2`)."""
-    files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
-    specifiers = [entry for entry in requirements if not _is_file(entry, root)]
-    texts = [_file_text(file, root) for file in files] + [*specifiers, _local_mark(specifiers, root)]
-    return Needs(
-        kind=NeedKind.NAMED,
-        root=root,
-        folder=root,
-        files=tuple(str(file) for file in files),
-        specifiers=tuple(specifiers),
-        text="\n".join(texts),
-    )
+    fitting = [rule for rule in rules if not rule.is_pin]
+    if not _can_fit(fitting):
+        raise InstallFailed(
+            f"no Python fits {_said(fitting)}: change one of them (a lock is made anew by `uv lock` or `poetry lock`)"
+        )
+    for pin in (rule for rule in rules if rule.is_pin):
+        if not fitting or _can_fit([*fitting, pin]):
+            fitting.append(pin)
+        else:
+            world.log(f"warning: {pin.said} does not fit {_said(fitting)}, which decides; correct .python-version")
+    preferred = {"UV_PYTHON_PREFERENCE", "UV_MANAGED_PYTHON"} & world.install_environment.keys()
+    for python in [] if preferred else _on_path(world):
+        with contextlib.suppress(InstallFailed):  # a shim of pyenv without a version behind it
+            about = _about(python, world)
+            if _fitting([about.version], fitting):
+                return about
+    request = ",".join(rule.specifier for rule in fitting if rule.specifier) or ">=3.10"
+    found = _installed(request, world)
+    return _about(found or _downloaded(request, _said(fitting), world), world)
 
 
-def nearest_needs(folder: str, root: str) -> Needs | None:
-    """The nearest needs from `folder` up to `root`; None where there are none."""
-    for place in _upward(Path(folder), Path(root)):
-        found = _project_needs(place, Path(root))
-        if found is not None:
-            return found
-        file = place / "requirements.txt"
-        if file.is_file():
-            kind, text = NeedKind.REQUIREMENTS, _file_text(file, root)
-            return Needs(kind=kind, root=root, folder=str(place), files=(str(file),), text=text)
-    return None
+def _can_fit(rules: Sequence[PythonRule]) -> bool:
+    """Whether any Python fits all of them. Raises InstallFailed where one is no specifier."""
+    return bool(_fitting([f"3.{minor}.{patch}" for minor in range(6, 30) for patch in range(40)], rules))
 
 
-def _upward(folder: Path, root: Path) -> Iterator[Path]:
-    for place in (folder, *folder.parents):
-        yield place
-        if place == root:
-            return
+def _fitting(versions: Iterable[str], rules: Iterable[PythonRule]) -> list[str]:
+    """Those of the versions that fit all the rules. Raises InstallFailed where one is no specifier."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - as filelock
+
+    for rule in rules:
+        try:
+            versions = SpecifierSet(rule.specifier).filter(versions, prereleases=True)
+        except InvalidSpecifier as error:
+            raise InstallFailed(f"{rule.said} is not a version specifier such as `>=3.10,<3.13`") from error
+    return list(versions)
 
 
-def _project_needs(place: Path, root: Path) -> Needs | None:
-    project = place / "pyproject.toml"
-    if not project.is_file():
-        return None
-    text = _text(project)
-    try:
-        table = tomllib.loads(text).get("project")
-    except tomllib.TOMLDecodeError:
-        table = {}  # let the installer say what is wrong with it
-    if table is None:
-        return None  # settings of tools only, or another manager's own tables
-    kind, file = NeedKind.PROJECT, project
-    for above in _upward(place, root):
-        lock = above / "uv.lock"
-        if lock.is_file() and (above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")):
-            kind, file, text = NeedKind.LOCK, lock, f"{_text(lock)}\n{text}"
-            break
-    roots = tuple(str(path) for path in (place / "src", place) if path.is_dir())
-    return Needs(kind=kind, root=str(root), folder=str(place), files=(str(file),), text=text, import_roots=roots)
+def _said(rules: Sequence[PythonRule]) -> str:
+    return " and ".join(rule.said for rule in rules)
 
 
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, what: str) -> None:
+    """Say that a Python that was not chosen by the rules does not fit them."""
+    broken = [rule for rule in rules if not _fitting([about.version], [rule])]
+    if broken:
+        fix = "set `python` to a version that fits, or change the rule"
+        world.log(f"warning: {what} Python {about.version}, which does not fit {_said(broken)}; {fix}")
 
 
-def _is_file(entry: str, root: str) -> bool:
-    return Path(root, entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
+def _installed(request: str, world: World, *, managed: Path | None = None) -> str:
+    """The Python that uv finds for a specifier, "" for none; `managed`: only in the folder of those that it
+    downloaded."""
+    settings = {"PATH": _search_path(world.environment)}
+    if managed is not None:
+        settings = {"UV_PYTHON_INSTALL_DIR": str(managed), "UV_PYTHON_PREFERENCE": "only-managed"}
+    command = ("python", "find", "--no-config", "--no-project", "--system", request)
+    finished = _uv(command, world, cwd="/", settings=settings)
+    return finished.stdout_tail.strip() if finished.returncode == 0 else ""
 
 
-def _file_text(file: Path, root: str) -> str:
-    """The text of a requirements file with those that it includes; an absent one is the installer's to report."""
-    seen: set[Path] = set()
-    texts: list[str] = []
-    queue = [file]
-    while queue:
-        current = queue.pop(0).resolve()
-        if current in seen or not current.is_file():
-            continue
-        seen.add(current)
-        text = _text(current)
-        lines = text.splitlines()
-        texts += [text, _local_mark(lines, root)]
-        queue += [current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))]
-    return "\n".join(texts)
+def _search_path(environment: Mapping[str, str]) -> str:
+    """PATH, and behind it where pyenv and GitHub's runners keep Pythons that are not on it."""
+    pyenv = environment.get("PYENV_ROOT") or f"{environment.get('HOME', '')}/.pyenv"
+    found = [
+        *Path(pyenv, "versions").glob("3.*/bin"),
+        *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin"),
+    ]
+    numbers = {path: [int(each) for each in re.findall(r"\d+", str(path).partition("3.")[2])] for path in found}
+    newest = sorted(found, key=lambda path: numbers[path], reverse=True)
+    return os.pathsep.join([environment.get("PATH", ""), *map(str, newest)])
 
 
-def _local_mark(lines: Sequence[str], root: str) -> str:
-    """The checkout's own path where something local is installed: another checkout needs another environment."""
-    return root if any(_LOCAL.search(line) for line in lines) else ""
+def _downloaded(request: str, said: str, world: World) -> str:
+    """A Python that uv downloads into the cache, where it stays. Raises InstallFailed."""
+    key = hashlib.sha256(f"{request}\0{sysconfig.get_platform()}".encode()).hexdigest()[:12]
+    folder = _cache(world) / f"python-{key}"
+
+    def fill() -> str:
+        why = f"no Python that is installed here fits {said}" if said else "there is none on PATH"
+        world.log(f"downloading Python {request} with uv: {why}")
+        settings = {"UV_PYTHON_INSTALL_DIR": str(folder), "UV_PYTHON_INSTALL_BIN": "0"}
+        done = _uv(("python", "install", "--no-config", request), world, cwd="/", settings=settings)
+        if done.returncode != 0:
+            fix = "Install one, or let uv reach its downloads (UV_PYTHON_INSTALL_MIRROR names a mirror)."
+            message = f"{why}, and uv could not download one: `uv python install {request}` failed. {fix}"
+            raise InstallFailed(message, _last_lines(done, world.install_environment or world.environment))
+        return ""
+
+    def find() -> str:
+        return _installed(request, world, managed=folder)
+
+    _once(folder, world, fill=fill, is_whole=lambda: bool(find()))
+    return find()
 
 
 # --- environments that uv makes -----------------------------------------------------------------------
 
 
-def _made(needs: Needs, base: str, world: World) -> str:
+def _made(needs: Needs, base: _About, world: World) -> str:
     """The Python of an environment that has `needs`, made with `base` unless it is there already.
 
-    Made in its final place, since scripts carry it, by one process at a time, and marked ready as the last step: what
-    has no mark was interrupted and is made anew. Raises InstallFailed.
+    Made in its final place, since scripts carry it. Raises InstallFailed.
     """
-    sandbox = world.sandbox
-    key = hashlib.sha256("\0".join([_about(base, world), needs.kind, needs.text]).encode()).hexdigest()[:20]
-    folder = Path(world.cache, f"env-{key}") if sandbox is None else sandbox.cache / f"env-{key}"
+    key = hashlib.sha256(f"{base.whole}\0{needs.kind}\0{needs.text}".encode()).hexdigest()[:20]
+    folder = _cache(world) / f"env-{key}"
     python = folder / "bin" / "python"
-    if _is_ready(folder):
-        return str(python)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    alone = contextlib.nullcontext() if sandbox is None else sandbox.installing
-    with _lock(folder.with_suffix(".lock"), world.log), alone:
-        if not _is_ready(folder):
-            world.log(f"installing {needs} for the agent")
-            began = time.monotonic()
-            if sandbox is not None:
-                sandbox.make_folder(folder, afresh=True)
-            try:
-                for command in _commands(needs, base=base, folder=str(folder)):
-                    _run(command, needs, folder=str(folder), world=world)
-            finally:
-                if sandbox is not None:
-                    sandbox.seal(folder)
-            _mark_ready(folder)
-            world.log(f"installed in {time.monotonic() - began:.0f} s")
+
+    def fill() -> str:
+        locked = needs.text.count("[[package]]") if needs.kind is NeedKind.LOCK else 0
+        many = f", {locked} packages locked" if locked else ""
+        world.log(f"installing the agent's environment from {needs} with uv (Python {base.version}{many}) ...")
+        began = time.monotonic()
+        count, left_out = _install(needs, base, folder, world)
+        world.log(f"installed {count} package{'s' if count != 1 else ''} in {time.monotonic() - began:.0f} s")
+        return left_out
+
+    # a mark alone is not enough: the Python that it was made with may be gone
+    left_out = _once(folder, world, fill=fill, is_whole=python.exists)
+    if left_out:
+        world.log(left_out)
     return str(python)
 
 
-def _mark_ready(folder: Path) -> None:
-    """Whatever the installed packages left under that name: it may be a link that leads elsewhere."""
-    (folder / READY).unlink(missing_ok=True)
-    (folder / READY).touch(exist_ok=False)
+def _cache(world: World) -> Path:
+    return Path(world.cache) if world.sandbox is None else world.sandbox.cache
+
+
+def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Callable[[], bool]) -> str:
+    """Have `folder` filled unless that was done before; what `fill` had to say of it then.
+
+    It is filled by one process at a time, and marked ready as the last step: what has no mark was interrupted and is
+    made anew.
+    """
+    sandbox, mark = world.sandbox, folder / READY
+
+    def is_ready() -> bool:
+        return mark.is_file() and is_whole()
+
+    if not is_ready():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        alone = contextlib.nullcontext() if sandbox is None else sandbox.installing
+        with _lock(folder.with_suffix(".lock"), world.log), alone:
+            if not is_ready():
+                if sandbox is not None:
+                    sandbox.make_folder(folder, afresh=True)
+                try:
+                    said = fill()
+                finally:
+                    if sandbox is not None:
+                        sandbox.seal(folder)
+                mark.unlink(missing_ok=True)  # what was installed may have left a link that leads elsewhere
+                with mark.open("x", encoding="utf-8") as file:
+                    file.write(said)
+    return mark.read_text("utf-8")
 
 
 @contextlib.contextmanager
@@ -344,79 +374,152 @@ def _lock(file: Path, log: Callable[[str], None]) -> Iterator[None]:
         lock.release()
 
 
-def _is_ready(folder: Path) -> bool:
-    """A mark alone is not enough: the Python that it was made with may be gone."""
-    return (folder / READY).is_file() and (folder / "bin" / "python").exists()
-
-
-def _about(base: str, world: World) -> str:
-    """Implementation, version and platform of a Python, as it says itself."""
+def _about(base: str, world: World) -> _About:
+    """What a Python says of itself. Raises InstallFailed."""
     try:
         finished = _asked([base, "-c", _ABOUT], world, cwd="/")
     except process.ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
-    if finished.returncode != 0 or not finished.stdout_tail.strip():
+    lines = finished.stdout_tail.strip().splitlines()[-5:]
+    if finished.returncode != 0 or len(lines) < 5:
         raise InstallFailed(f"{base} is not a working Python", _last_lines(finished, world.environment))
-    return finished.stdout_tail.strip()
+    # that of Debian's unreleased builds ends in "+"
+    return _About(python=lines[1], version=lines[0].rstrip("+"), whole=" ".join(lines[2:]))
 
 
-def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]]:
+def _install(needs: Needs, base: _About, folder: Path, world: World) -> tuple[int, str]:
+    """Make the environment; how many packages it has, and what was left out of it. Raises InstallFailed."""
+    _run(["venv", "--no-config", "--no-project", "--clear", "--python", base.python, str(folder)], needs, folder, world)
+    extra = [*(f"extra {name}" for name in needs.extras), *(f"group {name}" for name in needs.groups)]
+    with _nothing_left_beside(needs):
+        try:
+            return _run(_command(needs, folder, world, complete=True), needs, folder, world), ""
+        except InstallFailed as error:
+            if not extra:
+                raise
+            why = " ".join(error.detail.split())[-500:]
+            names = ", ".join(extra)
+        count = _run(_command(needs, folder, world, complete=False), needs, folder, world)
+    cause = f"warning: installed without {names} of {needs}, which cannot be installed"
+    return count, f"{cause} (remove the cache to try again): {why}"
+
+
+@contextlib.contextmanager
+def _nothing_left_beside(needs: Needs) -> Iterator[None]:
+    """Take away what setuptools leaves in a project that it is only asked about."""
+
+    def left() -> set[Path]:
+        folder = Path(needs.folder)
+        return {*folder.glob("*.egg-info"), *folder.glob("src/*.egg-info")}
+
+    before = left()
+    try:
+        yield
+    finally:
+        for path in left() - before:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> list[str]:
+    """What installs the needs into the environment; `complete`: with extras and groups. Raises InstallFailed."""
+    python = f"{folder}/bin/python"
+    extras, groups = (needs.extras, needs.groups) if complete else ((), ())
+    chosen = [part for name in extras for part in ("--extra", name)]
+    if needs.kind is NeedKind.LOCK:
+        chosen += [part for name in groups for part in ("--group", name)]
+        return [
+            *("sync", "--project", needs.folder, "--frozen", "--no-install-project", "--no-install-workspace"),
+            *("--no-default-groups", *chosen, "--python", python),
+        ]
+    if needs.kind is NeedKind.POETRY:
+        return ["pip", "install", "--python", python, *_of_poetry(needs, folder, world, extras=extras, groups=groups)]
+    files = [part for file in needs.files for part in ("-r", file)]
+    chosen += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
+    return ["pip", "install", "--python", python, *files, *chosen, "--", *needs.specifiers]
+
+
+def _of_poetry(
+    needs: Needs, folder: Path, world: World, *, extras: Iterable[str], groups: Iterable[str]
+) -> Iterator[str]:
+    """The files of requirements and constraints that a Poetry project stands for, written into the environment."""
+    place = Path(needs.folder)
+    try:
+        lines = poetry_project.requirements(place, extras=[*extras], groups=[*groups])
+    except poetry_project.NotReadable as error:
+        raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
+    if world.sandbox is not None:  # a path beside the project is one in the copy
+        lines = [line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines]
+    for option, name, text in (("-r", "requirements", lines), ("-c", "constraints", [*poetry_project.locked(place)])):
+        file = folder / f"poetry-{name}.txt"
+        file.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+        yield from (option, str(file))
+
+
+def _run(command: Sequence[str], needs: Needs, folder: Path, world: World) -> int:
+    """Have uv do one step; how many packages it says that it installed. Raises InstallFailed."""
+    settings = {"UV_PROJECT_ENVIRONMENT": str(folder)}
+    finished = _uv(command, world, cwd=needs.folder, settings=settings)
+    detail = _last_lines(finished, world.install_environment or world.environment)
+    if finished.timed_out:
+        raise InstallFailed(f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s", detail)
+    if finished.returncode != 0:
+        what = " ".join(["uv", *command[:2]])
+        raise InstallFailed(f"installing {needs} failed: `{what}` ended with {finished.returncode}", detail)
+    counted = _INSTALLED.search(finished.stderr_tail)
+    return int(counted[1]) if counted else 0
+
+
+def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str, str]) -> process.Finished:
+    """Run uv as installers run, with these settings besides theirs. Raises InstallFailed where it cannot start."""
     import uv  # noqa: PLC0415 - as filelock
 
     try:
         program = uv.find_uv_bin()
     except FileNotFoundError as error:
         raise InstallFailed(
-            f"uv is needed to install {needs}, and the one that evalgate was installed with is gone: install evalgate "
-            "again, or set python."
+            "uv is needed for the agent's environment, and the one that evalgate was installed with is gone: install "
+            "evalgate again, or set python."
         ) from error
-    python = f"{folder}/bin/python"
-    yield [program, "venv", "--no-config", "--no-project", "--clear", "--python", base, folder]
-    if needs.kind is NeedKind.LOCK:
-        yield [
-            program, "sync", "--project", needs.folder, "--frozen", "--no-dev", "--no-install-project",
-            "--no-install-workspace", "--python", python,
-        ]  # fmt: skip
-        return
-    files = [part for file in needs.files for part in ("-r", file)]
-    yield [program, "pip", "install", "--python", python, *files, "--", *needs.specifiers]
-
-
-def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> None:
     environment = world.install_environment or world.environment
-    settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
-    cwd, sandbox = needs.folder, world.sandbox
-    prefix: tuple[str, ...] = ()
+    settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"} | dict(settings)
+    whole, sandbox, prefix = [program, *command], world.sandbox, tuple[str, ...]()
     if sandbox is not None:
         cache = sandbox.cache / f"uv-{sandbox.installer.uid}"
         sandbox.make_folder(cache, afresh=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
-        command = [sandbox.copies.placed(each) if each.startswith("/") else each for each in command]
+        whole = [sandbox.copies.placed(each) if each.startswith("/") else each for each in whole]
         cwd, prefix = sandbox.copies.placed(cwd), sandbox.installer.prefix
-    settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
+    settings["UV_NO_PROGRESS"] = "1"
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
+    began = told = time.monotonic()
+    left = orphans.Orphans(whole[0])
+
+    def watch(pid: int, stderr: str) -> None:
+        nonlocal told
+        left.look(pid)
+        if time.monotonic() - told >= SILENCE_S:
+            told = time.monotonic()
+            last = _shown(stderr.strip().rpartition("\n")[2], environment)
+            world.log(f"still installing after {told - began:.0f} s{f': {last}' if last else ''}")
+
     try:
-        finished = process.run_to_end(
-            command,
+        return process.run_to_end(
+            whole,
             cwd=cwd,
             environment=settings,
             timeout_s=INSTALL_TIMEOUT_S,
             prefix=prefix,
-            watch=orphans.Orphans(command[0]).look,
+            watch=watch,
         )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error
-    if finished.timed_out:
-        message = f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s"
-        raise InstallFailed(message, _last_lines(finished, environment))
-    if finished.returncode != 0:
-        what = " ".join(["uv", *command[1:3]])
-        raise InstallFailed(
-            f"installing {needs} failed: `{what}` ended with {finished.returncode}", _last_lines(finished, environment)
-        )
 
 
 def _last_lines(finished: process.Finished, environment: Mapping[str, str]) -> str:
     text = finished.stderr_tail.strip() or finished.stdout_tail.strip()
-    lines = text.splitlines()[-DETAIL_LINES:]
-    return _URL_PASSWORD.sub("***@", redact.redactor(environment)("\n".join(lines)))
+    return _shown("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
+
+
+def _shown(text: str, environment: Mapping[str, str]) -> str:
+    """What an installer said, secrets taken out."""
+    return _URL_PASSWORD.sub("***@", redact.redactor(environment)(text))

@@ -5,36 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 from builders.gated_repository import Repository, content
+from builders.packages import wheel
 
 pytestmark = pytest.mark.integration
 
 AGENT = "import shelf\n\ndef answer(text):\n    return f'version {shelf.VERSION}'\n"
 
 
-def wheel(folder: Path, version: str) -> None:
-    """A package of one line, built without any tool."""
-    folder.mkdir(exist_ok=True)
-    info = f"shelf-{version}.dist-info"
-    files = {
-        "shelf.py": f"VERSION = '{version}'\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: shelf\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(folder / f"shelf-{version}-py3-none-any.whl", "w") as packed:
-        for name, text in {**files, f"{info}/RECORD": record}.items():
-            packed.writestr(name, text)
-
-
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     for version in ("1.0", "2.0"):
-        wheel(tmp_path / "wheels", version)
+        wheel(tmp_path / "wheels", "shelf", version)
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_NO_INDEX", "1")

@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
 import uv
+from builders.packages import index, wheel
 
 from evalgate.system import orphans, python_env
 from evalgate.system.python_env import InstallFailed, Wanted, World
 
 pytestmark = pytest.mark.integration
-
-
-def wheel(folder: Path, name: str, version: str = "1.0", requires: str = "") -> None:
-    """A wheel of one module that knows its version."""
-    info = f"{name}-{version}.dist-info"
-    files = {
-        f"{name}.py": f"VERSION = {version!r}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = ""
-    for path, text in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-        record += f"{path},sha256={digest},{len(text)}\n"
-    files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\n"
-    folder.mkdir(exist_ok=True)
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
-        for path, text in files.items():
-            archive.writestr(path, text)
-
-
-def index(wheels: Path) -> Path:
-    """A simple index of the folder's wheels, readable as file:// by uv."""
-    simple = wheels / "simple"
-    for file in wheels.glob("*.whl"):
-        page = simple / file.name.split("-")[0] / "index.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        with page.open("a") as out:
-            out.write(f'<a href="file://{file}">{file.name}</a>\n')
-    return simple
 
 
 class Place:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.system import python_env
-from evalgate.system.python_env import NeedKind
+from evalgate.system import python_needs
+from evalgate.system.python_needs import NeedKind
 
 PROJECT = '[project]\nname = "p"\nversion = "0"\n'
 WORKSPACE = PROJECT + '[tool.uv.workspace]\nmembers = ["agents/*"]\n'
@@ -44,7 +44,7 @@ def test_which_file_is_followed(tmp_path: Path, files: dict[str, str], kind: Nee
     agent.mkdir(parents=True)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    found = python_env.nearest_needs(str(agent), str(tmp_path))
+    found = python_needs.nearest_needs(str(agent), str(tmp_path))
     assert (found.kind if found else None) == kind
     if found is not None:
         assert Path(found.folder) == tmp_path / chosen
@@ -53,7 +53,7 @@ def test_which_file_is_followed(tmp_path: Path, files: dict[str, str], kind: Nee
 def test_files_above_the_checkout_are_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("x")
     (tmp_path / "checkout").mkdir()
-    assert python_env.nearest_needs(str(tmp_path / "checkout"), str(tmp_path / "checkout")) is None
+    assert python_needs.nearest_needs(str(tmp_path / "checkout"), str(tmp_path / "checkout")) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_local_packages_belong_to_one_checkout(tmp_path: Path, line: str, depend
     for name in ("base", "head"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "requirements.txt").write_text(line)
-        found = python_env.nearest_needs(str(tmp_path / name), str(tmp_path / name))
+        found = python_needs.nearest_needs(str(tmp_path / name), str(tmp_path / name))
         assert found is not None
         texts.append(found.text)
     assert (texts[0] != texts[1]) == depends_on_the_place
@@ -83,14 +83,14 @@ def test_included_files_count_even_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("-r b.txt\n")
     (tmp_path / "b.txt").write_text("--requirement=requirements.txt\n-c c.txt\n")
     (tmp_path / "c.txt").write_text("numpy<2\n")
-    found = python_env.nearest_needs(str(tmp_path), str(tmp_path))
+    found = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
     assert found is not None
     assert "numpy<2" in found.text
 
 
 def test_named_requirements_are_files_or_specifiers(tmp_path: Path) -> None:
     (tmp_path / "dev.txt").write_text("a\n")
-    found = python_env.named_needs(["dev.txt", "google-adk>=2", "missing.txt"], str(tmp_path))
+    found = python_needs.named_needs(["dev.txt", "google-adk>=2", "missing.txt"], str(tmp_path))
     assert [Path(file).name for file in found.files] == ["dev.txt", "missing.txt"]
     assert found.specifiers == ("google-adk>=2",)
     assert str(found) == "dev.txt, missing.txt, google-adk>=2"

@@ -1,0 +1,66 @@
+"""Projects that only Poetry reads, in the words of other installers; Poetry's own library translates."""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+
+class NotReadable(Exception):  # noqa: N818 - it says what is the matter
+    """Poetry itself would not take the project; the message says why, in its words."""
+
+
+def specifier(constraint: str) -> str:
+    """A constraint of Poetry ("^3.11") as a specifier (">=3.11,<4.0"); as it stands where it is none."""
+    # nothing else needs it, and it takes 0.1 s to import
+    from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415
+    from poetry.core.constraints.version.exceptions import ParseConstraintError  # noqa: PLC0415
+    from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415
+
+    try:
+        found = format_python_constraint(parse_constraint(constraint))
+    except ParseConstraintError:
+        return constraint
+    return "" if found == "*" else found
+
+
+def requirements(folder: Path, *, extras: Collection[str] = (), groups: Collection[str] = ()) -> list[str]:
+    """The lines of a requirements file for the project in `folder`, with the named extras and groups.
+
+    Raises NotReadable.
+    """
+    from poetry.core.factory import Factory  # noqa: PLC0415 - as above
+
+    logging.getLogger("poetry").addHandler(logging.NullHandler())  # else its advice goes to standard error
+    try:
+        package = Factory().create_poetry(folder).package
+        optional = {each.name for name, listed in package.extras.items() if name in extras for each in listed}
+        wanted = [each for each in package.requires if not each.is_optional() or each.name in optional]
+        for name in groups:
+            if package.has_dependency_group(name):
+                wanted += package.dependency_group(name).dependencies
+        return list(dict.fromkeys(each.to_pep_508(with_extras=False) for each in wanted))
+    except (RuntimeError, ValueError, OSError, TypeError, KeyError) as error:
+        raise NotReadable(" ".join(str(error).split())) from error
+
+
+def locked(folder: Path) -> Iterator[str]:
+    """The versions in `poetry.lock`, as the lines of a constraints file.
+
+    A package with several versions is left to the installer where the lock does not say when each applies.
+    """
+    try:
+        packages = tomllib.loads((folder / "poetry.lock").read_text("utf-8")).get("package", [])
+    except (OSError, ValueError):
+        return
+    names = [package["name"] for package in packages]
+    for package in packages:
+        pin, markers = f"{package['name']}=={package['version']}", package.get("markers", "")
+        if package.get("source", {}).get("type", "legacy") != "legacy":
+            continue  # a folder, a repository
+        if names.count(package["name"]) == 1:
+            yield pin
+        elif markers and isinstance(markers, str):
+            yield f"{pin} ; {markers}"

@@ -1,0 +1,276 @@
+"""What an agent's folder says that it needs: which packages, and which Python."""
+
+from __future__ import annotations
+
+import codecs
+import enum
+import os
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evalgate.system import poetry_project
+
+FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
+"""Extras and dependency groups that are installed with the agent where it has them: `adk eval` is run with them, and an
+agent may import what only they hold."""
+
+_INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
+_LOCAL = re.compile(r"^\s*(?:-e\b|--editable\b|\.{0,2}/|\.\s*$|\.\[|file:)|@\s*(?:file:|\.{0,2}/)|\{[^}]*\bpath\s*=")
+_PIN = re.compile(r"(?:c?python[-@]?)?(\d+(?:\.\d+){0,2})", re.IGNORECASE)
+_LOCKED_PYTHON = re.compile(r'^(?:requires-python|python-versions) = "([^"]*)"', re.MULTILINE)
+_SETUP_PYTHON = re.compile(r"""python_requires\s*=\s*["']?([^"'\n#]+)""")
+
+
+class NeedKind(enum.StrEnum):
+    """In which form the needs are written."""
+
+    LOCK = "uv.lock"
+    PROJECT = "pyproject.toml"
+    POETRY = "pyproject.toml of Poetry"
+    REQUIREMENTS = "requirements.txt"
+    SETUP = "setup.py"
+    NAMED = "requirements"  # files and specifiers that the user named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: the needs.
+
+    `extras` and `groups`: those of the project that are installed as well, where that is possible. `text`: all that
+    decides the outcome, to be hashed. `import_roots`: where the project's own code is imported from, since the project
+    itself is never installed (that would write into its tree, and keep old code in the cache).
+    """
+
+    kind: NeedKind
+    root: str
+    folder: str
+    files: tuple[str, ...]
+    specifiers: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    text: str = ""
+    import_roots: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ", ".join((*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonRule:
+    """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and where that is `said`, in words.
+
+    A pin (`.python-version`) is what the author works with; the other rules are what installers hold to.
+    """
+
+    specifier: str
+    said: str
+    is_pin: bool = False
+
+
+def named_needs(requirements: Sequence[str], root: str) -> Needs:
+    """The needs that a user lists: names of files below `root`, all else specifiers (`google-adk>=2`)."""
+    files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
+    specifiers = [entry for entry in requirements if not _is_file(entry, root)]
+    texts = [_file_text(file, root) for file in files] + [*specifiers, _local_mark(specifiers, root)]
+    return Needs(
+        kind=NeedKind.NAMED,
+        root=root,
+        folder=root,
+        files=tuple(str(file) for file in files),
+        specifiers=tuple(specifiers),
+        text="\n".join(texts),
+    )
+
+
+def nearest_needs(folder: str, root: str) -> Needs | None:
+    """The nearest needs from `folder` up to `root`; None where there are none."""
+    for place in _upward(Path(folder), Path(root)):
+        found = _project_needs(place, Path(root))
+        if found is not None:
+            return found
+        file = place / "requirements.txt"
+        if file.is_file():
+            kind, text = NeedKind.REQUIREMENTS, _file_text(file, root)
+            return Needs(kind=kind, root=root, folder=str(place), files=(str(file),), text=text)
+        setup = [file for name in ("setup.py", "setup.cfg") if (file := place / name).is_file()]
+        if setup and (setup[0].suffix == ".py" or "install_requires" in _text(setup[0])):
+            return Needs(
+                kind=NeedKind.SETUP,
+                root=root,
+                folder=str(place),
+                files=(str(setup[0]),),
+                text="\n".join(_text(file) for file in setup),
+                import_roots=_import_roots(place),
+            )
+    return None
+
+
+def _upward(folder: Path, root: Path) -> Iterator[Path]:
+    for place in (folder, *folder.parents):
+        yield place
+        if place == root:
+            return
+
+
+def _project_needs(place: Path, root: Path) -> Needs | None:
+    project = place / "pyproject.toml"
+    if not project.is_file():
+        return None
+    text = _text(project)
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        tables = {"project": {}}  # let the installer say what is wrong with it
+    poetry = _table(tables, "tool", "poetry")
+    is_poetry = any(name in poetry for name in ("dependencies", "group", "dev-dependencies"))
+    if "project" not in tables and not is_poetry:
+        return None  # settings of tools only
+    kind, file = NeedKind.POETRY if is_poetry else NeedKind.PROJECT, project
+    mark = _local_mark(text.splitlines(), str(root))
+    if "project" in tables:
+        for above in _upward(place, root):
+            lock = above / "uv.lock"
+            if lock.is_file() and (above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")):
+                kind, file, text = NeedKind.LOCK, lock, f"{_text(lock)}\n{text}"
+                break
+    if kind is NeedKind.POETRY:
+        text = f"{_text(place / 'poetry.lock')}\n{text}"
+    extras, groups = _for_evaluation(tables)
+    return Needs(
+        kind=kind,
+        root=str(root),
+        folder=str(place),
+        files=(str(file),),
+        extras=extras,
+        groups=groups,
+        text=f"{text}\n{mark}",
+        import_roots=_import_roots(place),
+    )
+
+
+def _import_roots(place: Path) -> tuple[str, ...]:
+    return tuple(str(path) for path in (place / "src", place) if path.is_dir())
+
+
+def _for_evaluation(tables: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The extras and the groups of a project that are installed with it."""
+    uv, poetry = _table(tables, "tool", "uv"), _table(tables, "tool", "poetry")
+    extras = {*_table(tables, "project", "optional-dependencies"), *_table(poetry, "extras")}
+    groups = {*_table(tables, "dependency-groups"), *_table(poetry, "group")}
+    groups |= {"dev"} if "dev-dependencies" in uv or "dev-dependencies" in poetry else set()
+    by_default = uv.get("default-groups", ())
+    wanted = {*FOR_EVALUATION, *(by_default if isinstance(by_default, list) else ())}
+    chosen = groups if by_default == "all" else {name for name in groups if name in wanted}
+    return tuple(sorted(extras & {*FOR_EVALUATION})), tuple(sorted(chosen))
+
+
+def _table(tables: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """A table in others; empty where there is none, or where something else stands."""
+    found: Any = tables
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _text(file: Path) -> str:
+    if not file.is_file():
+        return ""
+    raw = file.read_bytes()
+    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` writes it
+    return raw.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
+
+
+def _is_file(entry: str, root: str) -> bool:
+    return Path(root, entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
+
+
+def _file_text(file: Path, root: str) -> str:
+    """The text of a requirements file with those that it includes; an absent one is the installer's to report."""
+    seen: set[Path] = set()
+    texts: list[str] = []
+    queue = [file]
+    while queue:
+        current = queue.pop(0).resolve()
+        if current in seen or not current.is_file():
+            continue
+        seen.add(current)
+        text = _text(current)
+        lines = text.splitlines()
+        texts += [text, _local_mark(lines, root)]
+        queue += [current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))]
+    return "\n".join(texts)
+
+
+def _local_mark(lines: Collection[str], root: str) -> str:
+    """The checkout's own path where something local is installed: another checkout needs another environment."""
+    return root if any(_LOCAL.search(line) for line in lines) else ""
+
+
+# --- which Python -------------------------------------------------------------------------------------
+
+
+def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRule, ...]:
+    """Which Python the project asks for: `requires-python` and its like down from the folder of the needs, their lock,
+    and the nearest `.python-version`."""
+    top = Path(needs.folder) if needs is not None and Path(folder).is_relative_to(needs.folder) else Path(root)
+    found: list[PythonRule] = []
+    for place in _upward(Path(folder), top):
+        said = (_required(place / name, root) for name in ("pyproject.toml", "setup.cfg", "setup.py"))
+        found = [rule for rule in said if rule is not None][:1]
+        if found:
+            break
+    if needs is not None and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
+        is_poetry = needs.kind is NeedKind.POETRY
+        file = Path(needs.folder, "poetry.lock") if is_poetry else Path(needs.files[0])
+        locked = _LOCKED_PYTHON.findall(_text(file))
+        if locked:
+            specifier = poetry_project.specifier(locked[-1]) if is_poetry else locked[0]
+            parts = {*specifier.replace(" ", "").split(",")}
+            if not any({*rule.specifier.replace(" ", "").split(",")} >= parts for rule in found):
+                name = "python-versions" if is_poetry else "requires-python"
+                found.append(_rule(specifier, name, locked[-1] if is_poetry else locked[0], file, root))
+    return (*found, *_pin(Path(folder), Path(root)))
+
+
+def _required(file: Path, root: str) -> PythonRule | None:
+    if file.name != "pyproject.toml":
+        match = _SETUP_PYTHON.search(_text(file))
+        return None if match is None else _rule(match[1].strip(), "python_requires", match[1].strip(), file, root)
+    try:
+        tables = tomllib.loads(_text(file))
+    except tomllib.TOMLDecodeError:
+        return None
+    value = _table(tables, "project").get("requires-python")
+    if isinstance(value, str):
+        return _rule(value, "requires-python", value, file, root)
+    value = _table(tables, "tool", "poetry", "dependencies").get("python")
+    value = value.get("version") if isinstance(value, dict) else value
+    return _rule(poetry_project.specifier(value), "python", value, file, root) if isinstance(value, str) else None
+
+
+def _rule(specifier: str, name: str, value: str, file: Path, root: str) -> PythonRule:
+    return PythonRule(specifier=specifier, said=f'`{name} = "{value}"` ({os.path.relpath(file, root)})')
+
+
+def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
+    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment there is no version."""
+    for place in _upward(folder, root):
+        file = place / ".python-version"
+        if file.is_file():
+            lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
+            first = next((line for line in lines if line), "")
+            match = _PIN.fullmatch(first)
+            if match is not None:
+                yield PythonRule(
+                    specifier=version_specifier(match[1]), said=f"`{first}` ({file.relative_to(root)})", is_pin=True
+                )
+            return
+
+
+def version_specifier(version: str) -> str:
+    """What fits "3", "3.12" or "3.12.4"."""
+    return f"=={version}" if version.count(".") == 2 else f"=={version}.*"
