@@ -16,14 +16,13 @@ def specifier(constraint: str) -> str:
     """A constraint of Poetry ("^3.11") as a specifier (">=3.11,<4.0"); as it stands where it is none."""
     # nothing else needs it, and it takes 0.1 s to import
     from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415
-    from poetry.core.constraints.version.exceptions import ParseConstraintError  # noqa: PLC0415
     from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415
 
     try:
         found = format_python_constraint(parse_constraint(constraint))
-    except ParseConstraintError:
+    except Exception:  # noqa: BLE001 - as below
         return constraint
-    return "" if found == "*" else found
+    return {"*": "", "<empty>": constraint}.get(found, found)
 
 
 def requirements(folder: Path, *, extras: Collection[str] = (), groups: Collection[str] = ()) -> list[str]:
@@ -42,8 +41,8 @@ def requirements(folder: Path, *, extras: Collection[str] = (), groups: Collecti
             if package.has_dependency_group(name):
                 wanted += package.dependency_group(name).dependencies
         return list(dict.fromkeys(each.to_pep_508(with_extras=False) for each in wanted))
-    except (RuntimeError, ValueError, OSError, TypeError, KeyError) as error:
-        raise NotReadable(" ".join(str(error).split())) from error
+    except Exception as error:  # what it does with tables of a stranger is not known
+        raise NotReadable(" ".join(str(error).split()) or type(error).__name__) from error
 
 
 def locked(folder: Path) -> Iterator[str]:

@@ -451,7 +451,10 @@ def _of_poetry(
         lines = [line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines]
     for option, name, text in (("-r", "requirements", lines), ("-c", "constraints", [*poetry_project.locked(place)])):
         file = folder / f"poetry-{name}.txt"
-        file.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+        file.unlink(missing_ok=True)
+        with file.open("x", encoding="utf-8") as out:  # whatever a build has put there may lead elsewhere
+            os.fchmod(out.fileno(), 0o644)
+            out.writelines(f"{line}\n" for line in text)
         yield from (option, str(file))
 
 

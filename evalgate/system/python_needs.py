@@ -19,7 +19,7 @@ FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
 agent may import what only they hold."""
 
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
-_LOCAL = re.compile(r"^\s*(?:-e\b|--editable\b|\.{0,2}/|\.\s*$|\.\[|file:)|@\s*(?:file:|\.{0,2}/)|\{[^}]*\bpath\s*=")
+_LOCAL = re.compile(r"^\s*(?:-e\b|--editable\b|\.{0,2}/|\.\s*$|\.\[|file:)|@\s*(?:file:|\.{0,2}/)|\{[^{}]*\bpath\s*=")
 _PIN = re.compile(r"(?:c?python[-@]?)?(\d+(?:\.\d+){0,2})", re.IGNORECASE)
 _LOCKED_PYTHON = re.compile(r'^(?:requires-python|python-versions) = "([^"]*)"', re.MULTILINE)
 _SETUP_PYTHON = re.compile(r"""python_requires\s*=\s*["']?([^"'\n#]+)""")
@@ -96,16 +96,12 @@ def nearest_needs(folder: str, root: str) -> Needs | None:
         if file.is_file():
             kind, text = NeedKind.REQUIREMENTS, _file_text(file, root)
             return Needs(kind=kind, root=root, folder=str(place), files=(str(file),), text=text)
-        setup = [file for name in ("setup.py", "setup.cfg") if (file := place / name).is_file()]
-        if setup and (setup[0].suffix == ".py" or "install_requires" in _text(setup[0])):
-            return Needs(
-                kind=NeedKind.SETUP,
-                root=root,
-                folder=str(place),
-                files=(str(setup[0]),),
-                text="\n".join(_text(file) for file in setup),
-                import_roots=_import_roots(place),
-            )
+        text = "\n".join(_text(place / name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
+        setup = [file for name in ("setup.py", "pyproject.toml") if (file := place / name).is_file()]
+        if setup and "install_requires" in text:
+            kind, roots = NeedKind.SETUP, _import_roots(place)
+            files = (str(setup[0]),)
+            return Needs(kind=kind, root=root, folder=str(place), files=files, text=text, import_roots=roots)
     return None
 
 

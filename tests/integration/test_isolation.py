@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from builders import packages
 
 from evalgate.system import isolation, orphans, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
@@ -297,6 +298,34 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
                 assert run(isolated.base, "/bin/sh", "-c", change).returncode != 0, change
         assert len(set(found.values())) == 2, "each side has its own"
         shutil.rmtree(Path(found[isolated.head.agent.uid]).parents[2])
+
+
+def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(repository: Path, tmp_path: Path) -> None:
+    settings = {
+        "PATH": os.defpath,
+        "UV_PYTHON_DOWNLOADS_JSON_URL": str(packages.mirror(tmp_path / "mirror")),
+        "UV_PYTHON_PREFERENCE": "only-managed",
+        "UV_OFFLINE": "1",
+    }
+    (repository / "pyproject.toml").write_text(
+        f'[tool.poetry]\npackage-mode = false\n[tool.poetry.dependencies]\npython = "{packages.VERSION}"\n'
+        'hooked = { path = "hooked" }\n'
+    )
+    for name, text in {"pyproject.toml": PROJECT, "backend.py": BACKEND}.items():
+        (repository / "hooked").mkdir(exist_ok=True)
+        (repository / "hooked" / name).write_text(text, encoding="utf-8")
+    with opened(repository) as isolated:
+        side = isolated.head
+        world = World(environment=settings, install_environment=settings, cache="/nowhere", log=str, sandbox=side)
+        python = python_env.provide(Wanted(folder=str(repository), root=str(repository)), world).python
+        said = run(side, python, "-c", "import hooked, sys; print(sys.base_prefix)").stdout_tail.strip()
+        assert Path(said).is_relative_to(side.cache)
+        for account in (side.agent, isolated.metrics.agent, isolated.base.installer, side.installer):
+            command = ("/bin/sh", "-c", f"{python} -c 1 && ! touch {said}/new && ! rm -r {said}/lib")
+            done = process.run_to_end(command, cwd="/", environment={}, timeout_s=30, prefix=account.prefix)
+            assert done.returncode == 0, done.stderr_tail
+            assert Path(said, "lib").is_dir()
+        shutil.rmtree(Path(python).parents[2])
 
 
 LOOKING = """

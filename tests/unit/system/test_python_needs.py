@@ -10,6 +10,7 @@ from evalgate.system import python_needs
 from evalgate.system.python_needs import NeedKind
 
 PROJECT = '[project]\nname = "p"\nversion = "0"\n'
+POETRY = "[tool.poetry]\n[tool.poetry.dependencies]\npython = '^3.10'\n"
 WORKSPACE = PROJECT + '[tool.uv.workspace]\nmembers = ["agents/*"]\n'
 
 
@@ -35,6 +36,20 @@ WORKSPACE = PROJECT + '[tool.uv.workspace]\nmembers = ["agents/*"]\n'
         ({"agents/a/pyproject.toml": PROJECT, "uv.lock": "", "pyproject.toml": WORKSPACE}, NeedKind.LOCK, "agents/a"),
         # but a project below another project that is no workspace does not
         ({"agents/a/pyproject.toml": PROJECT, "uv.lock": "", "pyproject.toml": PROJECT}, NeedKind.PROJECT, "agents/a"),
+        # Poetry's own tables, also beside [project], unless uv has locked it
+        ({"agents/a/pyproject.toml": POETRY, "requirements.txt": "x"}, NeedKind.POETRY, "agents/a"),
+        ({"pyproject.toml": PROJECT + "[tool.poetry.group.dev.dependencies]\npytest = '*'"}, NeedKind.POETRY, ""),
+        ({"pyproject.toml": PROJECT + "[tool.poetry.group.dev.dependencies]", "uv.lock": ""}, NeedKind.LOCK, ""),
+        ({"pyproject.toml": "[tool.poetry]\npackages = []", "requirements.txt": "x"}, NeedKind.REQUIREMENTS, ""),
+        # setuptools, where it says what to install
+        ({"setup.py": "setup(install_requires=[])"}, NeedKind.SETUP, ""),
+        ({"setup.py": "setup()", "setup.cfg": "install_requires =\n  x"}, NeedKind.SETUP, ""),
+        ({"pyproject.toml": "[build-system]", "setup.cfg": "install_requires =\n  x"}, NeedKind.SETUP, ""),
+        ({"setup.cfg": "install_requires =\n  x"}, None, ""),
+        ({"setup.py": "setup()"}, None, ""),
+        ({"setup.py": "setup(install_requires=[])", "requirements.txt": "x"}, NeedKind.REQUIREMENTS, ""),
+        # what is not as it should be is no table
+        ({"pyproject.toml": "tool = 1\nproject = 2\ndependency-groups = 3"}, NeedKind.PROJECT, ""),
         # a broken pyproject.toml is the installer's to explain
         ({"agents/a/pyproject.toml": "[[["}, NeedKind.PROJECT, "agents/a"),
     ],
@@ -94,3 +109,93 @@ def test_named_requirements_are_files_or_specifiers(tmp_path: Path) -> None:
     assert [Path(file).name for file in found.files] == ["dev.txt", "missing.txt"]
     assert found.specifiers == ("google-adk>=2",)
     assert str(found) == "dev.txt, missing.txt, google-adk>=2"
+
+
+@pytest.mark.parametrize(
+    ("text", "extras", "groups"),
+    [
+        (PROJECT, (), ()),
+        # what evaluations are run with, and nothing else
+        (
+            PROJECT + "[project.optional-dependencies]\neval = []\nlint = []\n[dependency-groups]\ndev = []\ndocs = []",
+            ("eval",),
+            ("dev",),
+        ),
+        # the ways in which uv has groups by default
+        (PROJECT + "[tool.uv]\ndev-dependencies = []", (), ("dev",)),
+        (PROJECT + "[dependency-groups]\na = []\nb = []\n[tool.uv]\ndefault-groups = ['a', 'c']", (), ("a",)),
+        (PROJECT + "[dependency-groups]\na = []\nb = []\n[tool.uv]\ndefault-groups = 'all'", (), ("a", "b")),
+        # Poetry's, old and new
+        (
+            POETRY + "[tool.poetry.dev-dependencies]\nx = '*'\n[tool.poetry.extras]\nevaluation = []",
+            ("evaluation",),
+            ("dev",),
+        ),
+        (POETRY + "[tool.poetry.group.eval.dependencies]\nx = '*'\n[tool.poetry.group.lint]", (), ("eval",)),
+        # what is not as it should be
+        (PROJECT + "optional-dependencies = 3\n[tool.uv]\ndefault-groups = 3", (), ()),
+    ],
+)
+def test_which_extras_and_groups_are_installed(
+    tmp_path: Path, text: str, extras: tuple[str, ...], groups: tuple[str, ...]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    found = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    assert found is not None
+    assert (found.extras, found.groups) == (extras, groups)
+
+
+REQUIRES = PROJECT + 'requires-python = ">=3.10,<3.13"\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "rules"),
+    [
+        ({"pyproject.toml": PROJECT}, []),
+        ({"pyproject.toml": REQUIRES}, ['>=3.10,<3.13 `requires-python = ">=3.10,<3.13"` (pyproject.toml)']),
+        # a lock that says the same, and one that says more
+        ({"pyproject.toml": REQUIRES, "uv.lock": 'requires-python = ">=3.10, <3.13"\n'}, [">=3.10,<3.13"]),
+        (
+            {"pyproject.toml": REQUIRES, "uv.lock": 'version = 1\nrequires-python = "==3.12.*"\n'},
+            [">=3.10,<3.13", '==3.12.* `requires-python = "==3.12.*"` (uv.lock)'],
+        ),
+        # Poetry's own words
+        ({"pyproject.toml": POETRY}, ['>=3.10,<4.0 `python = "^3.10"` (pyproject.toml)']),
+        ({"pyproject.toml": POETRY.replace("'^3.10'", "'*'")}, [""]),
+        ({"pyproject.toml": POETRY.replace("'^3.10'", "'what?'")}, ["what? "]),
+        (
+            {"pyproject.toml": POETRY, "poetry.lock": '[metadata]\npython-versions = "~3.11"\n'},
+            [">=3.10,<4.0", '>=3.11,<3.12 `python-versions = "~3.11"` (poetry.lock)'],
+        ),
+        # setuptools
+        ({"setup.py": "setup(install_requires=[], python_requires='>=3.9',)"}, [">=3.9 `python_requires"]),
+        ({"setup.py": "install_requires", "setup.cfg": "python_requires = >=3.9  # so far\n"}, [">=3.9 "]),
+        # the nearest pin, as pyenv and uv write it
+        (
+            {"agents/a/.python-version": "3.12\n", ".python-version": "3.11"},
+            ["==3.12.* `3.12` (agents/a/.python-version)"],
+        ),
+        ({".python-version": "# ours\ncpython-3.11.4\n3.10\n"}, ["==3.11.4 `cpython-3.11.4` (.python-version)"]),
+        ({".python-version": "my-environment\n"}, []),
+        ({".python-version": ""}, []),
+        # the project of the requirements counts, not one above them
+        ({"agents/a/requirements.txt": "x", "pyproject.toml": REQUIRES}, []),
+        (
+            {
+                "agents/a/requirements.txt": "x",
+                "agents/a/pyproject.toml": "[tool.poetry.dependencies]\npython='3.11.2'",
+            },
+            ["==3.11.2"],
+        ),
+    ],
+)
+def test_which_python_a_project_asks_for(tmp_path: Path, files: dict[str, str], rules: list[str]) -> None:
+    agent = tmp_path / "agents" / "a"
+    agent.mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    needs = python_needs.nearest_needs(str(agent), str(tmp_path))
+    found = python_needs.python_rules(str(agent), str(tmp_path), needs)
+    assert len(found) == len(rules), found
+    for rule, expected in zip(found, rules, strict=True):
+        assert f"{rule.specifier} {rule.said}".startswith(expected)
