@@ -79,7 +79,11 @@ def failed(code: str, message: str) -> NotEvaluated:
 class PythonOptions(DriverOptions):
     """What the agent runs in; see docs/agents/environments.md."""
 
-    python: str = Field(default=python_env.AUTO, description="The agent's Python: a path, a command, or auto.")
+    python: str = Field(
+        default=python_env.AUTO,
+        coerce_numbers_to_str=True,
+        description="The agent's Python: a path, a command, a version, or auto.",
+    )
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
 
 

@@ -260,9 +260,10 @@ class Settings(BaseModel):
     )
     python: str = Field(
         default="auto",
-        description="The agent's Python: a path or `auto`.\n"
-        "`auto`: a virtual environment made from the agent's lock file, pyproject.toml or requirements.txt, else the "
-        "Python on PATH.",
+        coerce_numbers_to_str=True,
+        description="The agent's Python: a path, a version (`3.12`) or `auto`.\n"
+        "`auto`: a virtual environment made from the agent's lock file, pyproject.toml or requirements.txt, with a "
+        "Python that fits them, else the Python on PATH.",
         json_schema_extra=INPUT,
     )
     requirements: Lines = Field(

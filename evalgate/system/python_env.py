@@ -118,7 +118,9 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
     if needs is None and not version:
         return _found(wanted, rules, world)
     if version:
-        own = PythonRule(specifier=python_needs.version_specifier(version), said=f"`python: {version}` (as configured)")
+        own = PythonRule(
+            specifier=python_needs.version_specifier(version), said=f'`python: "{version}"` (as configured)'
+        )
         rules = (own, *rules)
     base = _about(path, world) if path else _chosen(rules, world)
     if needs is None:
@@ -202,9 +204,12 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
     """
     fitting = [rule for rule in rules if not rule.is_pin]
     if not _can_fit(fitting):
-        raise InstallFailed(
-            f"no Python fits {_said(fitting)}: change one of them (a lock is made anew by `uv lock` or `poetry lock`)"
+        fix = (
+            "change one of them (`uv lock` or `poetry lock` make a lock anew)"
+            if len(fitting) > 1
+            else "correct it (3.10 takes quotes)"
         )
+        raise InstallFailed(f"no Python fits {_said(fitting)}: {fix}")
     for pin in (rule for rule in rules if rule.is_pin):
         if not fitting or _can_fit([*fitting, pin]):
             fitting.append(pin)

@@ -169,7 +169,7 @@ def test_a_project_of_poetry(stranger: Repository) -> None:
     stranger.write("poetry.lock", POETRY_LOCK.format(python="<3.8"))
     said = tried(stranger, 3)
     rules = f'`python = "^{MINOR}"` (pyproject.toml) and `python-versions = "<3.8"` (poetry.lock)'
-    assert f"no Python fits {rules}: change one of them (a lock is made anew by `uv lock` or `poetry lock`)" in said
+    assert f"no Python fits {rules}: change one of them (`uv lock` or `poetry lock` make a lock anew)" in said
     stranger.write("poetry.lock", "")
     stranger.write("pyproject.toml", POETRY.replace('"~1.0"', '"not a version"'))
     said = tried(stranger, 3)
@@ -226,12 +226,19 @@ def test_an_extra_that_cannot_be_installed(stranger: Repository) -> None:
             "no Python that is installed here fits `3.29` (.python-version), and uv could not download one",
         ),
         # the user's own
-        ({"requirements.txt": "sunshine<2"}, MINOR, 0, f"uv (Python {VERSION})"),
+        ({"requirements.txt": "sunshine<2"}, float(MINOR), 0, f"uv (Python {VERSION})"),
         (
             {"pyproject.toml": PROJECT.format(python=">=3.10", eval="", dev="")},
             "3.9",
             3,
-            'no Python fits `python: 3.9` (as configured) and `requires-python = ">=3.10"` (pyproject.toml)',
+            'no Python fits `python: "3.9"` (as configured) and `requires-python = ">=3.10"` (pyproject.toml)',
+        ),
+        # YAML and GitHub read 3.10 without quotes as a number
+        (
+            {"requirements.txt": "sunshine<2"},
+            3.10,
+            3,
+            'no Python fits `python: "3.1"` (as configured): correct it (3.10 takes quotes)',
         ),
         # what is no rule at all
         (
@@ -250,7 +257,7 @@ def test_an_extra_that_cannot_be_installed(stranger: Repository) -> None:
     ],
 )
 def test_what_says_which_python(
-    stranger: Repository, files: dict[str, str], python: str, code: int, words: str
+    stranger: Repository, files: dict[str, str], python: str | float, code: int, words: str
 ) -> None:
     for name, text in files.items():
         stranger.write(name, text)

@@ -301,6 +301,9 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
 
 
 def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(repository: Path, tmp_path: Path) -> None:
+    for folder in tmp_path.parents:
+        if len(folder.parts) > 2:  # below /tmp
+            folder.chmod(0o755)
     settings = {
         "PATH": os.defpath,
         "UV_PYTHON_DOWNLOADS_JSON_URL": str(packages.mirror(tmp_path / "mirror")),
