@@ -284,13 +284,13 @@ def _downloaded(request: str, said: str, world: World) -> str:
     folder = _cache(world) / f"python-{key}"
 
     def fill() -> str:
-        why = f"no Python that is installed here fits {said}" if said else "there is none on PATH"
+        why = f"no Python here fits {said}" if said else "there is none on PATH"
         world.log(f"downloading Python {request} with uv: {why}")
         settings = {"UV_PYTHON_INSTALL_DIR": str(folder), "UV_PYTHON_INSTALL_BIN": "0"}
         done = _uv(("python", "install", "--no-config", request), world, cwd="/", settings=settings)
         if done.returncode != 0:
-            fix = "Install one, or let uv reach its downloads (UV_PYTHON_INSTALL_MIRROR names a mirror)."
-            message = f"{why}, and uv could not download one: `uv python install {request}` failed. {fix}"
+            fix = "install one, or name a mirror in UV_PYTHON_INSTALL_MIRROR"
+            message = f"{why}, and uv could not download one; {fix}"
             raise InstallFailed(message, _last_lines(done, world.install_environment or world.environment))
         return ""
 

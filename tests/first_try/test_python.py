@@ -101,7 +101,7 @@ def test_the_starter_pack_with_a_lock_and_a_python_that_is_not_there(
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS_JSON_URL", str(mirror))
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-managed")  # whatever this machine has
     said = tried(stranger)
-    why = f'no Python that is installed here fits `requires-python = ">=3.10,<{NEXT}"` (pyproject.toml)'
+    why = f'no Python here fits `requires-python = ">=3.10,<{NEXT}"` (pyproject.toml)'
     assert f"downloading Python >=3.10,<{NEXT} with uv: {why}\n" in said
     told = f"installing the agent's environment from uv.lock with uv (Python {VERSION}, 3 packages locked) ...\n"
     assert told in said
@@ -223,7 +223,7 @@ def test_an_extra_that_cannot_be_installed(stranger: Repository) -> None:
             {".python-version": "3.29\n", "requirements.txt": "sunshine<2"},
             "auto",
             3,
-            "no Python that is installed here fits `3.29` (.python-version), and uv could not download one",
+            "no Python here fits `3.29` (.python-version), and uv could not download one",
         ),
         # the user's own
         ({"requirements.txt": "sunshine<2"}, float(MINOR), 0, f"uv (Python {VERSION})"),

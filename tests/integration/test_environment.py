@@ -231,6 +231,44 @@ def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(place: P
     assert place.version(place.provide(framework="sunshine").python) == "1.0"
 
 
+def test_a_long_installation_is_heard_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_env, "SILENCE_S", 0.001)
+    place.installers["UV_DEFAULT_INDEX"] = "http://user:very-secret-word@127.0.0.1:9/simple"
+    place.installers["UV_HTTP_RETRIES"] = "0"
+    (place.agent / "requirements.txt").write_text("moonlight\n")
+    with pytest.raises(InstallFailed):
+        place.provide()
+    told = [line for line in place.log if line.startswith("still installing after 0 s")]
+    assert len(told) > 3
+    assert "very-secret-word" not in str(told)
+
+
+BACKEND = """
+import os
+def get_requires_for_build_wheel(config_settings=None): return []
+def prepare_metadata_for_build_wheel(folder, config_settings=None):
+    os.mkdir("weather.egg-info")  # as setuptools does
+    os.mkdir(os.path.join(folder, "weather-1.dist-info"))
+    with open(os.path.join(folder, "weather-1.dist-info", "METADATA"), "w") as out:
+        out.write("Metadata-Version: 2.1\\nName: weather\\nVersion: 1\\nRequires-Dist: sunshine==1.0\\n")
+    return "weather-1.dist-info"
+def build_wheel(folder, config_settings=None, metadata_directory=None): raise SystemExit("not to be built")
+"""
+
+
+def test_a_project_that_is_asked_for_its_dependencies_stays_as_it_was(place: Place) -> None:
+    place.installers["PYTHONDONTWRITEBYTECODE"] = "1"
+    (place.agent / "backend.py").write_text(BACKEND)
+    (place.agent / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "weather"\ndynamic = ["version", "dependencies"]\n'
+    )
+    (place.agent / "weather.dist-info").mkdir()
+    before = place.tree()
+    assert place.version(place.provide().python) == "1.0"
+    assert place.tree() == before
+
+
 def test_a_python_that_does_not_exist_is_named(place: Place) -> None:
     with pytest.raises(InstallFailed, match="no-such-python"):
         place.provide(python="no-such-python")
