@@ -211,7 +211,9 @@ def _chosen(rules: Sequence[PythonRule], world: World) -> _About:
         )
         raise InstallFailed(f"no Python fits {_said(fitting)}: {fix}")
     for pin in (rule for rule in rules if rule.is_pin):
-        if not fitting or _can_fit([*fitting, pin]):
+        if not pin.specifier:
+            world.log(f"{pin.said} is not a version of Python and is not followed")
+        elif not fitting or _can_fit([*fitting, pin]):
             fitting.append(pin)
         else:
             world.log(f"warning: {pin.said} does not fit {_said(fitting)}, which decides; correct .python-version")
@@ -249,7 +251,11 @@ def _said(rules: Sequence[PythonRule]) -> str:
 
 def _tell_misfit(about: _About, rules: Sequence[PythonRule], world: World, *, what: str) -> None:
     """Say that a Python that was not chosen by the rules does not fit them."""
-    broken = [rule for rule in rules if not _fitting([about.version], [rule])]
+    try:
+        broken = [rule for rule in rules if not _fitting([about.version], [rule])]
+    except InstallFailed as error:
+        world.log(f"warning: {error.message}")
+        return
     if broken:
         fix = "set `python` to a version that fits, or change the rule"
         world.log(f"warning: {what} Python {about.version}, which does not fit {_said(broken)}; {fix}")

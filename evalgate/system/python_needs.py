@@ -253,17 +253,16 @@ def _rule(specifier: str, name: str, value: str, file: Path, root: str) -> Pytho
 
 
 def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
-    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment there is no version."""
+    """The nearest `.python-version`, as pyenv and uv read it; the name of an environment there fits every version."""
     for place in _upward(folder, root):
         file = place / ".python-version"
         if file.is_file():
             lines = (line.split("#")[0].strip() for line in _text(file).splitlines())
             first = next((line for line in lines if line), "")
             match = _PIN.fullmatch(first)
-            if match is not None:
-                yield PythonRule(
-                    specifier=version_specifier(match[1]), said=f"`{first}` ({file.relative_to(root)})", is_pin=True
-                )
+            specifier = version_specifier(match[1]) if match else ""
+            if first:
+                yield PythonRule(specifier=specifier, said=f"`{first}` ({file.relative_to(root)})", is_pin=True)
             return
 
 

@@ -225,6 +225,12 @@ def test_an_extra_that_cannot_be_installed(stranger: Repository) -> None:
             3,
             "no Python here fits `3.29` (.python-version), and uv could not download one",
         ),
+        (
+            {".python-version": "my-environment\n", "requirements.txt": "sunshine<2"},
+            "auto",
+            0,
+            "`my-environment` (.python-version) is not a version of Python and is not followed",
+        ),
         # the user's own
         ({"requirements.txt": "sunshine<2"}, float(MINOR), 0, f"uv (Python {VERSION})"),
         (

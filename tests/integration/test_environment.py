@@ -14,7 +14,7 @@ import pytest
 import uv
 from builders.packages import index, wheel
 
-from evalgate.system import orphans, python_env
+from evalgate.system import orphans, process, python_env
 from evalgate.system.python_env import InstallFailed, Wanted, World
 
 pytestmark = pytest.mark.integration
@@ -233,6 +233,7 @@ def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(place: P
 
 def test_a_long_installation_is_heard_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_env, "SILENCE_S", 0.001)
+    monkeypatch.setattr(process, "WATCH_S", 0.005)
     place.installers["UV_DEFAULT_INDEX"] = "http://user:very-secret-word@127.0.0.1:9/simple"
     place.installers["UV_HTTP_RETRIES"] = "0"
     (place.agent / "requirements.txt").write_text("moonlight\n")

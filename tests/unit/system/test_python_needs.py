@@ -176,7 +176,7 @@ REQUIRES = PROJECT + 'requires-python = ">=3.10,<3.13"\n'
             ["==3.12.* `3.12` (agents/a/.python-version)"],
         ),
         ({".python-version": "# ours\ncpython-3.11.4\n3.10\n"}, ["==3.11.4 `cpython-3.11.4` (.python-version)"]),
-        ({".python-version": "my-environment\n"}, []),
+        ({".python-version": "my-environment\n"}, [" `my-environment` (.python-version)"]),
         ({".python-version": ""}, []),
         # the project of the requirements counts, not one above them
         ({"agents/a/requirements.txt": "x", "pyproject.toml": REQUIRES}, []),
