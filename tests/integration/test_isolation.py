@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -300,13 +301,18 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
         shutil.rmtree(Path(found[isolated.head.agent.uid]).parents[2])
 
 
-def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(repository: Path, tmp_path: Path) -> None:
-    for folder in tmp_path.parents:
-        if len(folder.parts) > 2:  # below /tmp
-            folder.chmod(0o755)
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach: each pytest that starts closes those of all others."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(repository: Path, open_folder: Path) -> None:
     settings = {
         "PATH": os.defpath,
-        "UV_PYTHON_DOWNLOADS_JSON_URL": str(packages.mirror(tmp_path / "mirror")),
+        "UV_PYTHON_DOWNLOADS_JSON_URL": str(packages.mirror(open_folder)),
         "UV_PYTHON_PREFERENCE": "only-managed",
         "UV_OFFLINE": "1",
     }
