@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -91,38 +91,52 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 
 @dataclass(slots=True)
 class _Told:
-    """Whether the step's outputs have a verdict: what goes wrong afterwards does not take it back."""
+    """What the step's outputs will say: a verdict, which nothing that goes wrong afterwards takes back, or why there is
+    none."""
 
-    verdict: bool = False
+    verdict: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
 
 
 def main(environ: Mapping[str, str]) -> int:
     """Run the gate as a step of a workflow; the exit code. Everything that happens is told on stdout.
 
-    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be; `exit-code` is the
-    process's also where something went wrong after the verdict.
+    A step's outputs are written for every end, and last of all: what comes later in that file counts, so nothing else
+    may be under way. `verdict` is `error` where no verdict came to be; `exit-code` is the process's also where
+    something went wrong after the verdict.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     process.close_to_others()
-    debug = wants_tracebacks(environ)
     told = _Told()
+    code = _ended(environ, told)
+    _ignore_cancels()
+    if path := environ.get("GITHUB_OUTPUT"):
+        outputs = told.verdict or {"verdict": "error", "reason": told.reason}
+        problem = output.append_outputs({**outputs, "exit-code": str(int(code))}, path=Path(path))
+        if problem is not None:
+            tell_problem(problem, folder=events.folder_of(environ))
+    return code
+
+
+def _ended(environ: Mapping[str, str], told: _Told) -> ExitCode:
+    """The run, and however it ended in words."""
+    debug = wants_tracebacks(environ)
     try:
         with errors.paths_explained():
             return _run(environ, told, debug=debug)
     except EvalgateError as error:
         tell_error(error, folder=events.folder_of(environ), debug=debug)
-        _write_error_outputs(environ, told, reason=error.message, exit_code=error.exit_code)
+        told.reason = error.message
         return error.exit_code
     except KeyboardInterrupt:
         say(workflow_commands.render_command("error", "cancelled"))
-        _write_error_outputs(environ, told, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
+        told.reason = "the run was cancelled"
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
-        say(workflow_commands.render_command("error", f"{reason}. Please report it with the lines below."))
+        told.reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
+        say(workflow_commands.render_command("error", f"{told.reason}. Please report it with the lines below."))
         say(workflow_commands.disarm(traceback.format_exc()))
-        _write_error_outputs(environ, told, reason=reason, exit_code=ExitCode.BUG)
         return ExitCode.BUG
 
 
@@ -165,7 +179,7 @@ def _workspace(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
 
 
-def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
+def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> ExitCode:
     given = given_inputs(environ)
     workspace = _workspace(environ)
     settings = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
@@ -180,7 +194,9 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
                 report = _gated(environ, settings, event, posting)
         finally:
             output.hand_over(workspace)
-        _tell(report, environ, told, workspace=workspace, debug=debug)
+        paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
+        told.verdict = {**reports.render_outputs(report), **paths}
+        _tell(report, environ, debug=debug)
         for problem in posting.finish() if posting is not None else ():
             tell_problem(problem, folder=events.folder_of(environ))
     return report.exit_code
@@ -238,7 +254,7 @@ def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
         return forks.resolve(event, client)
 
 
-def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, told: _Told) -> int:
+def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, told: _Told) -> ExitCode:
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
     token = token_of(environ)
     if token is None:
@@ -251,15 +267,13 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
             sys.stdout.write(reports.render_terminal(posted.report))
     if posted.report is None:
         say(workflow_commands.render_command("notice", f"nothing to post: {posted.why}"))
-        _write_error_outputs(environ, told, reason=posted.why, exit_code=ExitCode.PASS)
+        told.reason = posted.why
         return ExitCode.PASS
     for problem in posted.problems:
         tell_problem(problem, folder=events.folder_of(environ))
     if environ.get("GITHUB_STEP_SUMMARY"):
         output.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
-    if environ.get("GITHUB_OUTPUT"):
-        outputs = {**reports.render_outputs(posted.report), "exit-code": "0"}
-        told.verdict = output.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])) is None
+    told.verdict = reports.render_outputs(posted.report)
     return ExitCode.PASS if posted.done else ExitCode.NOT_MEASURED
 
 
@@ -327,35 +341,22 @@ def token_of(environ: Mapping[str, str]) -> str | None:
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _tell(report: Report, environ: Mapping[str, str], told: _Told, *, workspace: Path, debug: bool) -> None:
-    problems = []
-    if environ.get("GITHUB_OUTPUT"):  # first of all: from here on a cancel takes no verdict away
-        paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
-        outputs = {**reports.render_outputs(report), "exit-code": str(int(report.exit_code)), **paths}
-        problems.append(output.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
-        told.verdict = problems[-1] is None
+def _tell(report: Report, environ: Mapping[str, str], *, debug: bool) -> None:
     for line in reports.render_annotations(report):
         say(line)
-    if environ.get("GITHUB_STEP_SUMMARY") and "summary" in report.files:
-        summary = Path(report.files["summary"]).read_text(
-            encoding="utf-8"
-        )  # the journal that it was made from is closed
-        problems.append(output.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
-    for problem in problems:
+    if environ.get("GITHUB_STEP_SUMMARY"):
+        problem = output.append_summary(report.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
         if problem is not None:
             tell_problem(problem, folder=events.folder_of(environ))
     if debug:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
 
 
-def _write_error_outputs(environ: Mapping[str, str], told: _Told, *, reason: str, exit_code: ExitCode) -> None:
-    if environ.get("GITHUB_OUTPUT"):
-        none_came = {} if told.verdict else {"verdict": "error", "reason": reason}
-        outputs = {**none_came, "exit-code": str(int(exit_code))}
-        output.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
+def _ignore_cancels() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
-    for number in (signal.SIGTERM, signal.SIGINT):  # a runner sends both, seconds apart: the farewell is said once
-        signal.signal(number, signal.SIG_IGN)
+    _ignore_cancels()  # a runner sends both, seconds apart: the farewell is said once
     raise KeyboardInterrupt

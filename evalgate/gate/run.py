@@ -168,7 +168,8 @@ def conclude(
         version=__version__,
         exit_code=exit_code_of(head, verdict),
     )
-    texts = [(row.name, row.file_name, iter([row.render(report)])) for row in reports.RENDERERS.values()]
+    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items()]
     texts += _results(report, base, outcomes)
     why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
     files, unwritten = output.write_all(texts if not why else (), settings.root / settings.output)
@@ -176,7 +177,8 @@ def conclude(
         unwritten = (
             errors.warning("not-written", f"no report is written: the path {why}", Place(file=settings.output)),
         )
-    return dataclasses.replace(report, files=files, problems=(*report.problems, *unwritten))
+    told = (*report.problems, *unwritten)
+    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
 
 
 def _apart(rules: Rules) -> Iterator[Problem]:

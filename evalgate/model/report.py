@@ -45,7 +45,8 @@ class Report:
 
     `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
     each criterion, where that is known. `trends`: where a history of base runs is at hand. `exit_code`: what
-    the process says. `files`: the paths of what was written, by the report's name.
+    the process says. `files`: the paths of what was written, by the report's name; `summary`: the job's, as it was
+    written.
     """
 
     run: Run
@@ -62,3 +63,4 @@ class Report:
     version: str = ""
     exit_code: ExitCode = ExitCode.PASS
     files: Mapping[str, str] = field(default_factory=dict)
+    summary: str = ""

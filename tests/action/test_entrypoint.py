@@ -13,7 +13,10 @@ import yaml
 from builders import starting
 
 from evalgate import action
-from evalgate.gate import run
+from evalgate.comparison import verdict
+from evalgate.gate import prepare, run
+from evalgate.results import output
+from evalgate.system import isolation
 
 pytestmark = pytest.mark.integration
 
@@ -192,6 +195,70 @@ def test_a_cancel_after_the_verdict_takes_it_not_back(failing, monkeypatch: pyte
     assert step.code == 130
     assert (step.outputs["verdict"], step.outputs["failed"], step.outputs["exit-code"]) == ("fail", "1", "130")
     assert "1 of 1 cases failed" in step.outputs["reason"]
+
+
+SURVIVING = """
+import os, signal
+if os.fork() == 0:
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    while True:
+        signal.pause()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs root and setpriv")
+@pytest.mark.usefixtures("in_this_process")
+def test_agents_are_gone_before_the_verdict_and_outputs_come_last(failing, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    users = range(isolation.FIRST_UID, isolation.LAST_UID + isolation.UIDS_PER_RUN)
+    make_context, decide, end_all, hand_over = prepare.make_context, verdict.decide, isolation.end_all, output.hand_over
+
+    def ended(uids) -> None:
+        seen.append(("ended", bool(isolation.running(uids))))
+        end_all(uids)
+
+    def decided(*given, **more):
+        seen.append(("decided", bool(isolation.running(users))))
+        return decide(*given, **more)
+
+    def handed_over(workspace: Path) -> None:
+        (workspace / "evalgate-report/summary.md").write_text("tampered", encoding="utf-8")
+        hand_over(workspace)
+
+    class Posting:
+        """Sees what is written when others are told."""
+
+        def watch(self, watcher):
+            return watcher
+
+        def prepare(self, report) -> None:
+            """Nothing is posted."""
+
+        def finish(self):
+            files = failing.temp / "file_commands"
+            seen.extend((name, (files / name).stat().st_size > 0) for name in ("summary", "output"))
+            return ()
+
+    agent = (failing.origin / "agent.py").read_text(encoding="utf-8")
+    for closed in (failing.dump, failing.temp / "asked.log"):
+        agent = agent.replace(str(closed), os.devnull)
+    failing.write("agent.py", SURVIVING + agent)
+    failing.check_out()
+    monkeypatch.setattr(prepare, "make_context", lambda *a, **more: make_context(*a, **{**more, "isolate": True}))
+    monkeypatch.setattr(verdict, "decide", decided)
+    monkeypatch.setattr(isolation, "end_all", ended)
+    monkeypatch.setattr(output, "hand_over", handed_over)
+    monkeypatch.setattr(action, "_posting", lambda *_: contextlib.nullcontext(Posting()))
+    step = failing.run(agent="command:python3 agent.py", baseline="none")
+
+    assert (step.code, step.outputs["verdict"]) == (1, "fail"), step.stdout
+    before, *after = seen[-4:]
+    assert before == ("ended", True), "the agent left something"
+    assert after == [("decided", False), ("summary", True), ("output", False)]
+    assert "tampered" not in step.summary
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
