@@ -91,19 +91,19 @@ TOKEN = "github-token"  # noqa: S105 - the name of the input
 
 @dataclass(slots=True)
 class _Told:
-    """What the step's outputs will say: a verdict, which nothing that goes wrong afterwards takes back, or why there is
-    none."""
+    """What the step's outputs say: a verdict, which nothing that goes wrong afterwards takes back, or why there is
+    none. `exit_code`: the one that is written."""
 
     verdict: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+    exit_code: ExitCode | None = None
 
 
 def main(environ: Mapping[str, str]) -> int:
     """Run the gate as a step of a workflow; the exit code. Everything that happens is told on stdout.
 
-    A step's outputs are written for every end, and last of all: what comes later in that file counts, so nothing else
-    may be under way. `verdict` is `error` where no verdict came to be; `exit-code` is the process's also where
-    something went wrong after the verdict.
+    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be; `exit-code` is the
+    process's also where something went wrong after the verdict.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
@@ -111,11 +111,8 @@ def main(environ: Mapping[str, str]) -> int:
     told = _Told()
     code = _ended(environ, told)
     _ignore_cancels()
-    if path := environ.get("GITHUB_OUTPUT"):
-        outputs = told.verdict or {"verdict": "error", "reason": told.reason}
-        problem = output.append_outputs({**outputs, "exit-code": str(int(code))}, path=Path(path))
-        if problem is not None:
-            tell_problem(problem, folder=events.folder_of(environ))
+    if told.exit_code != code:
+        _write_outputs(environ, told, code)
     return code
 
 
@@ -197,6 +194,7 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> ExitCode:
         paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
         told.verdict = {**reports.render_outputs(report), **paths}
         _tell(report, environ, debug=debug)
+        _write_outputs(environ, told, report.exit_code)  # what is posted takes time, and a runner's patience may end
         for problem in posting.finish() if posting is not None else ():
             tell_problem(problem, folder=events.folder_of(environ))
     return report.exit_code
@@ -350,6 +348,18 @@ def _tell(report: Report, environ: Mapping[str, str], *, debug: bool) -> None:
             tell_problem(problem, folder=events.folder_of(environ))
     if debug:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
+
+
+def _write_outputs(environ: Mapping[str, str], told: _Told, exit_code: ExitCode) -> None:
+    """After the reports and the summary: what is written last into that file is what counts."""
+    if not environ.get("GITHUB_OUTPUT"):
+        return
+    outputs = told.verdict or {"verdict": "error", "reason": told.reason}
+    whole = {**outputs, "exit-code": str(int(exit_code))}
+    problem = output.append_outputs(whole, path=Path(environ["GITHUB_OUTPUT"]))
+    if problem is not None:
+        tell_problem(problem, folder=events.folder_of(environ))
+    told.exit_code = exit_code
 
 
 def _ignore_cancels() -> None:

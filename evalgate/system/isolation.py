@@ -38,6 +38,8 @@ FIRST_UID, LAST_UID = 64001, 64900
 
 ROLES = ("head", "base", "metrics")
 UIDS_PER_RUN = 2 * len(ROLES)
+NOBODYS_UID = LAST_UID + UIDS_PER_RUN
+"""Which no gate gives to anybody: what is tried as this user is not ended with another gate's agents."""
 IMAGE = Path("/opt/evalgate")
 """Where the Dockerfile puts us."""
 
@@ -48,6 +50,10 @@ WRITES = (
     "write-file,remove-dir,remove-file,make-dir,make-reg,make-sock,make-fifo,make-sym,refer,truncate"
 )  # fmt: skip
 """What Landlock refuses outside a role's own folders; reading is a matter of modes."""
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - everybody's
+"""Locks and queues between processes lie there under random names, and nothing else will do for them; /tmp and /var/tmp
+are closed, where each role would else find what another has put under a name that it uses."""
 
 NEVER_COPIED = (".git", "gha-creds-*.json", ".git-credentials", ".netrc", "_netrc", ".pypirc")
 """Names in a checkout that may hold credentials of the job; a `.env` stays: agents load it."""
@@ -243,7 +249,7 @@ def why_not() -> str:
     setpriv = _tool("setpriv")
     if setpriv is None:
         return "there is no `setpriv` (util-linux)"
-    said = "" if _landlock_rights() else _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), "--", "/bin/true"))
+    said = "" if landlock_rights() else _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), "--", "/bin/true"))
     return f"the system refuses it ({said}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP" if said else ""
 
 
@@ -352,11 +358,11 @@ def _dropping(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
 
 
 @functools.cache
-def _landlock_rights() -> str:
+def landlock_rights() -> str:
     """What Landlock can refuse here, as setpriv writes it; "" where setpriv or the kernel does not know it."""
     setpriv = _tool("setpriv") or ""
     for rights in (WRITES, WRITES.removesuffix(",truncate")):  # which older kernels do not know
-        if not _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), *_confined(rights, ()), "--", "/bin/true")):
+        if not _ran((*_dropping(setpriv, NOBODYS_UID, NOBODYS_UID), *_confined(rights, ()), "--", "/bin/true")):
             return rights
     return ""
 
@@ -368,10 +374,10 @@ def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
 
 def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """What starts a command as this user; with Landlock, where setpriv and the kernel know it."""
-    setpriv, rights = _tool("setpriv"), _landlock_rights()
+    setpriv, rights = _tool("setpriv"), landlock_rights()
     assert setpriv is not None, "as `why_not` found"
-    shared = (each for each in (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")) if each.is_dir())  # noqa: S108 - everybody's
-    return (*_dropping(setpriv, uid, gid), *(_confined(rights, (*writable, *shared)) if rights else ()), "--")
+    places = (*writable, *([SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []))
+    return (*_dropping(setpriv, uid, gid), *(_confined(rights, places) if rights else ()), "--")
 
 
 NAMESPACES = (

@@ -13,8 +13,10 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,16 @@ from builders import repositories
 pytestmark = pytest.mark.action
 
 ROOT = Path(__file__).resolve().parents[2]
-AGENT = (Path(__file__).parent / "attacks" / "agent.py").read_text(encoding="utf-8")
+AGENT, ORDINARY = (
+    (Path(__file__).parent / "attacks" / name).read_text(encoding="utf-8") for name in ("agent.py", "ordinary.py")
+)
 SHIPPED = ("Dockerfile", ".dockerignore", "requirements.lock", "requirements-build.lock", "entrypoint.py")
 IMAGE = "evalgate-attacked:latest"
 MARK = "m4rked"
 RUNNER_UID = os.geteuid() or 1001  # whom the workspace belongs to
 ANSWER = "Paris is the capital of France."
+QUIET = "comment: 'off'\ncheck-run: false\n"  # nobody answers, and waiting for that takes 20 s
+COMMAND = "agent: 'command:python3 agent.py'\n" + QUIET
 COMMAND_FILES = {
     "GITHUB_OUTPUT": "set_output_1",
     "GITHUB_ENV": "set_env_1",
@@ -90,9 +96,10 @@ class Box:
     base: dict[str, str] = field(default_factory=dict)
     change: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
-    untracked: dict[str, str] = field(default_factory=dict)
+    untracked: dict[str, str | bytes] = field(default_factory=dict)
+    git: dict[str, str] = field(default_factory=dict)
 
-    def write_gate(self, gate_file: str = "agent: 'command:python3 agent.py'\n", **criteria: Any) -> None:
+    def write_gate(self, gate_file: str = COMMAND, **criteria: Any) -> None:
         turn = {
             "user_content": {"role": "user", "parts": [{"text": "What is the capital of France?"}]},
             "final_response": {"role": "model", "parts": [{"text": ANSWER}]},
@@ -104,7 +111,8 @@ class Box:
             "evals/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}} | criteria),
         }
 
-    def run(self, **inputs: str) -> Ended:
+    def run(self, *, cancel_at: str = "", **inputs: str) -> Ended:
+        """The step, to its end; with `cancel_at`, until that stands in its log and a runner cancels it."""
         workspace = self._check_out()
         for name in ("home", "workflow", "file_commands", "runner_temp"):
             (self.temp / name).mkdir()
@@ -122,11 +130,25 @@ class Box:
         name = _docker(*command[1:], IMAGE).strip()
         try:
             _docker("start", name)
+            if cancel_at:
+                self._cancel(name, cancel_at)
             code = int(_docker("wait", name))
             log = _docker("logs", name)
         finally:
             _docker("rm", "--force", name)
         return Ended(code=code, log=log, box=self.temp)
+
+    def _cancel(self, name: str, at: str) -> None:
+        deadline = time.monotonic() + 120
+        while at not in _docker("logs", name):
+            running = _docker("inspect", "--format={{.State.Running}}", name).strip() == "true"
+            assert running, _docker("logs", name)
+            assert time.monotonic() < deadline, _docker("logs", name)
+            time.sleep(0.2)
+        began = time.monotonic()
+        _docker("kill", "--signal=INT", name)
+        _docker("wait", name)
+        assert time.monotonic() - began < 7.5, "then a runner sends SIGTERM, and SIGKILL 2.5 s later"
 
     def _check_out(self) -> Path:
         workspace = repositories.made(self.temp / "workspace")
@@ -136,8 +158,11 @@ class Box:
         repositories.git(
             workspace, "config", "http.https://github.com/.extraheader", f"AUTHORIZATION: basic {MARK}-git"
         )
-        for name, text in self.untracked.items():
-            (workspace / name).write_text(text, encoding="utf-8")
+        for name, content in self.untracked.items():
+            (workspace / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+            (workspace / name).chmod(0o755 if name.startswith("hooks/") else 0o644)
+        for name, value in self.git.items():
+            repositories.git(workspace, "config", name, value)
         payload = {
             "number": 7,
             "pull_request": {
@@ -246,9 +271,9 @@ def assert_told_nothing(ended: Ended) -> None:
 
 
 def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[Path, list[bytes]]) -> None:
-    box.write_gate()
+    box.write_gate(COMMAND.removesuffix(QUIET))
     box.base["agent.py"] = AGENT
-    box.change = {"attacks.txt": "the base, without this file, only answers"}
+    box.change = {"attacks.txt": "the base, without this file, only answers", "ordinary.py": ORDINARY}
     box.untracked = {"gha-creds-1.json": f"{MARK}-cloud", "gha-creds-2.json": "granted to the agent"}
     box.environment = {
         "GOOGLE_APPLICATION_CREDENTIALS": "/github/workspace/gha-creds-1.json",
@@ -260,6 +285,7 @@ def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[
     loot = ended.loot()
     assert loot["got"] == {}
     assert loot["about"]["granted"] == "granted to the agent"
+    assert loot["about"]["ordinary"] == "works\n"
     assert loot["about"]["uid"] not in (0, RUNNER_UID)
     assert loot["about"]["groups"] == []
     assert "NoNewPrivs:\t1" in loot["about"]["status"]
@@ -361,7 +387,7 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
     box: Box, engine: tuple[Path, list[bytes]], cache: str
 ) -> None:
     metric = {"mine": {"code_config": {"name": "desk.metrics.exact"}}}
-    box.write_gate("agent: 'python:desk.main:answer'\n", criteria={"mine": 0.5}, custom_metrics=metric)
+    box.write_gate("agent: 'python:desk.main:answer'\n" + QUIET, criteria={"mine": 0.5}, custom_metrics=metric)
     box.base |= {
         "requirements.txt": "./hooked\n",
         "hooked/pyproject.toml": PROJECT,
@@ -400,4 +426,147 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
         "by the metric as it is written"
     )
     assert (ended.output("verdict"), ended.output("exit-code")) == ("fail", "1")
+    assert_told_nothing(ended)
+
+
+TELLING = """
+with open("/github/file_commands/set_output_1", "a") as file:
+    file.write("verdict=pass\\nreason=tampered\\n")
+"""
+SHADOW = f"import contextlib\nwith contextlib.suppress(OSError):\n{TELLING.replace(chr(10), chr(10) + '    ')}"
+TRAP = "#!/bin/sh\nprintf 'verdict=pass\\nreason=tampered\\n' >> /github/file_commands/set_output_1\n[ -t 0 ] || cat\n"
+PRELOADED = r"""
+#include <fcntl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void tell(void) {
+    int file = open("/github/file_commands/set_output_1", O_WRONLY | O_APPEND);
+    if (file >= 0 && write(file, "verdict=pass\nreason=tampered\n", 29)) close(file);
+}
+"""
+RUN_BY_GIT = (
+    *("core.fsmonitor", "core.sshCommand", "core.pager", "core.gitProxy", "credential.helper", "gpg.program"),
+    *("filter.trap.clean", "filter.trap.smudge", "diff.external", "diff.trap.textconv", "uploadpack.packObjectsHook"),
+)
+HOOKS = ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman", "trap")
+THREE_AGENTS = """
+agents:
+  - suites: [evals/**]
+    driver: command
+    command: python3 -I agents/geo.py
+    env: {ENV}
+  - suites: [called/**]
+    driver: python
+    call: "agents.called:answer"
+  - suites: [served/**]
+    driver: http
+    url: http://127.0.0.1:PORT/
+    request: {"text": "{text}"}
+    response: {"text": "text"}
+"""
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """An agent that is served already."""
+
+    def log_message(self, *_: object) -> None:
+        """It says nothing."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        body = json.dumps({"text": ANSWER}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What writes the verdict in every process that loads it, if it may."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "tell.c").write_text(PRELOADED, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "tell.so", folder / "tell.c"], check=True)
+    return (folder / "tell.so").read_bytes()
+
+
+def test_the_gate_loads_and_runs_nothing_of_the_repository(box: Box, library: bytes, endpoint: int) -> None:
+    """Modules under the names of ours, settings of the loader, hooks and filters of git: with all of them in the way,
+    agents of three kinds run on both sides as they would without."""
+    own = "/github/workspace"
+    loading = {
+        "LD_PRELOAD": f"{own}/tell.so",
+        "LD_AUDIT": f"{own}/tell.so",
+        "LD_LIBRARY_PATH": own,
+        "PATH": f"{own}/hooks:/usr/local/bin:/usr/bin:/bin",
+        "PYTHONPATH": own,
+        "PYTHONSTARTUP": f"{own}/json.py",
+        "BASH_ENV": f"{own}/hooks/trap",
+        "ENV": f"{own}/hooks/trap",
+        "GIT_CONFIG_GLOBAL": f"{own}/hooks/config",
+    }
+    box.write_gate(THREE_AGENTS.replace("{ENV}", json.dumps(loading)).replace("PORT", str(endpoint)) + QUIET)
+    for name in ("called", "served"):
+        box.base |= {
+            f"{name}/{Path(file).name}": box.base[file] for file in list(box.base) if file.startswith("evals/")
+        }
+    box.base |= {"agents/geo.py": AGENT, "agents/called.py": f"def answer(text):\n    return {ANSWER!r}\n"}
+    for place in ("", "agents/"):
+        for module in ("json", "sitecustomize", "usercustomize", "evalgate/__init__", "click", "pydantic/__init__"):
+            box.base[f"{place}{module}.py"] = SHADOW
+    box.base |= {f"hooks/{name}": TRAP for name in (*HOOKS, "git", "uv", "setpriv", "prlimit", "env", "sh")}
+    box.base[".gitattributes"] = "*.md filter=trap diff=trap\n"
+    box.base["notes.md"] = "one"
+    box.change = {"notes.md": "two"}
+    box.untracked = {"tell.so": library, **{name: TRAP for name in box.base if name.startswith("hooks/")}}
+    box.environment = {"PYTHONPATH": own, "PYTHONSTARTUP": f"{own}/json.py", "PYTHONHOME": ""}
+    box.git = dict.fromkeys(RUN_BY_GIT, f"{own}/hooks/trap") | {"core.hooksPath": f"{own}/hooks"}
+    ended = box.run(cache=".cache/evalgate", baseline="rerun")
+
+    assert_told_nothing(ended)
+    assert (ended.output("total"), ended.output("passed"), ended.output("failed")) == ("3", "3", "0"), ended.log[-4000:]
+    assert all(
+        row["difference"]["base"] == 1.0 for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"]
+    )
+    assert {path.name for path in (ended.box / "file_commands").iterdir()} == {*COMMAND_FILES.values()}
+
+
+def test_results_that_a_commit_brings_along_decide_nothing(box: Box, tmp_path: Path) -> None:
+    """A journal, a report and parts of a run in which everything passed, and an agent that answers `wrong`."""
+    box.write_gate()
+    box.base["agent.py"] = AGENT
+    assert box.run(cache=".cache/evalgate", baseline="none", shard="1/1").code == 0
+    report = box.temp / "workspace/evalgate-report"
+    forged = {name: (report / name).read_text(encoding="utf-8") for name in ("journal.jsonl", "results.json")}
+    wrong = AGENT.replace(ANSWER, "wrong")
+    change = {"agent.py": wrong, **{f"evalgate-report/{name}": text for name, text in forged.items()}}
+    for name, inputs, expected in (
+        ("run", {"baseline": "none"}, ("1", "fail")),
+        ("merge", {"mode": "merge", "results": "parts"}, ("2", "error")),
+    ):
+        other = Box(temp=tmp_path / name, socket=box.socket, base=box.base)
+        other.temp.mkdir()
+        other.change = {**change, "parts/1/results.json": forged["results.json"]}
+        ended = other.run(cache=".cache/evalgate", **inputs)
+        assert (ended.output("exit-code"), ended.output("verdict")) == expected, ended.log[-4000:]
+        assert str(ended.code) == expected[0]
+
+
+def test_a_step_that_is_cancelled_ends_in_time_though_its_agent_ignores_signals(box: Box) -> None:
+    deaf = "import signal\nfor number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
+    box.write_gate()
+    box.base["agent.py"] = deaf + AGENT.replace(
+        'elif kind == "turn":\n', 'elif kind == "turn":\n            time.sleep(600)\n'
+    )
+    ended = box.run(cancel_at="running 1 trial", cache=".cache/evalgate", baseline="none")
+    assert (ended.code, ended.output("verdict"), ended.output("exit-code")) == (130, "not_measured", "130")
     assert_told_nothing(ended)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -154,6 +155,35 @@ def test_what_stays_reachable_in_a_closed_place_is_reached_by_name_alone(tmp_pat
     assert (tmp_path / "a/secret").stat().st_mode & 0o777 == 0o644
 
 
+ORDINARY = (ROOT / "tests/action/attacks/ordinary.py").read_text(encoding="utf-8")
+PUT = "echo of head > {0}/evalgate-of-{1} && echo put; rm -f {0}/evalgate-of-{1}"
+
+
+def test_ordinary_programs_find_what_they_share_and_where_to_write(isolated: Isolation) -> None:
+    for sandbox in (isolated.head, isolated.base, isolated.metrics):
+        ended = run(sandbox, PYTHON, "-c", ORDINARY)
+        assert ended.stdout_tail == "works\n", ended.stderr_tail
+
+
+@pytest.mark.skipif(
+    not isolation.landlock_rights(), reason="needs Landlock, and a setpriv (util-linux 2.40) that knows it"
+)
+@pytest.mark.parametrize("role", isolation.ROLES)
+def test_nothing_is_put_where_others_look_for_their_files(repository: Path, isolated: Isolation, role: str) -> None:
+    """A file of head's under a name that the base's code uses would make the base fail."""
+    sandbox: Sandbox = getattr(isolated, role)
+    for place, said in {
+        "/tmp": "",
+        "/var/tmp": "",
+        "/dev/mqueue": "",
+        "/dev/shm": "put\n",
+        str(sandbox.agent.home): "put\n",
+        str(sandbox.agent.home / "tmp"): "put\n",
+        sandbox.copies.placed(str(repository)): "put\n",
+    }.items():
+        assert run(sandbox, "/bin/sh", "-c", PUT.format(place, role)).stdout_tail == said, place
+
+
 def test_a_credential_file_that_is_granted_is_readable_and_no_other(repository: Path) -> None:
     (repository / "data/linked.json").symlink_to(repository / ".git/config")
     named = {
@@ -214,6 +244,23 @@ def test_two_gates_on_a_machine_use_different_users(repository: Path, isolated: 
         )
         assert not mine & theirs
         assert run(isolated.head, "/bin/kill", "-0", str(os.getpid())).returncode != 0
+
+
+def test_whether_it_is_possible_is_asked_while_another_gate_ends_its_users() -> None:
+    over = threading.Event()
+
+    def end() -> None:
+        while not over.is_set():
+            isolation.end_all([isolation.FIRST_UID])
+
+    other = threading.Thread(target=end)
+    other.start()
+    isolation.landlock_rights.cache_clear()
+    try:
+        assert [isolation.why_not() for _ in range(40)] == [""] * 40
+    finally:
+        over.set()
+        other.join()
 
 
 @pytest.mark.parametrize(
