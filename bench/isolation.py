@@ -1,6 +1,6 @@
 """What it costs that agents run as other users: a whole run with it over one without it, and what the copy takes.
 
-    python bench/isolation.py [--runs 5] [--trees 20,2000,20000]
+    python bench/isolation.py [--runs 5] [--trees 20,500,2000]
 
 Needs root and setpriv, or bubblewrap, and google-adk in an environment that every user can reach, which
 EVALGATE_TEST_ADK names (`/var/tmp/adk/bin/python`; nothing below /root). Runs alternate and differ in --isolate alone:
@@ -69,7 +69,7 @@ def beside_each_other(files: int, runs: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What isolation costs.")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--trees", default="20,2000,20000")
+    parser.add_argument("--trees", default="20,500,2000")
     options = parser.parse_args()
     if not os.access(adk.ADK_PYTHON, os.X_OK):
         raise SystemExit(f"there is no {adk.ADK_PYTHON}: set EVALGATE_TEST_ADK")

@@ -15,13 +15,13 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
-from evalgate.system import process
+from evalgate.system import process, streams
 from evalgate.text import plain, workflow_commands
 
 COMMANDS = {
@@ -76,7 +76,8 @@ def main(argv: list[str] | None = None) -> Any:
     and to import one takes a second."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
         signal.signal(signal.SIGINT, _leave)
-    keep_output()
+    in_workflow = os.environ.get("GITHUB_ACTIONS") == "true"  # no line is a command, whatever ids and settings hold
+    streams.keep(_Disarmed if in_workflow else io.TextIOWrapper)
     process.collect_seldom()
     return dispatch(argv)
 
@@ -152,51 +153,9 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - 
     raise KeyboardInterrupt
 
 
-def keep_output() -> None:
-    """Make this process outlive its own `sys.stdout` and `sys.stderr`: from the first write that fails, what would be
-    written is dropped. In a workflow no line on them is a workflow command, whatever ids and settings hold."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:  # closed: the next file that is opened, a journal, would be standard output
-            os.open(os.devnull, os.O_RDWR)
-    sys.stdout, sys.stderr = _open_output(sys.stdout, 1), _open_output(sys.stderr, 2)
-
-
-class _Output(io.FileIO):
-    """A descriptor that takes everything. Whatever but a reader who has seen enough is told on standard error, once."""
-
-    _is_lost = False
-
-    def write(self, data: Any, /) -> int:
-        if not self._is_lost:
-            try:
-                return super().write(data)
-            except OSError as error:
-                self._is_lost = True
-                if error.errno != errno.EPIPE:
-                    with contextlib.suppress(OSError):
-                        os.write(2, f"evalgate: output cannot be written: {error.strerror}\n".encode())
-        return memoryview(data).nbytes
-
-
 class _Disarmed(io.TextIOWrapper):
     """Text for a runner that obeys what it reads; the beginning of every write counts as that of a line."""
 
     def write(self, text: str, /) -> int:
         super().write(workflow_commands.disarm(text))
         return len(text)
-
-
-def _open_output(stream: TextIO | None, number: int) -> TextIO:
-    """The same stream, of its descriptor; one that was closed when Python started is written to nowhere."""
-    raw = _Output(number if stream is None else stream.fileno(), "w", closefd=False)
-    wrapper = _Disarmed if os.environ.get("GITHUB_ACTIONS") == "true" else io.TextIOWrapper
-    if not isinstance(stream, io.TextIOWrapper):
-        return wrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
-    return wrapper(
-        io.BufferedWriter(raw),
-        encoding=stream.encoding,
-        errors=stream.errors,
-        line_buffering=stream.line_buffering or stream.write_through,
-    )

@@ -609,31 +609,59 @@ def _names_credentials(variable: str) -> bool:
     return named_so or _matches(variable, CREDENTIAL_FILES)
 
 
+BLOCK_BYTES = 64 * 1024
+
+
 def _copy_folder(source: Path, to: Path, left_out: Collection[Path], uid: int, gid: int) -> None:
     """A copy that belongs to a user and its group, without `left_out` and what is never copied; links stay links.
 
     Nobody reaches it before it is whole. Raises OSError.
     """
     to.mkdir(mode=0o700, parents=True)
-    for entry in os.scandir(source):
-        path, copy = Path(entry.path), to / entry.name
-        if _matches(entry.name, NEVER_COPIED) or path in left_out:
-            continue
-        if entry.is_symlink():
-            copy.symlink_to(path.readlink())
-        elif entry.is_dir():
-            _copy_folder(path, copy, left_out, uid, gid)
-        elif entry.is_file():
-            shutil.copyfile(path, copy)
-        else:
-            continue  # a pipe, a socket
-        if _is_root():
-            os.chown(copy, uid, gid, follow_symlinks=False)
-        if not entry.is_symlink():
-            status = entry.stat()
-            owner = status.st_mode & 0o700 | 0o600
-            copy.chmod(owner | owner >> 3)  # installers are in the group: builds of local packages write beside them
-            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+    apart = {str(path) for path in left_out}
+    owner = (uid, gid) if _is_root() else (-1, -1)
+    _copy_entries(str(source), str(to), apart, owner)
+
+
+def _copy_entries(source: str, to: str, apart: Collection[str], owner: tuple[int, int]) -> None:
+    """By descriptors: thousands of paths would be looked up several times each."""
+    with os.scandir(source) as entries:
+        for entry in entries:
+            copy = f"{to}/{entry.name}"
+            if _matches(entry.name, NEVER_COPIED) or entry.path in apart:
+                continue
+            if entry.is_symlink():
+                Path(copy).symlink_to(Path(entry.path).readlink())
+                os.chown(copy, *owner, follow_symlinks=False)
+            elif entry.is_dir():
+                Path(copy).mkdir(mode=0o700)
+                _copy_entries(entry.path, copy, apart, owner)
+                with _opened(copy, os.O_RDONLY) as folder:
+                    _own(folder, entry.stat(), owner)
+            elif entry.is_file():  # no pipe, no socket
+                creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                with _opened(entry.path, os.O_RDONLY) as reading, _opened(copy, creating) as writing:
+                    while block := os.read(reading, BLOCK_BYTES):
+                        while block:
+                            block = block[os.write(writing, block) :]
+                    _own(writing, os.fstat(reading), owner)
+
+
+@contextlib.contextmanager
+def _opened(path: str, flags: int) -> Iterator[int]:
+    opened = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _own(copy: int, status: os.stat_result, owner: tuple[int, int]) -> None:
+    """Whose it is, its mode and its times."""
+    os.fchown(copy, *owner)
+    mode = status.st_mode & 0o700 | 0o600
+    os.fchmod(copy, mode | mode >> 3)  # installers are in the group: builds of local packages write beside them
+    os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

@@ -398,3 +398,15 @@ def test_no_command_for_the_desk_names_what_only_a_workflow_takes(passing) -> No
     report = (passing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
     assert "--runs 2" in report
     assert not re.search(r"--(no-)?(comment|check-run|github-token)", report)
+
+
+def test_a_log_that_nobody_takes_changes_no_verdict(passing) -> None:
+    begun = passing.start(agent="command:python3 agent.py", baseline="none")
+    begun.stdout.close()
+    with begun.stderr:
+        complaint = begun.stderr.read()
+    step = passing._step(begun.wait(timeout=60), "", complaint)
+
+    assert (step.code, complaint) == (0, "")
+    assert (step.outputs["verdict"], step.outputs["exit-code"]) == ("pass", "0")
+    assert "capital" in step.summary

@@ -230,7 +230,7 @@ def test_everything_of_an_agent_is_gone_when_the_run_is_over(repository: Path) -
             uids = [isolated.head.agent.uid, isolated.base.agent.uid]
             for sandbox in (isolated.head, isolated.base, isolated.head):
                 assert run(sandbox, PYTHON, "-c", SURVIVING).stdout_tail == "started\n"
-            assert any(isolation.running(uids) for _ in range(20)), "they are hard to see"
+            assert any(isolation.running(uids) for _ in range(500)), "they are hard to see"
         assert not any(isolation.running(uids) for _ in range(20))
         assert bystander.poll() is None
         bystander.kill()
