@@ -32,6 +32,7 @@ COMMANDS = {
     ),
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
     "validate": ("evalgate.cli.commands:validate", "Check evaluation files and configuration; makes no model calls."),
+    "doctor": ("evalgate.cli.doctor:command", "Check all that a run needs, the agent's import too; no model calls."),
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),

@@ -143,7 +143,7 @@ def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report])
     sys.exit(cli.run_command(lambda: _shown(given(values), gate), debug=bool(values.get("debug"))))
 
 
-def _isolates(settings: Settings, say: Callable[[str], None]) -> bool:
+def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     """Whether agents are kept apart: as asked, else in a workflow where that is possible."""
     if "isolate" in settings.given or os.environ.get("GITHUB_ACTIONS") != "true":
         return settings.isolate
@@ -162,7 +162,7 @@ def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -
         shown.extend(problems)
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
-    isolate = gate is gate_run.run and _isolates(settings, watcher.say)
+    isolate = gate is gate_run.run and isolates(settings, watcher.say)
     context = prepare.make_context(
         settings, environ=os.environ, watcher=watcher, reproduce=command, show=show, isolate=isolate
     )

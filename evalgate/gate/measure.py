@@ -75,8 +75,9 @@ def opened(
             )
         )
         session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
-        isolated = stack.enter_context(_isolated(rules, base, context))
-        sandboxes = (None, None) if isolated is None else isolated.sides
+        roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
+        isolated_sides = stack.enter_context(isolated(settings, roots, context))
+        sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
         open_agents = functools.partial(
             opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
         )
@@ -101,17 +102,15 @@ def opened(
 
 
 @contextlib.contextmanager
-def _isolated(rules: Rules, base: Base | None, context: Context) -> Iterator[Isolation | None]:
+def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Iterator[Isolation | None]:
     """Other users for all that is not ours, where the door asks for it; None where it runs as we do."""
     if not context.isolate:
         yield None
         return
-    settings = rules.settings
-    roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
     private = [settings.root / each for each in (settings.output, settings.baseline_folder) if each]
     opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
-    with opened as isolated:
-        yield isolated
+    with opened as others:
+        yield others
 
 
 def _criteria(rules: Rules, agents: Mapping[str, Agent], panel: JudgePanel | None) -> dict[str, dict[str, Criterion]]:

@@ -113,5 +113,5 @@ def test_when_agents_are_kept_apart(
     monkeypatch.setattr(isolation, "why_not", lambda: why_not)
     said: list[str] = []
     asked = Settings(**given, given=given)  # type: ignore[arg-type]  # as `load` does it
-    assert commands._isolates(asked, said.append) is isolates
+    assert commands.isolates(asked, said.append) is isolates
     assert [why_not in line and "docs/security.md" in line for line in said] == [True] * told

@@ -1,0 +1,366 @@
+"""Everything that can be known of a run without a model call: `evalgate doctor`.
+
+The agent's environment is made and the agent imported in it, as a run would; a conversation is opened, nothing is sent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evalgate import agents, errors
+from evalgate.agents import opening
+from evalgate.agents.base import AgentFailed
+from evalgate.agents.python_process import PythonOptions
+from evalgate.baseline import base as baseline_base
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.criteria import judges as criteria_judges
+from evalgate.discovery import agents as discovery_agents
+from evalgate.discovery import variables
+from evalgate.discovery.project import Project
+from evalgate.discovery.variables import AgentSource
+from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError
+from evalgate.formats import fingerprints
+from evalgate.gate import measure, prepare, surroundings
+from evalgate.gate.surroundings import Check, Surroundings
+from evalgate.github import forks, workflows
+from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite, TrialKey
+from evalgate.model.watcher import SilentWatcher
+from evalgate.simulation import user
+from evalgate.system import git, isolation, python_env
+from evalgate.text import words
+
+LEAST_DISK_BYTES = 2 * 10**9
+"""Of free space below the cache: an environment with google-adk takes up to half of it, and is unpacked twice."""
+
+LARGEST_SOURCE_BYTES = 4 * 10**6
+OF_JUDGES = frozenset({"credentials-missing", "simulator-credentials"})
+NOT_OF_FILES = frozenset({
+    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable", "variable-missing",
+})  # fmt: skip
+"""Errors of the surroundings."""
+
+OF_AGENTS = discovery_agents.CODES | {"agent-missing", "agent-options"}
+PACKAGES = {
+    "dotenv": "python-dotenv", "yaml": "pyyaml", "bs4": "beautifulsoup4", "PIL": "pillow", "sklearn": "scikit-learn",
+    "cv2": "opencv-python", "google.adk": "google-adk", "google.genai": "google-genai", "vertexai":
+    "google-cloud-aiplatform", "dateutil": "python-dateutil",
+}  # fmt: skip
+"""What to install for a module, where the names differ."""
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+_NO_MODULE = re.compile(r"no module named '([\w.]+)'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A suite, or what all suites share, with its checks in order."""
+
+    title: str
+    checks: tuple[Check, ...]
+    is_suite: bool = False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What a run could not do better than: 2 where files or settings are wrong, as of `validate`; 3 where
+        something would keep cases from being measured."""
+        wrong = {each.problem.code for each in self.checks if each.problem and each.problem.severity is Severity.ERROR}
+        if wrong - NOT_OF_FILES:
+            return ExitCode.CONFIG
+        return ExitCode.NOT_MEASURED if wrong else ExitCode.PASS
+
+
+@dataclass(slots=True)
+class _Known:
+    """What all sections share, and what is told once: problems, and the suite below which each agent was looked at."""
+
+    settings: Settings
+    context: Context
+    project: Project
+    isolated: isolation.Isolation | None = None
+    told: set[Problem] = field(default_factory=set)
+    agents: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, AgentSource] = field(default_factory=dict)
+
+
+def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
+    """The sections, as they are found out. Raises NothingToDo, ConfigError."""
+    forks.refuse_target(context.environ)
+    project = prepare.prepare(settings, environ=context.environ)
+    known = _Known(settings, context, project)
+    with ExitStack() as stack:
+        known.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
+        for suite in sorted((*project.suites, *project.unread), key=lambda each: each.key):
+            checks = [*_files(suite, known), *_judges(suite, settings, context.environ), *_agent(suite, known)]
+            yield Section(title=suite.key, checks=tuple(checks), is_suite=True)
+    rest = [each for each in project.problems if each not in known.told and each.code not in OF_JUDGES]
+    shared = [Check(label="project", problem=each) for each in rest if each.severity is not Severity.NOTE]
+    yield Section(title="shared by all suites", checks=(*shared, *_machine(settings, context, project)))
+    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(settings, known.sources.values())))
+
+
+# --- a suite ------------------------------------------------------------------------------------------
+
+
+def _files(suite: Suite, known: _Known) -> Iterator[Check]:
+    """The evaluation file and its criteria, with what `validate` says of them."""
+    source = suite.criteria_source
+    where = "the defaults" if source.origin is ConfigOrigin.DEFAULTS else source.file
+    cases = suite.eval_set.cases
+    turns = sum(1 if case.conversation is None else len(case.conversation) for case in cases)
+    found: dict[str, list[Problem]] = {"cases": [], "criteria": []}
+    for problem in known.project.problems:
+        place = problem.place.file if problem.place else ""
+        is_told = problem in known.told or problem.severity is Severity.NOTE
+        if not is_told and place in (suite.key, source.file) and problem.code not in OF_JUDGES | OF_AGENTS:
+            is_of_criteria = place == source.file or "criteria" in problem.code
+            found["criteria" if is_of_criteria else "cases"].append(problem)
+    known.told.update(*found.values())
+    text = f"{len(cases)} ({words.counted(turns, 'turn')})"
+    if not any(each.severity is Severity.ERROR for each in found["cases"]):
+        yield Check(label="cases", text=text)
+    yield from (Check(label="cases", problem=each) for each in found["cases"])
+    if not any(each.severity is Severity.ERROR for each in found["criteria"]):
+        listed = ", ".join(use.name for use in suite.criteria if not use.informational)
+        yield Check(label="criteria", text=f"{listed}, from {where}")
+    yield from (Check(label="criteria", problem=each) for each in found["criteria"])
+
+
+def _judges(suite: Suite, settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Whether every model that judges, or plays users, could be asked."""
+    defaults = criteria_judges.defaults_of(settings)
+    missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
+    missing += user.missing([suite], defaults, environ)
+    yield from (Check(label="judge", problem=each) for each in missing)
+    asked = criteria_judges.models_of(settings, [suite])
+    if asked and not missing:
+        keys = sorted(criteria_judges.key_names(settings, [suite], environ))
+        by = "recorded replies" if defaults.client == "replay" else f"key in {words.listed(keys)}" if keys else "no key"
+        yield Check(label="judge", text=f"{words.listed(asked)}: {by}")
+        if not keys and any(model.startswith("vertex") for model in asked):
+            yield surroundings.cloud_credentials(environ)
+
+
+def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
+    """The suite's agent: where it is, its environment, what it reads, and whether it can be imported."""
+    use, key, project, settings = suite.agent, fingerprints.agent_key(suite.agent), known.project, known.settings
+    wrong = [each for each in project.problems if each.code in OF_AGENTS and each.severity is not Severity.NOTE]
+    own = [each for each in wrong if each not in known.told and (each.place is None or each.place.file == suite.key)]
+    if use.found_by == discovery_agents.UNKNOWN.found_by:
+        known.told.update(own)
+        yield from (Check(label="agent", problem=each) for each in own)
+        if not own:
+            yield Check(label="agent", text="none found, as said above")
+        return
+    driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
+    label = "" if driver is None else driver.label(use.options)
+    if key in known.agents:
+        yield Check(label="agent", text=f"{use.driver} {label}, looked at for {known.agents[key]}")
+        return
+    known.agents[key] = suite.key
+    try:
+        agents.options_of(use)
+    except (KeyError, ValidationError):  # told below, of evalgate.yml
+        return
+    yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
+    source = known.sources[key] = variables.of_agent(use, _reader(settings.root))
+    outcome = _opened(suite, known)
+    failure = outcome if isinstance(outcome, AgentFailure) else None
+    yield from _environment(use, outcome, settings)
+    if isinstance(agents.options_of(use), PythonOptions):
+        keys = criteria_judges.key_names(settings, project.suites, known.context.environ)
+        yield from Surroundings(source, settings, known.context, keys).checks(failure)
+    if failure is not None and failure.kind is not FailureKind.INSTALL:
+        yield _not_loaded(failure, use, settings)
+    elif failure is None:
+        yield Check(label="start", text="loaded, and a conversation was opened")
+
+
+def _reader(root: Path) -> variables.ReadText:
+    def read(path: str) -> str | None:
+        file = Path(os.path.normpath(root / path))
+        try:
+            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES or not file.is_relative_to(root):
+                return None
+            return file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError):
+            return None
+
+    return read
+
+
+def _opened(suite: Suite, known: _Known) -> Mapping[str, str] | AgentFailure:
+    """What answered, or why no conversation can be opened."""
+    settings, context = known.settings, known.context
+    keys = criteria_judges.key_names(settings, known.project.suites, context.environ)
+    sandboxes = None if known.isolated is None else known.isolated.sides[measure.HEAD]
+    case = next(iter(suite.eval_set.cases), None)
+    if case is None:
+        return {}
+    opened = opening.opened([suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes)
+    with opened as pools:
+        agent = pools[fingerprints.agent_key(suite.agent)]
+        try:
+            with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)):
+                return agent.about()
+        except AgentFailed as failed:
+            return failed.failure
+
+
+def _environment(use: AgentUse, outcome: Mapping[str, str] | AgentFailure, settings: Settings) -> Iterator[Check]:
+    """The Python that the agent runs in, and what it was made from."""
+    options = agents.options_of(use)
+    if not isinstance(options, PythonOptions):
+        return
+    needs = _needs(use, options, settings.root)
+    if isinstance(outcome, AgentFailure) and outcome.kind is FailureKind.INSTALL:
+        hint = "" if needs is None else (
+            f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
+        )  # fmt: skip
+        problem = errors.error("agent-environment", outcome.message, hint=hint)
+        yield Check(label="environment", problem=problem, detail=outcome.detail)
+        return
+    made = "as it is: nothing says what to install" if needs is None else f"from {needs}"
+    if needs is None and options.python not in ("", python_env.AUTO):
+        made = "as configured"
+    if isinstance(outcome, AgentFailure):
+        yield Check(label="environment", text=made)
+        return
+    python, framework = outcome.get("python", ""), outcome.get("framework_version", "")
+    which = [f"Python {python}" if python else "", f"{outcome.get('framework')} {framework}" if framework else ""]
+    yield Check(label="environment", text=", ".join([*filter(None, which), made]))
+
+
+def _needs(use: AgentUse, options: PythonOptions, root: Path) -> python_env.Needs | None:
+    if options.requirements:
+        return python_env.named_needs(options.requirements, str(root))
+    if options.python not in ("", python_env.AUTO):
+        return None
+    place = Path(os.path.normpath(root / str(use.options.get("path", "."))))
+    return python_env.nearest_needs(str(place if place.is_dir() else place.parent), str(root))
+
+
+def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Check:
+    """The true cause and its line, and what mends it."""
+    found = _FRAME.findall(failure.detail.replace(f"{settings.root}{os.sep}", ""))
+    frames = [(path, int(line)) for path, line in found if not path.startswith(("/", "<"))]
+    place = Place(file=frames[-1][0], line=frames[-1][1]) if frames else None
+    options = agents.options_of(use)
+    needs = _needs(use, options, settings.root) if isinstance(options, PythonOptions) else None
+    message, hint = failure.message, ""
+    if absent := _NO_MODULE.search(message):
+        package = PACKAGES.get(absent[1]) or PACKAGES.get(absent[1].partition(".")[0]) or absent[1].partition(".")[0]
+        message = message.partition(". ")[0]
+        hint = f"Add `{package}` to {needs or 'a requirements.txt beside the agent'}."
+        if needs is not None and needs.kind is python_env.NeedKind.LOCK:
+            hint = f"uv add {package}"
+    elif "DefaultCredentialsError" in message:
+        hint = "gcloud auth application-default login"
+    return Check(label="start", problem=errors.error("agent-start", message, place, hint))
+
+
+# --- the machine, git, workflows ----------------------------------------------------------------------
+
+
+def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
+    yield from _base(settings, context, project)
+    for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
+        above = next(each for each in (place, *place.parents) if each.exists())
+        if above.is_dir() and os.access(above, os.W_OK):
+            yield Check(label=label, text=f"{_short(place)} is writable")
+        else:
+            hint = f"Choose another folder (`{'output' if label == 'reports' else 'cache'}`), or make it writable."
+            problem = errors.error("not-writable", f"{_short(place)} cannot be written to", hint=hint)
+            yield Check(label=label, problem=problem)
+        if label == "cache":
+            free = shutil.disk_usage(above).free
+            message = f"{words.size(free)} free for environments"
+            hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
+            scarce = free < LEAST_DISK_BYTES
+            yield Check(
+                label="disk",
+                text="" if scarce else message,
+                problem=errors.warning("disk-space", f"only {message}", hint=hint) if scarce else None,
+            )
+    why = isolation.why_not()
+    if context.isolate:
+        yield Check(label="isolation", text="agents run as other users, apart from evalgate")
+    elif context.workflow_run and why:
+        message = f"agents run with the rights of this step and can read what it can read: {why}"
+        problem = errors.warning("not-isolated", message, hint="Use the action, or a job that runs as root.")
+        yield Check(label="isolation", problem=problem)
+    else:
+        how = f"not possible here: {why}" if why else "possible here: --isolate"
+        yield Check(label="isolation", text=f"agents run with your rights ({how}); the action keeps them apart")
+
+
+def _short(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _base(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
+    """Whether there is a base to compare with, and what is wrong with it."""
+    if settings.baseline == "none" or settings.baseline.startswith("file:"):
+        yield Check(label="base", text=f"`baseline: {settings.baseline}`")
+        return
+    try:
+        source = git.find_source(settings.root)
+    except UnavailableError as error:
+        problem = errors.warning("base-unknown", error.message, hint="git init && git add --all && git commit")
+        yield Check(label="base", problem=problem)
+        return
+    is_shallow = (source.common_dir / "shallow").is_file()
+    quiet = dataclasses.replace(context, watcher=SilentWatcher())
+    found = baseline_base.project_of(settings, project.suites, quiet)
+    commit, notes = found.origin.commit, "; ".join(found.origin.notes)
+    if not commit or notes:
+        hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout" if is_shallow else ""
+        problem = errors.warning("base-unknown", notes or found.problem, hint=hint)
+        yield Check(label="base", problem=problem)
+        return
+    named = settings.base or context.event_base
+    how = "" if named else " (a run here compares with it only by --base)"
+    if found.problem:
+        text = f"{commit[:7]} has nothing to compare with: {found.problem}"
+        yield (
+            Check(label="base", text=text)
+            if found.no_agent
+            else Check(
+                label="base",
+                problem=errors.warning("base-unknown", text, hint="Only thresholds decide until it is merged."),
+            )
+        )
+        return
+    yield Check(label="base", text=f"{commit[:7]}{how}")
+
+
+def _workflows(settings: Settings, sources: Iterable[AgentSource]) -> Iterator[Check]:
+    """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
+    try:
+        top = git.find_source(settings.root).working_tree
+    except UnavailableError:
+        top = settings.root
+    found = list(workflows.steps_of(top))
+    if not found:
+        problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
+        yield Check(label="workflow", problem=problem)
+    needed = sorted({name for source in sources for name in surroundings.needed_in_workflow(source)})
+    for step in found:
+        if isinstance(step, Problem):
+            yield Check(label="workflow", problem=step)
+            continue
+        wrong = [*workflows.problems(step), *surroundings.unset_in_workflow(step, needed, settings)]
+        yield from (Check(label="workflow", problem=each) for each in wrong)
+        if not wrong:
+            yield Check(
+                label="workflow", text=f"{step.place.file}:{step.place.line}: permissions and variables are there"
+            )

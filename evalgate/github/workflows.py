@@ -1,0 +1,140 @@
+"""The workflows of a repository that run evalgate, and what would go wrong in them: read, never run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalgate import errors
+from evalgate.config import yaml
+from evalgate.config.settings import split_list
+from evalgate.config.yaml import Locator
+from evalgate.errors import Place, Problem
+from evalgate.github.events import EventKind
+from evalgate.github.forks import TARGET, TARGET_HINT
+
+FOLDER = ".github/workflows"
+PLACEHOLDER = "OWNER"
+"""Stands in our examples where the owner of the action is to be written."""
+
+_USES = re.compile(r"[^/\s]+/evalgate(@.*)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateStep:
+    """A step that uses the action. `inputs`: its `with`; `variables`: names that the workflow, the job or the step set;
+    `permissions`: of the job, else of the workflow, None where neither says any; `checkout`: the `with` of
+    actions/checkout before it, None where there is none."""
+
+    place: Place
+    uses: str
+    events: frozenset[str] = frozenset()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
+    permissions: Mapping[str, str] | str | None = None
+    checkout: Mapping[str, Any] | None = None
+
+    @property
+    def env(self) -> tuple[str, ...]:
+        """What its input `env` names."""
+        return tuple(split_list(self.inputs.get("env", "")))
+
+    @property
+    def measures(self) -> bool:
+        """Whether it runs agents."""
+        return self.inputs.get("mode", "run") == "run"
+
+
+def steps_of(top: Path) -> Iterator[GateStep | Problem]:
+    """The steps of all workflows below `top` that use the action; an error for each that cannot be read."""
+    folder = top / FOLDER
+    for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        if "evalgate" not in text:
+            continue
+        document = yaml.load(text, file=f"{FOLDER}/{path.name}")
+        if isinstance(document, Problem):
+            yield document
+        elif isinstance(document.raw, dict):
+            yield from _steps(document.raw, Locator(document.node, f"{FOLDER}/{path.name}"))
+
+
+def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
+    named = workflow.get("on", workflow.get(True))  # which YAML reads as true
+    events = frozenset(str(each) for each in (named if isinstance(named, list | dict) else [named]))
+    for name, job in _mapping(workflow.get("jobs")).items():
+        listed = _mapping(job).get("steps")
+        checkout: Mapping[str, Any] | None = None
+        for at, step in enumerate(listed if isinstance(listed, list) else ()):
+            uses = str(_mapping(step).get("uses", ""))
+            if uses.startswith("actions/checkout@"):
+                checkout = _mapping(step.get("with"))
+            if not _USES.fullmatch(uses):
+                continue
+            given = (job.get("permissions"), workflow.get("permissions"))
+            permissions = next((each for each in given if each is not None), None)
+            yield GateStep(
+                place=places("jobs", name, "steps", at, "uses"),
+                uses=uses,
+                events=events,
+                inputs={str(key): _shown(value) for key, value in _mapping(step.get("with")).items()},
+                variables=frozenset(str(key) for part in (workflow, job, step) for key in _mapping(part.get("env"))),
+                permissions=permissions if isinstance(permissions, str) else _texts(permissions),
+                checkout=checkout,
+            )
+
+
+def problems(step: GateStep) -> Iterator[Problem]:
+    """What is wrong with a step's surroundings, apart from the variables."""
+    if EventKind.PULL_REQUEST_TARGET in step.events:
+        yield errors.error("workflow-event", TARGET, step.place, TARGET_HINT)
+    if step.uses.startswith(f"{PLACEHOLDER}/"):
+        message = f"`{step.uses}` names no owner yet: {PLACEHOLDER} stands for the publisher of the action"
+        yield errors.error("workflow-owner", message, step.place, f"Write the publisher in place of {PLACEHOLDER}.")
+    if missing := tuple(_missing(step)):
+        what = ", ".join(f"`{name}: {right}` ({why})" for name, right, why in missing)
+        lines = "\n".join(f"      {name}: {right}" for name, right, _ in missing)
+        message = f"the job has no permission {what}"
+        yield errors.warning("workflow-permissions", message, step.place, f"Add to the job:\n    permissions:\n{lines}")
+    if step.measures and step.checkout is None:
+        message = "no step before it checks the repository out"
+        yield errors.error("workflow-checkout", message, step.place, "- uses: actions/checkout@v5")
+    elif step.measures and step.checkout is not None and _shown(step.checkout.get("persist-credentials")) != "false":
+        message = "actions/checkout leaves the job's token in git's configuration, where the agent can read it"
+        hint = "Set at actions/checkout:\n    with:\n      persist-credentials: false"
+        yield errors.warning("token-in-checkout", message, step.place, hint)
+
+
+def _missing(step: GateStep) -> Iterator[tuple[str, str, str]]:
+    """The permissions that a job lacks: name, right and what it is for."""
+    wanted = [("contents", "read", "the checkout")] if step.measures else []
+    if "shard" not in step.inputs and step.inputs.get("comment") != "off":
+        wanted += [("pull-requests", "write", "the comment"), ("checks", "write", "the check run")]
+    granted = step.permissions
+    if granted is None:  # the repository's own setting decides: mostly to read only
+        granted = {"contents": "read"}
+    for name, right, why in wanted:
+        if isinstance(granted, str):
+            has = granted == "write-all" or (granted == "read-all" and right == "read")
+        else:
+            has = granted.get(name) in (right, "write")
+        if not has:
+            yield name, right, why
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> Mapping[str, str] | None:
+    return {str(key): str(each) for key, each in value.items()} if isinstance(value, dict) else None
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
