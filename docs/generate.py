@@ -21,6 +21,7 @@ from evalgate import agents, criteria, reports
 from evalgate.config import settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
+from evalgate.gate import starter
 from evalgate.model import Need
 from evalgate.results import calibration_file, file, history
 
@@ -91,6 +92,18 @@ def render_inputs_table() -> str:
         f"| `{name}` | {cell(text.splitlines()[0])} | `{default}` |" for name, (text, default) in SECRETS.items()
     )
     return "\n".join(rows) + "\n"
+
+
+EXAMPLE_HEAD = (
+    "# Copy to .github/workflows/evalgate.yml. Replace OWNER by the owner of the repository that you take the action "
+    "from.\n"
+)
+
+
+def render_workflow() -> str:
+    """The README's workflow, which `evalgate init` writes as well."""
+    text = re.sub(r" # below `root`.*", "", starter.template())
+    return f"```yaml\n# {starter.WORKFLOW}; OWNER is the publisher of the action\n{text}```\n"
 
 
 def render_outputs_table() -> str:
@@ -169,7 +182,11 @@ def render_variables_table() -> str:
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
     pages: Mapping[str, Mapping[str, str]] = {
-        "README.md": {"inputs": render_inputs_table(), "outputs": render_outputs_table()},
+        "README.md": {
+            "workflow": render_workflow(),
+            "inputs": render_inputs_table(),
+            "outputs": render_outputs_table(),
+        },
         "docs/action.md": {"variables": render_variables_table()},
         "docs/settings.md": {"settings": render_settings_table()},
         "docs/criteria/README.md": {"criteria": render_criteria_table()},
@@ -178,6 +195,7 @@ def documents() -> dict[Path, str]:
     }
     return {
         ROOT / "action.yml": render_action(),
+        ROOT / "examples" / "workflows" / "minimal.yml": EXAMPLE_HEAD + starter.template(),
         ROOT / "docs" / "images" / "rooms.svg": picture.render(),
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",

@@ -25,6 +25,7 @@ from evalgate.system import process, streams
 from evalgate.text import plain, workflow_commands
 
 COMMANDS = {
+    "init": ("evalgate.cli.init:command", "Write a workflow for the evaluation files and agents that are found."),
     "run": ("evalgate.cli.commands:run", "Run the gate and write the reports."),
     "merge": (
         "evalgate.cli.commands:merge",
@@ -32,7 +33,10 @@ COMMANDS = {
     ),
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
     "validate": ("evalgate.cli.commands:validate", "Check evaluation files and configuration; makes no model calls."),
-    "doctor": ("evalgate.cli.doctor:command", "Check all that a run needs, the agent's import too; no model calls."),
+    "doctor": (
+        "evalgate.cli.doctor:command",
+        "Check all that a run needs, the agent's import too; makes no model calls.",
+    ),
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),

@@ -42,7 +42,6 @@ from evalgate.text import words
 LEAST_DISK_BYTES = 2 * 10**9
 """Of free space below the cache: an environment with google-adk takes up to half of it, and is unpacked twice."""
 
-LARGEST_SOURCE_BYTES = 4 * 10**6
 OF_JUDGES = frozenset({"credentials-missing", "simulator-credentials"})
 NOT_OF_FILES = frozenset({
     "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable", "variable-missing",
@@ -172,7 +171,7 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     except (KeyError, ValidationError):  # told below, of evalgate.yml
         return
     yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
-    source = known.sources[key] = variables.of_agent(use, _reader(settings.root))
+    source = known.sources[key] = variables.of_agent(use, surroundings.reader(settings.root))
     outcome = _opened(suite, known)
     failure = outcome if isinstance(outcome, AgentFailure) else None
     yield from _environment(use, outcome, settings)
@@ -183,19 +182,6 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
         yield _not_loaded(failure, use, settings)
     elif failure is None:
         yield Check(label="start", text="loaded, and a conversation was opened")
-
-
-def _reader(root: Path) -> variables.ReadText:
-    def read(path: str) -> str | None:
-        file = Path(os.path.normpath(root / path))
-        try:
-            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES or not file.is_relative_to(root):
-                return None
-            return file.read_text(encoding="utf-8", errors="replace")
-        except (OSError, ValueError):
-            return None
-
-    return read
 
 
 def _opened(suite: Suite, known: _Known) -> Mapping[str, str] | AgentFailure:

@@ -15,10 +15,13 @@ from evalgate.config.settings import Settings
 from evalgate.discovery import variables
 from evalgate.discovery.variables import AgentSource, NamedModel, Need, Read
 from evalgate.errors import Problem
+from evalgate.github import workflows
 from evalgate.github.workflows import GateStep
 from evalgate.model import AgentFailure
 from evalgate.system import redact
 from evalgate.text import words
+
+LARGEST_SOURCE_BYTES = 4 * 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,22 @@ class Check:
     text: str = ""
     problem: Problem | None = None
     detail: str = ""
+
+
+def reader(root: Path) -> variables.ReadText:
+    """Reads files below the root; links that lead out of it are not followed."""
+    root = root.resolve()
+
+    def read(path: str) -> str | None:
+        try:
+            file = (root / path).resolve()
+            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES or not file.is_relative_to(root):
+                return None
+            return file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, RuntimeError, ValueError):
+            return None
+
+    return read
 
 
 class Surroundings:
@@ -129,7 +148,7 @@ class Surroundings:
             assert each.problem is not None
             names = [name for name in self._missing if re.search(rf"\b{name}\b", each.problem.message)]
             lines = [self._line(name) for name in names if not self._environ.get(name)]
-            if unnamed and each is told[-1]:
+            if unnamed and (each is told[-1] or not lines):
                 listed = ", ".join([*self._settings.env, *unnamed])
                 lines.append(f"env: {listed}   # in evalgate.yml")
             mended = dataclasses.replace(each, problem=dataclasses.replace(each.problem, hint="\n".join(lines)))
@@ -171,7 +190,7 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
     names = [each.name for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
     for model in source.models:
         if model.is_google and (source.uses_vertex({}) or source.suggests_vertex):
-            names += variables.VERTEX
+            names += (*variables.VERTEX, workflows.CREDENTIALS)
         elif not source.has_own_key or model.is_google:
             names += model.keys[:1]
     given = {*load.agent_environment(dict.fromkeys(names, "set"), ()), *source.sets}
@@ -187,9 +206,14 @@ def unset_in_workflow(step: GateStep, needed: Sequence[str], settings: Settings)
     google = {"GOOGLE_API_KEY", "GEMINI_API_KEY", variables.VERTEX[0]}
     missing = [each for each in needed if each not in passed and not (each in google and google & passed.keys())]
     unset = [name for name in step.env if name not in step.variables and "*" not in name]
-    if absent := list(dict.fromkeys([*missing, *unset])):
-        names = ", ".join(dict.fromkeys([*step.env, *missing]))
-        lines = "".join(f"\n      {name}: ${{{{ secrets.{name} }}}}" for name in absent if name not in step.variables)
-        hint = f"At the step:\n    with:\n      env: {names}" + (f"\n    env:{lines}" if lines else "")
-        message = f"the agent would not get {words.listed(absent, limit=20)}"
-        yield errors.warning("workflow-variable", message, step.place, hint)
+    absent = list(dict.fromkeys([*missing, *unset]))
+    if not absent:
+        return
+    lines = ["At the step:", "    with:", f"      env: {', '.join(dict.fromkeys([*step.env, *missing]))}"]
+    secrets = [name for name in absent if name not in step.variables and name != workflows.CREDENTIALS]
+    lines += ["    env:"] if secrets else []
+    lines += [f"      {name}: ${{{{ secrets.{name} }}}}" for name in secrets]
+    if workflows.CREDENTIALS in absent and workflows.CREDENTIALS not in step.variables:
+        lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
+    message = f"the agent would not get {words.listed(absent, limit=20)}"
+    yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))

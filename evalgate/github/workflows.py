@@ -20,14 +20,21 @@ FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"
 """Stands in our examples where the owner of the action is to be written."""
 
+CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+_SIGNS_IN = "google-github-actions/auth@"
+_OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+"""What that action sets for the steps behind it."""
+
 _USES = re.compile(r"[^/\s]+/evalgate(@.*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateStep:
-    """A step that uses the action. `inputs`: its `with`; `variables`: names that the workflow, the job or the step set;
-    `permissions`: of the job, else of the workflow, None where neither says any; `checkout`: the `with` of
-    actions/checkout before it, None where there is none."""
+    """A step that uses the action.
+
+    `inputs`: its `with`; `variables`: names that are set for it, by whatever; `permissions`: of the job, else of the
+    workflow, None where neither says any; `checkout`: the `with` of actions/checkout before it, None for no checkout.
+    """
 
     place: Place
     uses: str
@@ -71,10 +78,13 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
     for name, job in _mapping(workflow.get("jobs")).items():
         listed = _mapping(job).get("steps")
         checkout: Mapping[str, Any] | None = None
+        exported: tuple[str, ...] = ()
         for at, step in enumerate(listed if isinstance(listed, list) else ()):
             uses = str(_mapping(step).get("uses", ""))
             if uses.startswith("actions/checkout@"):
                 checkout = _mapping(step.get("with"))
+            elif uses.startswith(_SIGNS_IN):
+                exported = _OF_SIGNING_IN
             if not _USES.fullmatch(uses):
                 continue
             given = (job.get("permissions"), workflow.get("permissions"))
@@ -84,7 +94,12 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 uses=uses,
                 events=events,
                 inputs={str(key): _shown(value) for key, value in _mapping(step.get("with")).items()},
-                variables=frozenset(str(key) for part in (workflow, job, step) for key in _mapping(part.get("env"))),
+                variables=frozenset(
+                    (
+                        *exported,
+                        *(str(key) for part in (workflow, job, step) for key in _mapping(part.get("env"))),
+                    )
+                ),
                 permissions=permissions if isinstance(permissions, str) else _texts(permissions),
                 checkout=checkout,
             )

@@ -1,0 +1,74 @@
+"""`evalgate init`: a workflow and, where the defaults do not fit, an evalgate.yml for what is found."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from evalgate import cli
+from evalgate.cli import commands
+from evalgate.config import load
+from evalgate.errors import ExitCode
+from evalgate.gate import starter
+from evalgate.gate.starter import Starter
+from evalgate.text import plain, words
+
+
+@click.command("init")
+@commands.settings_options("root")
+@click.option("--action", default="", metavar="OWNER/evalgate@REF", help="The action that the workflow uses.")
+@click.option("--force/--no-force", default=False, help="Overwrite files that are there.")
+def command(root: str | None, action: str, force: bool) -> None:
+    """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents that are found.
+    Makes no model calls."""
+    given = commands.given({"root": root})
+    sys.exit(cli.run_command(lambda: write(given, action=action, force=force), debug=False))
+
+
+def write(given: dict[str, Any], *, action: str, force: bool) -> int:
+    """Write the files; exit code 2 where one was left as it is. Raises EvalgateError."""
+    settings = load.load_settings(given)
+    found = starter.plan(settings, environ=os.environ, action=action)
+    suites = found.project.suites
+    cases = sum(len(suite.eval_set.cases) for suite in suites)
+    click.echo(f"found {words.counted(len(suites), 'suite')} with {words.counted(cases, 'case')}")
+    if found.elsewhere and not force:
+        click.echo(plain.visible(f"{found.elsewhere} runs evalgate already, so no other workflow is written (--force)"))
+    pending = list(starter.changes(found, force=force))
+    written, kept = [], []
+    for path, text, now in pending:
+        if now is None or force:
+            starter.write(found, path, text)
+            click.echo(f"wrote {path}")
+            written.append(path)
+        else:
+            click.echo(f"{path} exists and is left as it is; --force would make this change:")
+            for line in difflib.unified_diff(now.splitlines(), text.splitlines(), path, path, lineterm=""):
+                click.echo(plain.visible(line))
+            kept.append(path)
+    if not pending:
+        click.echo("nothing to write: the files are as they would be written")
+    for number, step in enumerate(next_steps(found, written), start=1):
+        click.echo(f"{'Next:' if number == 1 else '     '} {number}. {plain.visible(step)}")
+    return ExitCode.CONFIG if kept else ExitCode.PASS
+
+
+def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
+    """What is left to be done by hand, as commands where there are such."""
+    workflow = starter.WORKFLOW in written
+    if workflow and found.action == starter.ACTION:
+        yield f"In {starter.WORKFLOW}, replace OWNER by the publisher of the action."
+    if found.undecided:
+        yield f"In evalgate.yml, name the agent of {words.listed(found.undecided)}."
+    if workflow and found.secrets:
+        yield "Set the secrets: " + "; ".join(f"gh secret set {name}" for name in found.secrets)
+    if workflow and found.uses_cloud:
+        yield "For Vertex AI, sign in to Google Cloud in a step before the gate: google-github-actions/auth"
+    yield "Check what a run needs: evalgate doctor"
+    if written:
+        yield f"git add {' '.join(written)} && git commit -m 'Gate pull requests with evalgate'"

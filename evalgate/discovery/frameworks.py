@@ -1,0 +1,83 @@
+"""Agents of other frameworks than ADK, as far as source shows them: objects that a module makes at its own level."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from evalgate.discovery.variables import ReadText
+
+MADE_BY = {
+    "langgraph": ("langgraph", "langchain"),
+    "pydantic-ai": ("pydantic_ai",),
+    "openai-agents": ("agents",),
+    "smolagents": ("smolagents",),
+}
+"""The modules whose functions and classes make an agent, by driver."""
+
+MAKERS = {
+    "langgraph": frozenset({"compile", "create_react_agent", "create_agent", "create_supervisor"}),
+    "pydantic-ai": frozenset({"Agent"}),
+    "openai-agents": frozenset({"Agent"}),
+    "smolagents": frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"}),
+}
+_TESTS = ("test_", "conftest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkAgent:
+    """A driver, and the option `call` that names the agent for it; `path`: the folder to import it from."""
+
+    driver: str
+    call: str
+    path: str = "."
+
+
+def find(files: Iterable[str], read: ReadText) -> Iterator[FrameworkAgent]:
+    """The agents that modules of these files make, tests left out."""
+    for file in files:
+        name = PurePosixPath(file).name
+        if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
+            continue
+        text = read(file) or ""
+        if not any(module in text for modules in MADE_BY.values() for module in modules):
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                module = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        yield from _made_in(module, file)
+
+
+def _made_in(module: ast.Module, file: str) -> Iterator[FrameworkAgent]:
+    imported = {
+        name.partition(".")[0]
+        for node in module.body
+        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names])
+    }
+    for driver, modules in MADE_BY.items():
+        if imported.isdisjoint(modules):
+            continue
+        for statement in module.body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                func, target = statement.value.func, statement.targets[0]
+                maker = str(getattr(func, "attr", getattr(func, "id", "")))
+                if maker in MAKERS[driver] and isinstance(target, ast.Name):
+                    path, dotted = _importable(file)
+                    yield FrameworkAgent(driver=driver, call=f"{dotted}:{target.id}", path=path)
+
+
+def _importable(file: str) -> tuple[str, str]:
+    """The folder to import a module from, and its name there: the root or `src`, unless a folder is no identifier."""
+    parts = file.removesuffix(".py").removesuffix("/__init__").split("/")
+    if parts[0] == "src" and len(parts) > 1:
+        parts = parts[1:]
+    if all(part.isidentifier() for part in parts):
+        return ".", ".".join(parts)
+    return str(PurePosixPath(file).parent), PurePosixPath(file).stem

@@ -1,0 +1,215 @@
+"""The files that a repository needs to begin with: its workflow, and evalgate.yml where the defaults do not fit."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from evalgate.config import gate_file as config_gate_file
+from evalgate.config import load
+from evalgate.config.settings import Settings
+from evalgate.criteria import judges as criteria_judges
+from evalgate.discovery import agents as discovery_agents
+from evalgate.discovery import frameworks, variables
+from evalgate.discovery.agents import AgentFolders, Ambiguous
+from evalgate.discovery.project import Project
+from evalgate.discovery.variables import AgentSource, NamedModel
+from evalgate.discovery.walk import Tree
+from evalgate.errors import UnavailableError
+from evalgate.formats import fingerprints
+from evalgate.gate import prepare, surroundings
+from evalgate.github import workflows
+from evalgate.system import git
+
+WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
+ACTION = f"{workflows.PLACEHOLDER}/evalgate@v1"
+DISTRIBUTION = "evalgate-action"
+
+_ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """What to write, and what is left to do by hand.
+
+    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings. `elsewhere`: a workflow
+    that runs evalgate already, so that another would do it twice. `uses_cloud`: something asks Google Cloud, which
+    takes credentials.
+    """
+
+    top: Path
+    project: Project
+    files: Mapping[str, str]
+    secrets: tuple[str, ...] = ()
+    elsewhere: str = ""
+    uses_cloud: bool = False
+    action: str = ACTION
+    undecided: tuple[str, ...] = field(default=())
+
+
+def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") -> Starter:
+    """The files for what is found. Raises NothingToDo where there is nothing to evaluate."""
+    project = prepare.prepare(settings, environ=environ)
+    try:
+        top = git.find_source(settings.root).working_tree
+    except UnavailableError:
+        top = settings.root
+    read = surroundings.reader(settings.root)
+    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
+    known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
+    sources = [variables.of_agent(use, read) for use in known]
+    values = values_of(sources)
+    judges = [NamedModel(name=name, file="", line=0) for name in criteria_judges.models_of(settings, project.suites)]
+    own_key = settings.gate_file.judge.api_key_env
+    keys = [own_key] if own_key.isidentifier() else []
+    keys += [key for model in judges for key in model.keys[:1] if not own_key]
+    for_judges = {key: secret(key) for key in keys if key not in values}
+    uses_vertex = any(source.uses_vertex({}) or source.suggests_vertex for source in sources)
+    asked = any(model.name.startswith("vertex") for model in judges)
+    files = {
+        WORKFLOW: render_workflow(
+            values,
+            others=for_judges,
+            root="" if settings.root == top else settings.root.relative_to(top).as_posix(),
+            action=action or publisher() or ACTION,
+        )
+    }
+    rules, undecided = render_rules(settings, project)
+    if rules:
+        folder = "" if settings.root == top else f"{settings.root.relative_to(top).as_posix()}/"
+        files[f"{folder}{config_gate_file.NAMES[0]}"] = rules
+    found = (each for each in workflows.steps_of(top) if isinstance(each, workflows.GateStep))
+    elsewhere = next((each.place.file for each in found if each.place.file != WORKFLOW), "")
+    return Starter(
+        top=top,
+        project=project,
+        files=files,
+        secrets=tuple(name for name, value in {**values, **for_judges}.items() if value == secret(name)),
+        elsewhere=elsewhere,
+        uses_cloud=uses_vertex or asked,
+        action=action or publisher() or ACTION,
+        undecided=undecided,
+    )
+
+
+def secret(name: str) -> str:
+    """How a workflow writes the value of a secret."""
+    return f"${{{{ secrets.{name} }}}}"
+
+
+def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
+    """The variables that agents need in a workflow, with what to set each to: a secret, unless an example says it."""
+    values = {}
+    for source in sources:
+        for name in surroundings.needed_in_workflow(source):
+            if name not in load.agent_environment({name: "set"}, [name]):
+                continue  # it belongs to the workflow
+            sample = source.samples.get(name, "")
+            if name == workflows.CREDENTIALS:
+                values[name] = ""  # set by the step that signs in
+                continue
+            values[name] = json.dumps(sample) if surroundings.is_sample(name, sample) else secret(name)
+    return values
+
+
+@functools.cache
+def template() -> str:
+    """The workflow as it stands in the README."""
+    return Path(__file__).with_name("workflow.yml").read_text(encoding="utf-8")
+
+
+def render_workflow(
+    values: Mapping[str, str], *, others: Mapping[str, str] | None = None, root: str = "", action: str = ACTION
+) -> str:
+    """The template with these variables for the agent, and the `others` for judges; one without a value is set by
+    another step. `root`: below the repository's top; "" for the top."""
+    named = f"          env: {', '.join(values)}\n" if values else ""
+    listed = "".join(f"          {name}: {value}\n" for name, value in {**values, **(others or {})}.items() if value)
+    text = template().replace(ACTION, action)
+    text = text.replace("          env: GOOGLE_API_KEY\n", named)
+    block = f"        env:\n          GOOGLE_API_KEY: {secret('GOOGLE_API_KEY')}\n"
+    text = text.replace(block, f"        env:\n{listed}" if listed else "")
+    if root:
+        text = text.replace("          cache: .cache", f"          root: {_scalar(root)}\n          cache: .cache")
+        text = text.replace("path: evalgate-report", f"path: {_scalar(f'{root}/evalgate-report')}")
+    return re.sub(r" # below `root`.*", "", text)
+
+
+def _scalar(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z][\w./-]*", text) else json.dumps(text)
+
+
+def publisher() -> str:
+    """The action that this evalgate was installed from, where that is known to be a repository at GitHub; else ""."""
+    try:
+        told = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+        url = str(told.get("url", ""))
+        if url.startswith("file://"):
+            source = git.find_source(Path(url.removeprefix("file://")))
+            url = (source.common_dir / "config").read_text(encoding="utf-8", errors="replace")
+    except (metadata.PackageNotFoundError, OSError, ValueError, AttributeError, UnavailableError):
+        return ""
+    found = _ORIGIN.search(url)
+    return f"{found[1]}/evalgate@v1" if found else ""
+
+
+# --- evalgate.yml -------------------------------------------------------------------------------------
+
+
+def render_rules(settings: Settings, project: Project) -> tuple[str, tuple[str, ...]]:
+    """evalgate.yml with the agents of suites for which none, or several, were found, "" where the defaults fit; and
+    the suites for which somebody has to choose."""
+    nothing = discovery_agents.UNKNOWN.found_by
+    lost = [suite.key for suite in (*project.suites, *project.unread) if suite.agent.found_by == nothing]
+    if not lost or settings.gate_file.agents:
+        return "", ()
+    tree = Tree(settings.root, exclude=settings.gate_file.exclude)
+    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
+    others = list(frameworks.find(discovery_agents.code_files(settings.root), surroundings.reader(settings.root)))
+    lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
+    undecided = []
+    for key in lost:
+        found = discovery_agents.find_agent(key, folders=folders)
+        if isinstance(found, Ambiguous):
+            first, *rest = ([f"path: {path}"] for path in found.candidates)
+            driver = "adk"
+        elif others:
+            first, *rest = (_options(each) for each in others)
+            driver = others[0].driver
+        else:
+            first, rest, driver = ["path: path/to/agent"], [], "adk"
+        if rest or not others:
+            undecided.append(key)
+        lines += [f"  - suites: [{json.dumps(key)}]", f"    driver: {driver}", *(f"    {each}" for each in first)]
+        lines += [f"    # or {', '.join(each)}" for each in rest]
+    return "\n".join(lines) + "\n", tuple(undecided)
+
+
+def _options(agent: frameworks.FrameworkAgent) -> list[str]:
+    return [f"call: {agent.call}", *([f"path: {agent.path}"] if agent.path != "." else [])]
+
+
+def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
+    """Path, text and what stands there now (None for nothing) of each file that is not written as it should be."""
+    for path, text in starter.files.items():
+        file = starter.top / path
+        now = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+        if now != text and not (path == WORKFLOW and starter.elsewhere and not force):
+            yield path, text, now
+
+
+def write(starter: Starter, path: str, text: str) -> None:
+    """Write one of its files. Raises UnavailableError."""
+    file = starter.top / path
+    if not file.resolve().is_relative_to(starter.top.resolve()):
+        raise UnavailableError(f"{path} leads out of the repository by a symbolic link")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,31 @@
+"""Agents of other frameworks, found by the objects that modules make."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalgate.discovery import frameworks
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "found"),
+    [
+        (
+            "bot.py",
+            "from langgraph.graph import StateGraph\ngraph = StateGraph().compile()",
+            "langgraph bot:graph .",
+        ),
+        ("src/desk/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", "pydantic-ai desk.bot:desk ."),
+        ("my-bot/bot.py", "from agents import Agent\ndesk = Agent(name='x')", "openai-agents bot:desk my-bot"),
+        ("bot.py", "import smolagents\ndesk = smolagents.CodeAgent()", "smolagents bot:desk ."),
+        ("bot.py", "from .agents import Agent\ndesk = Agent()", ""),  # the repository's own module
+        ("bot.py", "from langgraph import x\ndef make():\n    graph = g.compile()", ""),  # not at its own level
+        ("tests/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
+        ("test_bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
+        ("bot.js", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
+        ("bot.py", "from pydantic_ai import Agent\ndesk = Agent(", ""),
+    ],
+)
+def test_agents_are_found(file: str, source: str, found: str) -> None:
+    agents = frameworks.find([file], {file: source}.get)
+    assert [f"{each.driver} {each.call} {each.path}" for each in agents] == ([found] if found else [])

@@ -1,0 +1,175 @@
+"""What source says of the variables that it reads and of the models that it names."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from evalgate.discovery import variables
+from evalgate.discovery.variables import Need
+from evalgate.model import AgentUse
+
+ROOT = Path(__file__).resolve().parents[3]
+REQUIRED, WANTED, OPTIONAL = Need.REQUIRED, Need.WANTED, Need.OPTIONAL
+
+
+def reads(text: str) -> dict[str, Need]:
+    return {each.name: each.need for each in variables.read_module(text, file="agent.py").reads}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import os\nos.environ['A']", {"A": REQUIRED}),
+        ("import os\nos.environ.get('A')\nos.getenv('B')", {"A": WANTED, "B": WANTED}),
+        ("import os\nos.environ.get('A', 'x')\nos.getenv('B', default='')", {"A": OPTIONAL, "B": OPTIONAL}),
+        ("import os\nos.getenv('A', None)", {"A": WANTED}),  # the same as no default
+        ("import os\nos.environ.pop('A')\nos.environ.pop('B', None)", {"A": REQUIRED, "B": WANTED}),
+        ("import os\nos.getenv('A') or 'x'", {"A": OPTIONAL}),
+        ("import os\nos.getenv('A') or os.getenv('B')", {"A": OPTIONAL, "B": WANTED}),
+        # every way to import it
+        ("import os as o\no.environ['A']", {"A": REQUIRED}),
+        ("from os import environ as e, getenv\ne['A']\ngetenv('B')", {"A": REQUIRED, "B": WANTED}),
+        ("def f():\n    from os import environ\n    return environ['A']", {"A": REQUIRED}),
+        ("environ = {}\nenviron['A']\ngetenv('B')", {}),  # other objects of these names
+        # names that are constants
+        ("import os\nKEY = 'A'\nos.environ[KEY]", {"A": REQUIRED}),
+        ("import os\nos.environ[f'{x}']\nos.environ[key]\nos.environ['not a name']", {}),
+        # it asks first, or catches
+        ("import os\nif 'A' in os.environ:\n    os.environ['A']", {"A": OPTIONAL}),
+        ("import os\ntry:\n    os.environ['A']\nexcept KeyError:\n    pass", {"A": OPTIONAL}),
+        ("import os\ntry:\n    os.environ['A']\nexcept (OSError, ValueError):\n    pass", {"A": REQUIRED}),
+        # a script's part is not run by an import
+        ("import os\nif __name__ == '__main__':\n    os.environ['A']", {}),
+        ("import os\ndel os.environ['A']\nos.environ['B'] = '1'", {}),
+        # pydantic-settings
+        ("class S(BaseSettings):\n    a: str\n    b: str = 'x'", {"A": REQUIRED, "B": OPTIONAL}),
+        (
+            "class S(ps.BaseSettings):\n    model_config = SettingsConfigDict(env_prefix='G_')\n    a: str",
+            {"G_A": REQUIRED},
+        ),
+        ("class S(BaseSettings):\n    class Config:\n        env_prefix = 'g_'\n    a: str", {"G_A": REQUIRED}),
+        (
+            "class S(BaseSettings):\n    a: str = Field(...)\n    b: str = Field(alias='KEY')\n    c: ClassVar[int]",
+            {"A": REQUIRED, "KEY": REQUIRED},
+        ),
+        ("class S(BaseModel):\n    a: str", {}),
+        ("this is no Python", {}),
+    ],
+)
+def test_variables(source: str, expected: dict[str, Need]) -> None:
+    assert reads(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "keys"),
+    [
+        ("Agent(model='gemini-2.5-flash')", ["gemini-2.5-flash"], ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        ("MODEL = 'gemini-2.5-flash'\nAgent(model=MODEL)", ["gemini-2.5-flash"], ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        ("LiteLlm('openai/gpt-4o')", ["openai/gpt-4o"], ("OPENAI_API_KEY",)),
+        ("Agent('x', model='openai:gpt-4o')", ["openai/gpt-4o"], ("OPENAI_API_KEY",)),  # as Pydantic AI writes it
+        ("Agent(model='google-vertex:gemini-2.5-pro')", ["vertex_ai/gemini-2.5-pro"], ()),
+        ("import os\nos.getenv('MODEL', 'claude-sonnet-4-5')", ["claude-sonnet-4-5"], ("ANTHROPIC_API_KEY",)),
+        ("Agent(model=LiteLlm(model='ollama_chat/llama3'))", ["ollama_chat/llama3"], ()),  # takes none
+        ("Agent(name='openai/gpt-4o', model='my-own')", [], ()),
+        ("'use gemini-2.5-flash for this'", [], ()),  # prose
+    ],
+)
+def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
+    found = variables.read_module(source, file="agent.py").models
+    assert sorted({each.name for each in found}) == names
+    assert {each.keys for each in found} in ({keys}, set())
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("A=1\nexport B = two words # said\n#C=3\n", {"A": "1", "B": "two words"}),
+        ("A='x # y'\nB=\"\"\nC=\n", {"A": "x # y", "B": "", "C": ""}),
+        ("not a line\n1A=2\nA-B=3", {}),
+        ("A=x#y", {"A": "x#y"}),
+    ],
+)
+def test_dotenv(text: str, values: dict[str, str]) -> None:
+    assert variables.parse_dotenv(text) == values
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "names"),
+    [
+        # the modules that the agent imports, and no others
+        (
+            {
+                "app/agent.py": "from . import tools\nfrom .deep.er import x\nimport shared.config",
+                "app/tools.py": "import os\nos.environ['TOOLS']",
+                "app/deep/__init__.py": "import os\nos.environ['DEEP']",
+                "app/deep/er.py": "import os\nos.environ['DEEPER']",
+                "app/deploy.py": "import os\nos.environ['DEPLOY']",
+                "shared/config.py": "import os\nos.environ['SHARED']\nfrom app import agent",
+            },
+            {"path": "app"},
+            ["DEEP", "DEEPER", "SHARED", "TOOLS"],
+        ),
+        (
+            {"src/p/a.py": "import os\nos.environ['A']\nfrom p.b import c", "src/p/b.py": "import os\nos.environ['B']"},
+            {"call": "p.a:run"},
+            ["A", "B"],
+        ),
+        ({"a/bot.py": "import os\nos.environ['A']\nfrom ..... import x"}, {"path": "a/bot.py"}, ["A"]),
+        ({"agents/bot/agent.py": "import os\nos.environ['A']"}, {"path": "agents.bot"}, ["A"]),
+        ({"app/root_agent.yaml": "model: gemini-2.5-flash"}, {"path": "app"}, []),
+        ({}, {"path": "nowhere"}, []),
+        ({}, {"command": "node agent.mjs"}, []),
+    ],
+)
+def test_modules_are_followed(files: dict[str, str], options: dict[str, str], names: list[str]) -> None:
+    found = variables.of_agent(AgentUse(driver="adk", options=options), files.get)
+    assert [each.name for each in found.reads] == names
+
+
+def test_the_nearest_files_with_variables_count() -> None:
+    files = {
+        "team/app/agent.py": "root_agent = Agent(model='gemini-2.5-flash')",
+        "team/.env": "GOOGLE_GENAI_USE_VERTEXAI=1",
+        ".env": "OTHER=1",
+        ".env.example": "GOOGLE_CLOUD_PROJECT=your-project",
+    }
+    found = variables.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
+    assert (found.dotenv, found.example) == ("team/.env", ".env.example")
+    assert found.uses_vertex({})
+    assert not found.uses_vertex({"GOOGLE_GENAI_USE_VERTEXAI": "0"})
+    assert not found.suggests_vertex
+    assert "your-project" not in repr(found)
+
+
+NEAR_PYTHON = st.lists(
+    st.sampled_from([
+        "import os", "from os import *", "os.environ[", "os.environ", "'A'", "]", "[", "(", ")", "=", "\n", "    ", ":",
+        "class S(BaseSettings)", "a: str", "os.getenv(", "Agent(model=", "if", "try", "except", "or", "{", "}",
+        "lambda", "f'{", "}'", "\\", "\0", "\ud800", "#", "from . import", "async def f()", "*", ",", "**", "@", "match x",
+    ])
+).map(" ".join)  # fmt: skip
+
+
+@given(st.one_of(st.text(), NEAR_PYTHON))
+@example("-" * 20_000 + "1")
+@example("(" * 5_000)
+@example("x" + ".a" * 20_000)
+@example("os.environ[" * 300 + "'A'" + "]" * 300)
+def test_no_text_breaks_it(text: str) -> None:
+    variables.read_module(text, file="agent.py")
+    variables.parse_dotenv(text)
+
+
+@given(st.sampled_from(sorted((ROOT / "evalgate").rglob("*.py"))), st.randoms(use_true_random=False))
+def test_no_module_breaks_it(path: Path, random: object) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    random.shuffle(lines)  # type: ignore[attr-defined]
+    variables.read_module("\n".join(lines), file="agent.py")
+    read = variables.read_module(path.read_text(encoding="utf-8"), file="agent.py")
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    assert bool(read.imports) == any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree)

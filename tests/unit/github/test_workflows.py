@@ -1,0 +1,99 @@
+"""Workflows that run evalgate: what is read of them, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evalgate.config.settings import Settings
+from evalgate.errors import Problem
+from evalgate.gate import starter, surroundings
+from evalgate.github import workflows
+from evalgate.github.workflows import GateStep
+
+SOUND = starter.render_workflow({"GOOGLE_API_KEY": starter.secret("GOOGLE_API_KEY")}, action="acme/evalgate@v1")
+
+
+def steps(folder: Path, text: str) -> list[GateStep | Problem]:
+    place = folder / workflows.FOLDER / "gate.yml"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text, encoding="utf-8")
+    return list(workflows.steps_of(folder))
+
+
+def told(folder: Path, text: str) -> list[str]:
+    found = steps(folder, text)
+    assert found
+    return [each.code for step in found for each in ([step] if isinstance(step, Problem) else workflows.problems(step))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("", "", []),
+        ("on: pull_request", "on: [push, pull_request_target]", ["workflow-event"]),
+        ("on: pull_request", "on: {pull_request_target: {types: [opened]}}", ["workflow-event"]),
+        ("acme/", "OWNER/", ["workflow-owner"]),
+        ("      pull-requests: write # the comment\n", "", ["workflow-permissions"]),
+        # without any of its own, those of the workflow, which are none
+        ("    permissions:\n", "    x:\n", ["workflow-permissions"]),
+        ("    permissions:\n      contents: read\n", "    permissions: read-all\n    x:\n", ["workflow-permissions"]),
+        ("    permissions:\n      contents: read\n", "    permissions: write-all\n    x:\n", []),
+        ("          persist-credentials: false\n", "", ["token-in-checkout"]),
+        ("actions/checkout@", "acme/checkout@", ["workflow-checkout"]),
+        ("name: evalgate\non", "name: [\non", ["yaml-syntax"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong(tmp_path: Path, old: str, new: str, codes: list[str]) -> None:
+    assert old in SOUND
+    assert told(tmp_path, SOUND.replace(old, new, 1)) == codes
+
+
+@pytest.mark.parametrize("example", ["matrix.yml", "fork-safe-gate.yml", "fork-safe-post.yml", "with-judge.yml"])
+def test_our_examples_lack_nothing_but_the_owner(tmp_path: Path, example: str) -> None:
+    text = (Path(__file__).resolve().parents[3] / "examples" / "workflows" / example).read_text(encoding="utf-8")
+    assert set(told(tmp_path, text)) == {"workflow-owner"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["evalgate: [", "evalgate", "jobs: evalgate", "jobs: {a: {steps: evalgate}}", "jobs: {a: [evalgate]}",
+     "jobs: {a: {steps: [evalgate, {uses: 7}, {uses: x/evalgate, with: y}]}}\npermissions: 3"],
+)  # fmt: skip
+def test_odd_files_are_read_as_far_as_they_go(tmp_path: Path, text: str) -> None:
+    for step in steps(tmp_path, text):
+        if isinstance(step, GateStep):
+            list(workflows.problems(step))
+
+
+@pytest.mark.parametrize(
+    ("needed", "step", "absent"),
+    [
+        (["GOOGLE_API_KEY"], "", ""),
+        (["SERP_API_KEY"], "", "SERP_API_KEY"),
+        # the step names it and sets nothing
+        ([], "          env: GOOGLE_API_KEY, OTHER\n", "OTHER"),
+        # another way to ask the same model
+        (["GEMINI_API_KEY"], "", ""),
+        (["SERP_API_KEY"], "          paths: evals/one\n          env: GOOGLE_API_KEY\n", ""),
+    ],
+)
+def test_variables_that_a_workflow_does_not_give(tmp_path: Path, needed: list[str], step: str, absent: str) -> None:
+    text = SOUND.replace("          env: GOOGLE_API_KEY\n", step) if step else SOUND
+    (found,) = steps(tmp_path, text)
+    assert isinstance(found, GateStep)
+    problems = list(surroundings.unset_in_workflow(found, needed, Settings()))
+    assert [each.message for each in problems] == ([f"the agent would not get {absent}"] if absent else [])
+    for each in problems:
+        assert f"      {absent}: ${{{{ secrets.{absent} }}}}" in each.hint
+
+
+def test_signing_in_sets_credentials(tmp_path: Path) -> None:
+    before = "      - uses: google-github-actions/auth@v3\n      - id: gate"
+    text = SOUND.replace("env: GOOGLE_API_KEY\n", "env: GOOGLE_API_KEY, GOOGLE_APPLICATION_CREDENTIALS\n")
+    (without,) = steps(tmp_path, text)
+    (found,) = steps(tmp_path, text.replace("      - id: gate", before))
+    assert isinstance(without, GateStep) and isinstance(found, GateStep)  # noqa: PT018 - for the type checker
+    assert [each.code for each in surroundings.unset_in_workflow(without, [], Settings())] == ["workflow-variable"]
+    assert list(surroundings.unset_in_workflow(found, [], Settings())) == []
