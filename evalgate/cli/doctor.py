@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import click
 from evalgate import cli
 from evalgate.cli import commands
 from evalgate.config import load
-from evalgate.errors import ExitCode, Severity
+from evalgate.errors import ExitCode, Place, Severity
 from evalgate.gate import doctor, prepare, progress
 from evalgate.gate.surroundings import Check
 from evalgate.text import plain, words
@@ -77,12 +78,20 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
     if problem is None:
         yield f"  {mark}  {check.label:<11}  {plain.visible(check.text)}"
         return
-    where = str(problem.place or "")
-    if title and where.startswith(title):
-        where = where.removeprefix(title).strip(": ")
-    place = f"{where}: " if where else ""
+    place = _place(problem.place, title)
     yield f"  {mark}  {check.label:<11}  {plain.visible(f'{place}{problem.message} [{problem.code}]')}"
     for line in plain.ends(check.detail, lines=DETAIL_LINES, limit=DETAIL_BYTES).splitlines():
         yield f"         | {plain.visible(line)}"
-    for at, line in enumerate(problem.hint.splitlines()):
-        yield f"         {'fix: ' if at == 0 else '     '}{plain.visible(line)}"
+    first, _, rest = problem.hint.partition("\n")
+    if first:
+        yield f"         fix: {plain.visible(first)}"
+    for line in textwrap.dedent(rest).splitlines():
+        yield f"              {plain.visible(line)}"
+
+
+def _place(place: Place | None, title: str) -> str:
+    if place is None:
+        return ""
+    if place.file == title:
+        return f"line {place.line}: " if place.line else ""
+    return f"{place.file}:{place.line}: " if place.line else f"{place.file}: "

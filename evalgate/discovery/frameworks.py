@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from evalgate.discovery.variables import ReadText
+from evalgate.model import AgentUse
 
 MADE_BY = {
     "langgraph": ("langgraph", "langchain"),
@@ -27,17 +27,8 @@ MAKERS = {
 _TESTS = ("test_", "conftest")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameworkAgent:
-    """A driver, and the option `call` that names the agent for it; `path`: the folder to import it from."""
-
-    driver: str
-    call: str
-    path: str = "."
-
-
-def find(files: Iterable[str], read: ReadText) -> Iterator[FrameworkAgent]:
-    """The agents that modules of these files make, tests left out."""
+def find(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
+    """The agents that modules of these files make, tests left out, by their driver and the options that name them."""
     for file in files:
         name = PurePosixPath(file).name
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
@@ -54,7 +45,7 @@ def find(files: Iterable[str], read: ReadText) -> Iterator[FrameworkAgent]:
         yield from _made_in(module, file)
 
 
-def _made_in(module: ast.Module, file: str) -> Iterator[FrameworkAgent]:
+def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
     imported = {
         name.partition(".")[0]
         for node in module.body
@@ -70,7 +61,8 @@ def _made_in(module: ast.Module, file: str) -> Iterator[FrameworkAgent]:
                 maker = str(getattr(func, "attr", getattr(func, "id", "")))
                 if maker in MAKERS[driver] and isinstance(target, ast.Name):
                     path, dotted = _importable(file)
-                    yield FrameworkAgent(driver=driver, call=f"{dotted}:{target.id}", path=path)
+                    options = {"call": f"{dotted}:{target.id}", **({} if path == "." else {"path": path})}
+                    yield AgentUse(driver=driver, options=options)
 
 
 def _importable(file: str) -> tuple[str, str]:

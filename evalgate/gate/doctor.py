@@ -165,12 +165,14 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     if key in known.agents:
         yield Check(label="agent", text=f"{use.driver} {label}, looked at for {known.agents[key]}")
         return
-    known.agents[key] = suite.key
+    yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
     try:
         agents.options_of(use)
     except (KeyError, ValidationError):  # told below, of evalgate.yml
         return
-    yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
+    if not suite.eval_set.cases:  # there is nothing to open a conversation for
+        return
+    known.agents[key] = suite.key
     source = known.sources[key] = variables.of_agent(use, surroundings.reader(settings.root))
     outcome = _opened(suite, known)
     failure = outcome if isinstance(outcome, AgentFailure) else None
@@ -189,9 +191,7 @@ def _opened(suite: Suite, known: _Known) -> Mapping[str, str] | AgentFailure:
     settings, context = known.settings, known.context
     keys = criteria_judges.key_names(settings, known.project.suites, context.environ)
     sandboxes = None if known.isolated is None else known.isolated.sides[measure.HEAD]
-    case = next(iter(suite.eval_set.cases), None)
-    if case is None:
-        return {}
+    case = suite.eval_set.cases[0]
     opened = opening.opened([suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes)
     with opened as pools:
         agent = pools[fingerprints.agent_key(suite.agent)]
@@ -246,9 +246,12 @@ def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Che
     if absent := _NO_MODULE.search(message):
         package = PACKAGES.get(absent[1]) or PACKAGES.get(absent[1].partition(".")[0]) or absent[1].partition(".")[0]
         message = message.partition(". ")[0]
+        named = isinstance(options, PythonOptions) and options.python not in ("", python_env.AUTO)
         hint = f"Add `{package}` to {needs or 'a requirements.txt beside the agent'}."
         if needs is not None and needs.kind is python_env.NeedKind.LOCK:
             hint = f"uv add {package}"
+        elif needs is None and named:
+            hint = f"{message.rpartition(' for ')[2]} -m pip install {package}"
     elif "DefaultCredentialsError" in message:
         hint = "gcloud auth application-default login"
     return Check(label="start", problem=errors.error("agent-start", message, place, hint))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+from evalgate import agents
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -24,6 +25,7 @@ from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import prepare, surroundings
 from evalgate.github import workflows
+from evalgate.model import AgentUse
 from evalgate.system import git
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
@@ -62,7 +64,8 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     read = surroundings.reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
-    sources = [variables.of_agent(use, read) for use in known]
+    rules, chosen, undecided = render_rules(settings, project)
+    sources = [variables.of_agent(use, read) for use in (*known, *chosen)]
     values = values_of(sources)
     judges = [NamedModel(name=name, file="", line=0) for name in criteria_judges.models_of(settings, project.suites)]
     own_key = settings.gate_file.judge.api_key_env
@@ -79,7 +82,6 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
             action=action or publisher() or ACTION,
         )
     }
-    rules, undecided = render_rules(settings, project)
     if rules:
         folder = "" if settings.root == top else f"{settings.root.relative_to(top).as_posix()}/"
         files[f"{folder}{config_gate_file.NAMES[0]}"] = rules
@@ -141,7 +143,7 @@ def render_workflow(
 
 
 def _scalar(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z][\w./-]*", text) else json.dumps(text)
+    return text if re.fullmatch(r"[A-Za-z][\w./-]*(:[\w.]+)?", text) else json.dumps(text)
 
 
 def publisher() -> str:
@@ -161,37 +163,34 @@ def publisher() -> str:
 # --- evalgate.yml -------------------------------------------------------------------------------------
 
 
-def render_rules(settings: Settings, project: Project) -> tuple[str, tuple[str, ...]]:
-    """evalgate.yml with the agents of suites for which none, or several, were found, "" where the defaults fit; and
-    the suites for which somebody has to choose."""
+def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentUse], tuple[str, ...]]:
+    """evalgate.yml with the agents of suites for which none, or several, were found, "" where the defaults fit; the
+    agents in it, and the suites for which somebody has to choose."""
     nothing = discovery_agents.UNKNOWN.found_by
     lost = [suite.key for suite in (*project.suites, *project.unread) if suite.agent.found_by == nothing]
     if not lost or settings.gate_file.agents:
-        return "", ()
+        return "", [], ()
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     others = list(frameworks.find(discovery_agents.code_files(settings.root), surroundings.reader(settings.root)))
     lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
-    undecided = []
+    undecided, chosen = [], []
     for key in lost:
         found = discovery_agents.find_agent(key, folders=folders)
+        candidates = others
         if isinstance(found, Ambiguous):
-            first, *rest = ([f"path: {path}"] for path in found.candidates)
-            driver = "adk"
-        elif others:
-            first, *rest = (_options(each) for each in others)
-            driver = others[0].driver
-        else:
-            first, rest, driver = ["path: path/to/agent"], [], "adk"
-        if rest or not others:
+            candidates = [AgentUse(driver=agents.DEFAULT, options={"path": path}) for path in found.candidates]
+        first, *rest = candidates or [AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})]
+        chosen.append(first)
+        if rest or not candidates:
             undecided.append(key)
-        lines += [f"  - suites: [{json.dumps(key)}]", f"    driver: {driver}", *(f"    {each}" for each in first)]
-        lines += [f"    # or {', '.join(each)}" for each in rest]
-    return "\n".join(lines) + "\n", tuple(undecided)
+        lines += [f"  - suites: [{json.dumps(key)}]", *(f"    {line}" for line in _options(first))]
+        lines += [f"    # or {', '.join(_options(each))}" for each in rest]
+    return "\n".join(lines) + "\n", chosen, tuple(undecided)
 
 
-def _options(agent: frameworks.FrameworkAgent) -> list[str]:
-    return [f"call: {agent.call}", *([f"path: {agent.path}"] if agent.path != "." else [])]
+def _options(use: AgentUse) -> list[str]:
+    return [f"{name}: {_scalar(str(value))}" for name, value in {"driver": use.driver, **use.options}.items()]
 
 
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:

@@ -13,11 +13,11 @@ from evalgate.discovery import frameworks
         (
             "bot.py",
             "from langgraph.graph import StateGraph\ngraph = StateGraph().compile()",
-            "langgraph bot:graph .",
+            "langgraph bot:graph",
         ),
-        ("src/desk/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", "pydantic-ai desk.bot:desk ."),
+        ("src/desk/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", "pydantic-ai desk.bot:desk"),
         ("my-bot/bot.py", "from agents import Agent\ndesk = Agent(name='x')", "openai-agents bot:desk my-bot"),
-        ("bot.py", "import smolagents\ndesk = smolagents.CodeAgent()", "smolagents bot:desk ."),
+        ("bot.py", "import smolagents\ndesk = smolagents.CodeAgent()", "smolagents bot:desk"),
         ("bot.py", "from .agents import Agent\ndesk = Agent()", ""),  # the repository's own module
         ("bot.py", "from langgraph import x\ndef make():\n    graph = g.compile()", ""),  # not at its own level
         ("tests/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", ""),
@@ -28,4 +28,5 @@ from evalgate.discovery import frameworks
 )
 def test_agents_are_found(file: str, source: str, found: str) -> None:
     agents = frameworks.find([file], {file: source}.get)
-    assert [f"{each.driver} {each.call} {each.path}" for each in agents] == ([found] if found else [])
+    shown = [" ".join([each.driver, *each.options.values()]) for each in agents]
+    assert shown == ([found] if found else [])

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalgate.discovery import variables
@@ -150,7 +150,7 @@ NEAR_PYTHON = st.lists(
     st.sampled_from([
         "import os", "from os import *", "os.environ[", "os.environ", "'A'", "]", "[", "(", ")", "=", "\n", "    ", ":",
         "class S(BaseSettings)", "a: str", "os.getenv(", "Agent(model=", "if", "try", "except", "or", "{", "}",
-        "lambda", "f'{", "}'", "\\", "\0", "\ud800", "#", "from . import", "async def f()", "*", ",", "**", "@", "match x",
+        "lambda", "f'{", "}'", "\\", "\0", "\ud800", "#", "from . import", "async def f()", "*", ",", "@", "match x",
     ])
 ).map(" ".join)  # fmt: skip
 
@@ -165,6 +165,7 @@ def test_no_text_breaks_it(text: str) -> None:
     variables.parse_dotenv(text)
 
 
+@settings(max_examples=20)
 @given(st.sampled_from(sorted((ROOT / "evalgate").rglob("*.py"))), st.randoms(use_true_random=False))
 def test_no_module_breaks_it(path: Path, random: object) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
