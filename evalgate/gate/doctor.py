@@ -99,7 +99,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     with ExitStack() as stack:
         known.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
         for suite in sorted((*project.suites, *project.unread), key=lambda each: each.key):
-            checks = [*_files(suite, known), *_judges(suite, settings, context.environ), *_agent(suite, known)]
+            checks = [*_files(suite, known), *_judges(suite, known), *_agent(suite, known)]
             yield Section(title=suite.key, checks=tuple(checks), is_suite=True)
     rest = [each for each in project.problems if each not in known.told and each.code not in OF_JUDGES]
     shared = [Check(label="project", problem=each) for each in rest if each.severity is not Severity.NOTE]
@@ -119,27 +119,27 @@ def _files(suite: Suite, known: _Known) -> Iterator[Check]:
     found: dict[str, list[Problem]] = {"cases": [], "criteria": []}
     for problem in known.project.problems:
         place = problem.place.file if problem.place else ""
-        is_told = problem in known.told or problem.severity is Severity.NOTE
-        if not is_told and place in (suite.key, source.file) and problem.code not in OF_JUDGES | OF_AGENTS:
+        is_own = place in (suite.key, source.file) and problem.code not in OF_JUDGES | OF_AGENTS
+        if is_own and problem.severity is not Severity.NOTE:
             is_of_criteria = place == source.file or "criteria" in problem.code
             found["criteria" if is_of_criteria else "cases"].append(problem)
-    known.told.update(*found.values())
-    text = f"{len(cases)} ({words.counted(turns, 'turn')})"
-    if not any(each.severity is Severity.ERROR for each in found["cases"]):
-        yield Check(label="cases", text=text)
-    yield from (Check(label="cases", problem=each) for each in found["cases"])
-    if not any(each.severity is Severity.ERROR for each in found["criteria"]):
-        listed = ", ".join(use.name for use in suite.criteria if not use.informational)
-        yield Check(label="criteria", text=f"{listed}, from {where}")
-    yield from (Check(label="criteria", problem=each) for each in found["criteria"])
+    listed = ", ".join(use.name for use in suite.criteria if not use.informational)
+    texts = {"cases": f"{len(cases)} ({words.counted(turns, 'turn')})", "criteria": f"{listed}, from {where}"}
+    for label, problems in found.items():
+        if not any(each.severity is Severity.ERROR for each in problems):
+            yield Check(label=label, text=texts[label])
+        yield from (Check(label=label, problem=each) for each in problems if each not in known.told)
+        known.told.update(problems)
 
 
-def _judges(suite: Suite, settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
+def _judges(suite: Suite, known: _Known) -> Iterator[Check]:
     """Whether every model that judges, or plays users, could be asked."""
+    settings, environ = known.settings, known.context.environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
-    yield from (Check(label="judge", problem=each) for each in missing)
+    yield from (Check(label="judge", problem=each) for each in missing if each not in known.told)
+    known.told.update(missing)
     asked = criteria_judges.models_of(settings, [suite])
     if asked and not missing:
         keys = sorted(criteria_judges.key_names(settings, [suite], environ))

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents
@@ -109,8 +108,6 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     values = {}
     for source in sources:
         for name in surroundings.needed_in_workflow(source):
-            if name not in load.agent_environment({name: "set"}, [name]):
-                continue  # it belongs to the workflow
             sample = source.samples.get(name, "")
             if name == workflows.CREDENTIALS:
                 values[name] = ""  # set by the step that signs in

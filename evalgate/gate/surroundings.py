@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class Surroundings:
         self._source = source
         self._settings = settings
         self._environ = context.environ
+        self._in_workflow = bool(context.workflow_run)
         self._judge_keys = judge_keys
         self._passed = self._reaching(context.environ)
         self._reads = [each for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
@@ -76,14 +78,14 @@ class Surroundings:
         self._missing += [each.name for each in missing]
         for each in (each for each in missing if each.need is Need.REQUIRED):
             stops = failure is not None and each.name in failure.message
-            message = f"{each} is read without a default: {self._state(each.name)}"
+            message = f"{each}, without which the source raises KeyError: {self._state(each.name)}"
             told_as = errors.error if stops else errors.warning
             found.append(Check(label="variables", problem=told_as("variable-missing", message)))
         wanted: dict[str, list[Read]] = {}
         for each in (each for each in missing if each.need is Need.WANTED):
             wanted.setdefault(self._state(each.name), []).append(each)
         for state, those in wanted.items():
-            message = f"{words.listed(map(str, those), limit=20)}: read without a default, {state}"
+            message = f"{words.listed(map(str, those), limit=20)}, read without a default: {state}"
             found.append(Check(label="variables", problem=errors.warning("variable-missing", message)))
         return self._mended(found)
 
@@ -130,7 +132,7 @@ class Surroundings:
 
     def _state(self, name: str) -> str:
         """Why a variable does not reach the agent, in words that follow its name."""
-        if name not in load.agent_environment({name: "set"}, [name]):  # no setting lets it through
+        if not can_pass(name):
             return load.why_absent(name, self._environ, self._settings.env, judge_keys=self._judge_keys)
         if self._environ.get(name, "").strip():
             return "set here, but `env` does not name it"
@@ -140,14 +142,14 @@ class Surroundings:
         """The checks with the lines that set what each misses; the last of them lets all through, where that takes a
         setting."""
         could = self._reaching({**self._environ, **dict.fromkeys(self._missing, "set")})
-        unnamed = [name for name in self._missing if name not in could]
+        unnamed = [name for name in self._missing if name not in could and can_pass(name)]
         told = [
             each for each in found if each.problem and each.problem.code in ("model-key-missing", "variable-missing")
         ]
         for each in told:
             assert each.problem is not None
             names = [name for name in self._missing if re.search(rf"\b{name}\b", each.problem.message)]
-            lines = [self._line(name) for name in names if not self._environ.get(name)]
+            lines = [self._line(name) for name in names if can_pass(name) and not self._environ.get(name)]
             if unnamed and (each is told[-1] or not lines):
                 listed = ", ".join([*self._settings.env, *unnamed])
                 lines.append(f"env: {listed}   # in evalgate.yml")
@@ -156,8 +158,15 @@ class Surroundings:
         return found
 
     def _line(self, name: str) -> str:
+        if self._in_workflow:
+            return f"{name}: ${{{{ secrets.{name} }}}}   # below `env:` of the step"
         sample = self._source.samples.get(name, "")
         return f"export {name}={sample if is_sample(name, sample) else '...'}"
+
+
+def can_pass(name: str) -> bool:
+    """Whether any setting lets a variable through to an agent; those of the workflow and of installers never are."""
+    return name in load.agent_environment({name: "set"}, [name])
 
 
 def is_sample(name: str, value: str) -> bool:
@@ -193,8 +202,9 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
             names += (*variables.VERTEX, workflows.CREDENTIALS)
         elif not source.has_own_key or model.is_google:
             names += model.keys[:1]
-    given = {*load.agent_environment(dict.fromkeys(names, "set"), ()), *source.sets}
-    return [name for name in dict.fromkeys(names) if name not in given or name in variables.VERTEX]
+    always = {name for name in names if any(fnmatch.fnmatchcase(name, each) for each in load.HARMLESS)}
+    wanted = [name for name in dict.fromkeys(names) if name not in always and can_pass(name)]
+    return [name for name in wanted if name not in source.sets or name in variables.VERTEX]
 
 
 def unset_in_workflow(step: GateStep, needed: Sequence[str], settings: Settings) -> Iterator[Problem]:

@@ -117,6 +117,17 @@ CASES = {
         code=2,
         is_git=False,
     ),
+    # criteria of two suites that are wrong; a report folder that cannot be; what belongs to the workflow
+    "shared": Case(
+        files={
+            **SOUND,
+            "evals/b.evalset.json": evalset("b", "three"),
+            "evals/test_config.json": '{"criteria": {"response_mach_score": 0.8}}',
+            "desk.py": "import os\nos.environ.get('GITHUB_TOKEN')\n" + ANSWER,
+            "evalgate.yml": f"{GATE_FILE}output: desk.py/report\nrusn: 2\n",
+        },
+        code=2,
+    ),
     "nothing": Case(files={"desk.py": ANSWER}, commands=(INIT, ("doctor",)), code=4),
     # agents that somebody has to choose from; a framework's agent; what an example says, and what a secret is
     "init_choices": Case(
@@ -177,7 +188,7 @@ def plain(text: str, root: Path) -> str:
     text = text.replace(str(root), "/home/ada").replace(sys.executable, "/usr/bin/python3")
     text = re.sub(r"Python \d+\.\d+\.\d+", "Python 3.x", text)
     text = re.sub(r"\d+(\.\d+)? [MGT]i?B", "N GB", text)
-    text = re.sub(r"  ok     base         [0-9a-f]{7}", "  ok     base         1234567", text)
+    text = re.sub(r"(?<=  base         )[0-9a-f]{7}\b", "1234567", text)
     return re.sub(r"\(not possible here: [^)]*\)+|\(possible here: --isolate\)", "(...)", text)
 
 

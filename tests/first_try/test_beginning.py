@@ -1,0 +1,160 @@
+"""The first commands in a stranger's repository: `evalgate init`, `evalgate doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from builders import forked_command, repositories
+
+from evalgate.gate import starter
+from tests.golden.test_doctor import CASES, SOUND, evalset
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = '{"criteria": {"response_match_score": 0.8}}'
+PLAIN = "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='my-own')\n"
+
+
+def call(repository: Path, *arguments: str, **variables: str) -> tuple[int, str]:
+    """The exit code and all that it said, in an environment without keys."""
+    same = {name: value for name, value in os.environ.items() if name.startswith(forked_command.READ_ONCE)}
+    environment = {**same, **repositories.ENVIRON, "HOME": str(repository.parent), **variables}
+    done = forked_command.run(arguments, cwd=repository, env=environment, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def stranger(folder: Path, files: Mapping[str, str]) -> Path:
+    repository = repositories.made(folder / "repository")
+    repositories.commit(repository, files)
+    return repository
+
+
+@pytest.fixture
+def adk() -> str:
+    python = Path(os.environ.get("EVALGATE_TEST_ADK", ROOT / ".venv-adk")) / "bin" / "python"
+    if not python.is_file():
+        pytest.skip("no interpreter with google-adk: set EVALGATE_TEST_ADK or make .venv-adk")
+    return str(python)
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "lines"),
+    [
+        # all is there but a key
+        (
+            "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='gemini-2.5-flash')\n",
+            3,
+            [
+                "  error  model        no key for gemini-2.5-flash (app/agent.py:2); GOOGLE_API_KEY: not set here",
+                "[model-key-missing]\n         fix: export GOOGLE_API_KEY=...\n",
+                "  ok     start        loaded, and a conversation was opened\n",
+            ],
+        ),
+        # credentials of the cloud at import, as agent-starter-pack's templates have it
+        (
+            f"import google.auth\n_, project = google.auth.default()\n{PLAIN}",
+            3,
+            [
+                "  error  start        app/agent.py:2: the agent 'app' cannot be loaded: DefaultCredentialsError: ",
+                "[agent-start]\n         fix: gcloud auth application-default login\n",
+            ],
+        ),
+        # the cause of the cause: a module of its own that lacks a package
+        (
+            f"from . import tools\n{PLAIN}",
+            3,
+            [
+                "  error  start        app/tools.py:2: the agent 'app' cannot be loaded: there is no module named ",
+                "-m pip install dotenv_of_nobody\n",
+            ],
+        ),
+    ],
+)
+def test_an_adk_agent(tmp_path: Path, adk: str, source: str, code: int, lines: list[str]) -> None:
+    files = {
+        "app/__init__.py": "",
+        "app/agent.py": source,
+        "app/tools.py": "import os\nimport dotenv_of_nobody\n",
+        "tests/eval/evalsets/basic.evalset.json": evalset("basic", "one"),
+        "tests/eval/eval_config.json": CONFIG,
+        "evalgate.yml": "env: NO_GCE_CHECK\n",
+    }
+    repository = stranger(tmp_path, files)
+    ended, said = call(repository, "doctor", "--python", adk, NO_GCE_CHECK="true")
+    assert ended == code, said
+    for line in lines:
+        assert line in said
+    assert "criteria     response_match_score, from tests/eval/eval_config.json\n" in said
+
+
+def test_a_shallow_checkout_without_its_remote(tmp_path: Path) -> None:
+    origin = stranger(tmp_path, SOUND)
+    repositories.git(origin, "checkout", "--quiet", "-b", "change")
+    repositories.commit(origin, {"desk.py": SOUND["desk.py"] + "\n"})
+    repositories.git(origin, "checkout", "--quiet", "main")
+    clone = repositories.cloned(origin, tmp_path / "clone", "--depth", "1", "--branch", "change")
+    assert "  ok     base         " in call(clone, "doctor", "--python", sys.executable)[1]
+    origin.rename(tmp_path / "gone")
+    code, said = call(clone, "doctor", "--python", sys.executable)
+    assert code == 0, said
+    assert "  warn   base         " in said
+    assert "fix: git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout\n" in said
+
+
+def test_files_are_written_only_where_they_may(tmp_path: Path) -> None:
+    repository = stranger(tmp_path, SOUND)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (repository / ".github").mkdir()
+    (repository / ".github" / "workflows").symlink_to(outside)
+    code, said = call(repository, "init")
+    assert (code, list(outside.iterdir())) == (3, []), said
+    assert "leads out of the repository by a symbolic link" in said
+    (repository / ".github" / "workflows").unlink()
+    place = repository / starter.WORKFLOW
+    place.parent.mkdir(parents=True)
+    place.write_text("name: mine\n", encoding="utf-8")
+    code, said = call(repository, "init")
+    assert (code, place.read_text(encoding="utf-8")) == (2, "name: mine\n"), said
+    assert "-name: mine\n+name: evalgate\n" in said
+    code, said = call(repository, "init", "--force")
+    assert code == 0, said
+    assert yaml.safe_load(place.read_text(encoding="utf-8"))["name"] == "evalgate"
+
+
+def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
+    """The workflow of every golden file, by the linters that our own examples pass."""
+    flows = tmp_path / ".github" / "workflows"
+    flows.mkdir(parents=True)
+    for name in CASES:
+        text = (ROOT / "tests/golden/doctor" / f"{name}.txt").read_text(encoding="utf-8")
+        _, found, rest = text.partition("--- .github/workflows/evalgate.yml\nname")
+        if found:
+            (flows / f"{name}.yml").write_text(
+                f"name{rest.partition('--- ')[0]}".replace("acme/", "OWNER/"), encoding="utf-8"
+            )
+    odd = starter.render_workflow({"A": '"1:2 # x"'}, others={"B": starter.secret("B")}, root="my folder: x/1")
+    (flows / "odd.yml").write_text(odd, encoding="utf-8")
+    assert json.loads(json.dumps(yaml.safe_load(odd)["jobs"]))["gate"]["steps"][2]["with"]["root"] == "my folder: x/1"
+    written = sorted(map(str, flows.iterdir()))
+    assert len(written) >= 4
+    for command in (
+        ("check-jsonschema", "--builtin-schema", "vendor.github-workflows"),
+        ("actionlint",),
+        ("zizmor", "--offline", "--no-progress", f"--config={ROOT / '.github/zizmor.yml'}"),
+    ):
+        program = Path(sys.executable).with_name(command[0])
+        if not program.exists():
+            pytest.skip(f"{command[0]} is not installed: make check installs it")
+        done = subprocess.run(
+            [program, *command[1:], *written], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
