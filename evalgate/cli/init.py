@@ -66,7 +66,9 @@ def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
     if found.undecided:
         yield f"In evalgate.yml, name the agent of {words.listed(found.undecided)}."
     if workflow and found.secrets:
-        yield "Set the secrets: " + "; ".join(f"gh secret set {name}" for name in found.secrets)
+        yield "Set the secrets, and take those out that the agents do without: " + "; ".join(
+            f"gh secret set {name}" for name in found.secrets
+        )
     if workflow and found.uses_cloud:
         yield "For Vertex AI, sign in to Google Cloud in a step before the gate: google-github-actions/auth"
     yield "Check what a run needs: evalgate doctor"

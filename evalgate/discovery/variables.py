@@ -83,10 +83,11 @@ class NamedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What one module says. `sets`: variables that it sets itself; `imports`: level and dotted name of each import."""
+    """What one module says. `sets`: variables that it sets itself, and the text that it sets them to, "" for
+    any other value; `imports`: level and dotted name of each import."""
 
     reads: tuple[Read, ...] = ()
-    sets: frozenset[str] = frozenset()
+    sets: Mapping[str, str] = field(default_factory=dict)
     models: tuple[NamedModel, ...] = ()
     imports: tuple[tuple[int, str], ...] = ()
     has_own_key: bool = False
@@ -101,7 +102,7 @@ class AgentSource:
     """
 
     reads: tuple[Read, ...] = ()
-    sets: frozenset[str] = frozenset()
+    sets: Mapping[str, str] = field(default_factory=dict)
     models: tuple[NamedModel, ...] = ()
     files: tuple[str, ...] = ()
     has_own_key: bool = False
@@ -111,8 +112,8 @@ class AgentSource:
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def uses_vertex(self, environment: Mapping[str, str]) -> bool:
-        """Whether google-genai asks Vertex AI: as the environment says, else the `.env`."""
-        said = environment.get(VERTEX[0]) or self.values.get(VERTEX[0], "")
+        """Whether google-genai asks Vertex AI: as the environment says, else the `.env`, else the source."""
+        said = environment.get(VERTEX[0]) or self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], "")
         return said.strip().lower() in TRUE_WORDS
 
     @property
@@ -162,7 +163,7 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     example, samples = _nearest(EXAMPLES, folder, read)
     return AgentSource(
         reads=tuple(reads[name] for name in sorted(reads)),
-        sets=frozenset().union(*(source.sets for source in seen.values())),
+        sets={name: value for source in seen.values() for name, value in source.sets.items()},
         models=tuple(named[name] for name in sorted(named)),
         files=tuple(seen),
         has_own_key=any(source.has_own_key for source in seen.values()),
@@ -266,7 +267,7 @@ class _Reader:
         self._getenv: set[str] = set()
         self._constants: dict[str, str] = {}
         self._reads: list[Read] = []
-        self._sets: set[str] = set()
+        self._sets: dict[str, str] = {}
         self._tested: set[str] = set()
         self._models: list[NamedModel] = []
         self._imports: list[tuple[int, str]] = []
@@ -294,7 +295,7 @@ class _Reader:
         reads = (*(each for each in self._reads if each.name not in self._tested), *gentle)
         return Source(
             reads=tuple(sorted(reads, key=lambda each: (each.line, each.name))),
-            sets=frozenset(self._sets),
+            sets=self._sets,
             models=tuple(self._models),
             imports=tuple(dict.fromkeys(self._imports)),
             has_own_key=self._has_own_key,
@@ -303,10 +304,12 @@ class _Reader:
     def _look(self, node: ast.AST, *, gently: bool) -> None:
         match node:
             case ast.Subscript() if self._is_environ(node.value):
-                if isinstance(node.ctx, ast.Store):
-                    self._sets |= {name} if (name := self._key(node.slice)) else set()
-                elif isinstance(node.ctx, ast.Load):
+                if isinstance(node.ctx, ast.Load):
                     self._note(node.slice, Need.OPTIONAL if gently else Need.REQUIRED)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    if isinstance(target, ast.Subscript) and self._is_environ(target.value):
+                        self._set(target.slice, value)
             case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]) if self._is_environ(right):
                 self._tested |= {name} if (name := self._key(left)) else set()
             case ast.Call():
@@ -356,7 +359,7 @@ class _Reader:
         given = arguments[1] if len(arguments) > 1 else keywords.get("default")
         has_default = given is not None and not (isinstance(given, ast.Constant) and given.value is None)
         if method == "setdefault":
-            self._sets |= {name} if (name := self._key(arguments[0])) else set()
+            self._set(arguments[0], given)
         need = Need.REQUIRED if method == "pop" and given is None else Need.WANTED
         self._note(arguments[0], Need.OPTIONAL if has_default or gently or method == "setdefault" else need)
         if has_default and given is not None:
@@ -399,6 +402,11 @@ class _Reader:
         name = _model_name(text)
         if name:
             self._models.append(NamedModel(name=name, file=self._file, line=node.lineno))
+
+    def _set(self, key: ast.expr, value: ast.expr | None) -> None:
+        name = self._key(key)
+        if name:
+            self._sets[name] = _text(value) or ""
 
     def _note(self, key: ast.expr, need: Need) -> None:
         name = self._key(key)

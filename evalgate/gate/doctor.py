@@ -177,11 +177,15 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     outcome = _opened(suite, known)
     failure = outcome if isinstance(outcome, AgentFailure) else None
     yield from _environment(use, outcome, settings)
+    found: list[Check] = []
     if isinstance(agents.options_of(use), PythonOptions):
         keys = criteria_judges.key_names(settings, project.suites, known.context.environ)
-        yield from Surroundings(source, settings, known.context, keys).checks(failure)
+        found = Surroundings(source, settings, known.context, keys).checks(failure)
+    yield from found
     if failure is not None and failure.kind is not FailureKind.INSTALL:
-        yield _not_loaded(failure, use, settings)
+        fixed = {each.problem.hint for each in found if each.problem is not None}
+        told = _not_loaded(failure, use, settings)
+        yield Check(label="start", problem=dataclasses.replace(told, hint="") if told.hint in fixed else told)
     elif failure is None:
         yield Check(label="start", text="loaded, and a conversation was opened")
 
@@ -235,7 +239,7 @@ def _needs(use: AgentUse, options: PythonOptions, root: Path) -> python_env.Need
     return python_env.nearest_needs(str(place if place.is_dir() else place.parent), str(root))
 
 
-def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Check:
+def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Problem:
     """The true cause and its line, and what mends it."""
     found = _FRAME.findall(failure.detail.replace(f"{settings.root}{os.sep}", ""))
     frames = [(path, int(line)) for path, line in found if not path.startswith(("/", "<"))]
@@ -254,7 +258,7 @@ def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Che
             hint = f"{message.rpartition(' for ')[2]} -m pip install {package}"
     elif "DefaultCredentialsError" in message:
         hint = "gcloud auth application-default login"
-    return Check(label="start", problem=errors.error("agent-start", message, place, hint))
+    return errors.error("agent-start", message, place, hint)
 
 
 # --- the machine, git, workflows ----------------------------------------------------------------------
@@ -307,9 +311,12 @@ def _base(settings: Settings, context: Context, project: Project) -> Iterator[Ch
         problem = errors.warning("base-unknown", error.message, hint="git init && git add --all && git commit")
         yield Check(label="base", problem=problem)
         return
+    if not project.sound():
+        yield Check(label="base", text="not looked at: no evaluation file can be run")
+        return
     is_shallow = (source.common_dir / "shallow").is_file()
     quiet = dataclasses.replace(context, watcher=SilentWatcher())
-    found = baseline_base.project_of(settings, project.suites, quiet)
+    found = baseline_base.project_of(settings, project.sound(), quiet)
     commit, notes = found.origin.commit, "; ".join(found.origin.notes)
     if not commit or notes:
         hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout" if is_shallow else ""

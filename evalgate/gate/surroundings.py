@@ -104,7 +104,7 @@ class Surroundings:
             if not keys or (self._source.has_own_key and not named[0].is_google):
                 continue
             has = [key for key in keys if self._has(key)]
-            if has or self._source.sets.intersection(keys):
+            if has or not self._source.sets.keys().isdisjoint(keys):
                 where = f" in {self._source.dotenv}" if has and self._is_in_file(has[0]) else ""
                 yield Check(label="model", text=f"{shown}: {has[0] if has else 'its key'} is set{where}")
             elif named[0].is_google and self._source.suggests_vertex and not any(map(self._environ.get, keys)):
@@ -115,7 +115,7 @@ class Surroundings:
                 yield Check(label="model", problem=errors.error("model-key-missing", message))
 
     def _vertex(self, shown: str, *, by: str) -> Iterator[Check]:
-        missing = [name for name in variables.VERTEX if not self._has(name)]
+        missing = [name for name in variables.VERTEX if not self._has(name) and name not in self._source.sets]
         if missing:
             self._missing += missing
             message = f"{shown} by way of Vertex AI{by} needs {words.listed(missing)}: {self._state(missing[0])}"
@@ -204,7 +204,7 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
             names += model.keys[:1]
     always = {name for name in names if any(fnmatch.fnmatchcase(name, each) for each in load.HARMLESS)}
     wanted = [name for name in dict.fromkeys(names) if name not in always and can_pass(name)]
-    return [name for name in wanted if name not in source.sets or name in variables.VERTEX]
+    return [name for name in wanted if name not in source.sets]
 
 
 def unset_in_workflow(step: GateStep, needed: Sequence[str], settings: Settings) -> Iterator[Problem]:

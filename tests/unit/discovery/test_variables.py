@@ -65,6 +65,13 @@ def test_variables(source: str, expected: dict[str, Need]) -> None:
     assert reads(source) == expected
 
 
+def test_what_source_sets_itself() -> None:
+    text = (
+        "import os\nos.environ['A'] = 'x'\nos.environ.setdefault('B', 'y')\nos.environ['C'] = f()\nos.environ[n] = 'z'"
+    )
+    assert variables.read_module(text, file="agent.py").sets == {"A": "x", "B": "y", "C": ""}
+
+
 @pytest.mark.parametrize(
     ("source", "names", "keys"),
     [
@@ -143,6 +150,8 @@ def test_the_nearest_files_with_variables_count() -> None:
     assert found.uses_vertex({})
     assert not found.uses_vertex({"GOOGLE_GENAI_USE_VERTEXAI": "0"})
     assert not found.suggests_vertex
+    files = {"agent.py": "import os\nos.environ.setdefault('GOOGLE_GENAI_USE_VERTEXAI', 'True')"}
+    assert variables.of_agent(AgentUse(driver="adk", options={"path": "."}), files.get).uses_vertex({})
     assert "your-project" not in repr(found)
 
 
