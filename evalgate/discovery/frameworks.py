@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from evalgate.discovery.variables import ReadText
+from evalgate.discovery.agent_source import ReadText
 from evalgate.model import AgentUse
 
 MADE_BY = {

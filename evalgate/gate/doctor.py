@@ -24,10 +24,10 @@ from evalgate.baseline import base as baseline_base
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
+from evalgate.discovery import agent_source
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import variables
+from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.project import Project
-from evalgate.discovery.variables import AgentSource
 from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare, surroundings
@@ -173,7 +173,7 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     if not suite.eval_set.cases:  # there is nothing to open a conversation for
         return
     known.agents[key] = suite.key
-    source = known.sources[key] = variables.of_agent(use, surroundings.reader(settings.root))
+    source = known.sources[key] = agent_source.of_agent(use, surroundings.reader(settings.root))
     outcome = _opened(suite, known)
     failure = outcome if isinstance(outcome, AgentFailure) else None
     yield from _environment(use, outcome, settings)

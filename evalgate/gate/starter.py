@@ -14,11 +14,11 @@ from evalgate import agents
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
+from evalgate.discovery import agent_source, frameworks
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import frameworks, variables
+from evalgate.discovery.agent_source import AgentSource, NamedModel
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
-from evalgate.discovery.variables import AgentSource, NamedModel
 from evalgate.discovery.walk import Tree
 from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
@@ -64,7 +64,7 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen, undecided = render_rules(settings, project)
-    sources = [variables.of_agent(use, read) for use in (*known, *chosen)]
+    sources = [agent_source.of_agent(use, read) for use in (*known, *chosen)]
     values = values_of(sources)
     judges = [NamedModel(name=name, file="", line=0) for name in criteria_judges.models_of(settings, project.suites)]
     own_key = settings.gate_file.judge.api_key_env
@@ -127,10 +127,11 @@ def render_workflow(
 ) -> str:
     """The template with these variables for the agent, and the `others` for judges; one without a value is set by
     another step. `root`: below the repository's top; "" for the top."""
-    named = f"          env: {', '.join(values)}\n" if values else ""
+    named = [name for name in values if surroundings.needs_naming(name)]
     listed = "".join(f"          {name}: {value}\n" for name, value in {**values, **(others or {})}.items() if value)
-    text = template().replace(ACTION, action)
-    text = text.replace("          env: GOOGLE_API_KEY\n", named)
+    text = template().replace(ACTION, action).replace("          env: GOOGLE_API_KEY\n", "")
+    cache = "          cache: .cache/evalgate\n"
+    text = text.replace(cache, f"{cache}          env: {', '.join(named)}\n" if named else cache)
     block = f"        env:\n          GOOGLE_API_KEY: {secret('GOOGLE_API_KEY')}\n"
     text = text.replace(block, f"        env:\n{listed}" if listed else "")
     if root:

@@ -13,8 +13,8 @@ from evalgate import errors
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery import variables
-from evalgate.discovery.variables import AgentSource, NamedModel, Need, Read
+from evalgate.discovery import agent_source
+from evalgate.discovery.agent_source import AgentSource, NamedModel, Need, Read
 from evalgate.errors import Problem
 from evalgate.github import workflows
 from evalgate.github.workflows import GateStep
@@ -36,7 +36,7 @@ class Check:
     detail: str = ""
 
 
-def reader(root: Path) -> variables.ReadText:
+def reader(root: Path) -> agent_source.ReadText:
     """Reads files below the root; links that lead out of it are not followed."""
     root = root.resolve()
 
@@ -61,7 +61,7 @@ class Surroundings:
         self._environ = context.environ
         self._in_workflow = bool(context.workflow_run)
         self._judge_keys = judge_keys
-        self._passed = self._reaching(context.environ)
+        self._passed = load.agent_environment(context.environ, settings.env, judge_keys=judge_keys)
         self._reads = [each for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
         self._missing: list[str] = []
 
@@ -89,8 +89,9 @@ class Surroundings:
             found.append(Check(label="variables", problem=errors.warning("variable-missing", message)))
         return self._mended(found)
 
-    def _reaching(self, environ: Mapping[str, str]) -> dict[str, str]:
-        return load.agent_environment(environ, self._settings.env, judge_keys=self._judge_keys)
+    def _passes(self, name: str) -> bool:
+        """Whether setting it is enough."""
+        return name in load.agent_environment({name: "set"}, self._settings.env, judge_keys=self._judge_keys)
 
     def _models(self) -> Iterator[Check]:
         by_keys: dict[tuple[str, ...], list[NamedModel]] = {}
@@ -115,7 +116,7 @@ class Surroundings:
                 yield Check(label="model", problem=errors.error("model-key-missing", message))
 
     def _vertex(self, shown: str, *, by: str) -> Iterator[Check]:
-        missing = [name for name in variables.VERTEX if not self._has(name) and name not in self._source.sets]
+        missing = [name for name in agent_source.VERTEX if not self._has(name) and name not in self._source.sets]
         if missing:
             self._missing += missing
             message = f"{shown} by way of Vertex AI{by} needs {words.listed(missing)}: {self._state(missing[0])}"
@@ -141,8 +142,7 @@ class Surroundings:
     def _mended(self, found: list[Check]) -> list[Check]:
         """The checks with the lines that set what each misses; the last of them lets all through, where that takes a
         setting."""
-        could = self._reaching({**self._environ, **dict.fromkeys(self._missing, "set")})
-        unnamed = [name for name in self._missing if name not in could and can_pass(name)]
+        unnamed = [name for name in self._missing if not self._passes(name) and can_pass(name)]
         told = [
             each for each in found if each.problem and each.problem.code in ("model-key-missing", "variable-missing")
         ]
@@ -162,6 +162,11 @@ class Surroundings:
             return f"{name}: ${{{{ secrets.{name} }}}}   # below `env:` of the step"
         sample = self._source.samples.get(name, "")
         return f"export {name}={sample if is_sample(name, sample) else '...'}"
+
+
+def needs_naming(name: str) -> bool:
+    """Whether an agent in a workflow gets a variable only where `env` names it."""
+    return name not in load.agent_environment({name: "set"}, ())
 
 
 def can_pass(name: str) -> bool:
@@ -199,7 +204,7 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
     names = [each.name for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
     for model in source.models:
         if model.is_google and (source.uses_vertex({}) or source.suggests_vertex):
-            names += (*variables.VERTEX, workflows.CREDENTIALS)
+            names += (*agent_source.VERTEX, workflows.CREDENTIALS)
         elif not source.has_own_key or model.is_google:
             names += model.keys[:1]
     always = {name for name in names if any(fnmatch.fnmatchcase(name, each) for each in load.HARMLESS)}
@@ -213,13 +218,14 @@ def unset_in_workflow(step: GateStep, needed: Sequence[str], settings: Settings)
         return  # a part of the repository, whose agents may be others
     set_here = dict.fromkeys(step.variables, "set")
     passed = load.agent_environment(set_here, step.env or settings.env)
-    google = {"GOOGLE_API_KEY", "GEMINI_API_KEY", variables.VERTEX[0]}
+    google = {"GOOGLE_API_KEY", "GEMINI_API_KEY", agent_source.VERTEX[0]}
     missing = [each for each in needed if each not in passed and not (each in google and google & passed.keys())]
     unset = [name for name in step.env if name not in step.variables and "*" not in name]
     absent = list(dict.fromkeys([*missing, *unset]))
     if not absent:
         return
-    lines = ["At the step:", "    with:", f"      env: {', '.join(dict.fromkeys([*step.env, *missing]))}"]
+    named = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
+    lines = ["At the step:", *(["    with:", f"      env: {', '.join(named)}"] if named else [])]
     secrets = [name for name in absent if name not in step.variables and name != workflows.CREDENTIALS]
     lines += ["    env:"] if secrets else []
     lines += [f"      {name}: ${{{{ secrets.{name} }}}}" for name in secrets]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evalgate.discovery import variables
-from evalgate.discovery.variables import Need
+from evalgate.discovery import agent_source
+from evalgate.discovery.agent_source import Need
 from evalgate.model import AgentUse
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -18,7 +18,7 @@ REQUIRED, WANTED, OPTIONAL = Need.REQUIRED, Need.WANTED, Need.OPTIONAL
 
 
 def reads(text: str) -> dict[str, Need]:
-    return {each.name: each.need for each in variables.read_module(text, file="agent.py").reads}
+    return {each.name: each.need for each in agent_source.read_module(text, file="agent.py").reads}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_source_sets_itself() -> None:
     text = (
         "import os\nos.environ['A'] = 'x'\nos.environ.setdefault('B', 'y')\nos.environ['C'] = f()\nos.environ[n] = 'z'"
     )
-    assert variables.read_module(text, file="agent.py").sets == {"A": "x", "B": "y", "C": ""}
+    assert agent_source.read_module(text, file="agent.py").sets == {"A": "x", "B": "y", "C": ""}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_source_sets_itself() -> None:
     ],
 )
 def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
-    found = variables.read_module(source, file="agent.py").models
+    found = agent_source.read_module(source, file="agent.py").models
     assert sorted({each.name for each in found}) == names
     assert {each.keys for each in found} in ({keys}, set())
 
@@ -102,7 +102,7 @@ def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
     ],
 )
 def test_dotenv(text: str, values: dict[str, str]) -> None:
-    assert variables.parse_dotenv(text) == values
+    assert agent_source.parse_dotenv(text) == values
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_dotenv(text: str, values: dict[str, str]) -> None:
     ],
 )
 def test_modules_are_followed(files: dict[str, str], options: dict[str, str], names: list[str]) -> None:
-    found = variables.of_agent(AgentUse(driver="adk", options=options), files.get)
+    found = agent_source.of_agent(AgentUse(driver="adk", options=options), files.get)
     assert [each.name for each in found.reads] == names
 
 
@@ -145,13 +145,13 @@ def test_the_nearest_files_with_variables_count() -> None:
         ".env": "OTHER=1",
         ".env.example": "GOOGLE_CLOUD_PROJECT=your-project",
     }
-    found = variables.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
+    found = agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
     assert (found.dotenv, found.example) == ("team/.env", ".env.example")
     assert found.uses_vertex({})
     assert not found.uses_vertex({"GOOGLE_GENAI_USE_VERTEXAI": "0"})
     assert not found.suggests_vertex
     files = {"agent.py": "import os\nos.environ.setdefault('GOOGLE_GENAI_USE_VERTEXAI', 'True')"}
-    assert variables.of_agent(AgentUse(driver="adk", options={"path": "."}), files.get).uses_vertex({})
+    assert agent_source.of_agent(AgentUse(driver="adk", options={"path": "."}), files.get).uses_vertex({})
     assert "your-project" not in repr(found)
 
 
@@ -170,8 +170,8 @@ NEAR_PYTHON = st.lists(
 @example("x" + ".a" * 20_000)
 @example("os.environ[" * 300 + "'A'" + "]" * 300)
 def test_no_text_breaks_it(text: str) -> None:
-    variables.read_module(text, file="agent.py")
-    variables.parse_dotenv(text)
+    agent_source.read_module(text, file="agent.py")
+    agent_source.parse_dotenv(text)
 
 
 @settings(max_examples=20)
@@ -179,7 +179,7 @@ def test_no_text_breaks_it(text: str) -> None:
 def test_no_module_breaks_it(path: Path, random: object) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     random.shuffle(lines)  # type: ignore[attr-defined]
-    variables.read_module("\n".join(lines), file="agent.py")
-    read = variables.read_module(path.read_text(encoding="utf-8"), file="agent.py")
+    agent_source.read_module("\n".join(lines), file="agent.py")
+    read = agent_source.read_module(path.read_text(encoding="utf-8"), file="agent.py")
     tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     assert bool(read.imports) == any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree)
