@@ -80,11 +80,16 @@ class Section:
 
 @dataclass(slots=True)
 class _Known:
-    """What all sections share, and what is told once: problems, and the suite below which each agent was looked at."""
+    """What all sections share, and what is told once: problems, and the suite below which each agent was looked at.
+
+    `asking`: the environment of judges; `keys`: names of the variables with their keys.
+    """
 
     settings: Settings
     context: Context
     project: Project
+    asking: Mapping[str, str]
+    keys: frozenset[str]
     isolated: isolation.Isolation | None = None
     told: set[Problem] = field(default_factory=set)
     agents: dict[str, str] = field(default_factory=dict)
@@ -95,7 +100,9 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     """The sections, as they are found out. Raises NothingToDo, ConfigError."""
     forks.refuse_target(context.environ)
     project = prepare.prepare(settings, environ=context.environ)
-    known = _Known(settings, context, project)
+    asking = context.environ
+    keys = criteria_judges.key_names(settings, project.suites, asking)
+    known = _Known(settings, context, project, asking, keys)
     with ExitStack() as stack:
         known.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
         for suite in sorted((*project.suites, *project.unread), key=lambda each: each.key):
@@ -134,7 +141,7 @@ def _files(suite: Suite, known: _Known) -> Iterator[Check]:
 
 def _judges(suite: Suite, known: _Known) -> Iterator[Check]:
     """Whether every model that judges, or plays users, could be asked."""
-    settings, environ = known.settings, known.context.environ
+    settings, environ = known.settings, known.asking
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
@@ -179,8 +186,7 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     yield from _environment(use, outcome, settings)
     found: list[Check] = []
     if isinstance(agents.options_of(use), PythonOptions):
-        keys = criteria_judges.key_names(settings, project.suites, known.context.environ)
-        found = Surroundings(source, settings, known.context, keys).checks(failure)
+        found = Surroundings(source, settings, known.context, known.keys).checks(failure)
     yield from found
     if failure is not None and failure.kind is not FailureKind.INSTALL:
         fixed = {each.problem.hint for each in found if each.problem is not None}
@@ -193,10 +199,9 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
 def _opened(suite: Suite, known: _Known) -> Mapping[str, str] | AgentFailure:
     """What answered, or why no conversation can be opened."""
     settings, context = known.settings, known.context
-    keys = criteria_judges.key_names(settings, known.project.suites, context.environ)
     sandboxes = None if known.isolated is None else known.isolated.sides[measure.HEAD]
     case = suite.eval_set.cases[0]
-    opened = opening.opened([suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes)
+    opened = opening.opened([suite], settings, context, root=settings.root, judge_keys=known.keys, sandboxes=sandboxes)
     with opened as pools:
         agent = pools[fingerprints.agent_key(suite.agent)]
         try:
