@@ -63,7 +63,8 @@ def adk() -> str:
             f"import google.auth\n_, project = google.auth.default()\n{PLAIN}",
             3,
             [
-                "  error  start        app/agent.py:2: the agent 'app' cannot be loaded: DefaultCredentialsError: ",
+                "  error  start        app/agent.py:2: ",
+                "the agent 'app' cannot be loaded: DefaultCredentialsError: ",
                 "[agent-start]\n         fix: gcloud auth application-default login\n",
             ],
         ),

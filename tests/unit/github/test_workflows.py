@@ -12,7 +12,11 @@ from evalgate.gate import starter, surroundings
 from evalgate.github import workflows
 from evalgate.github.workflows import GateStep
 
-SOUND = starter.render_workflow({"GOOGLE_API_KEY": starter.secret("GOOGLE_API_KEY")}, action="acme/evalgate@v1")
+GIVEN = {name: starter.secret(name) for name in ("DESK_URL", "GOOGLE_API_KEY")}
+SOUND = starter.render_workflow(GIVEN, action="acme/evalgate@v1").replace(
+    "env: DESK_URL\n", "env: DESK_URL, GOOGLE_API_KEY\n"
+)
+NAMES = "          env: DESK_URL, GOOGLE_API_KEY\n"
 
 
 def steps(folder: Path, text: str) -> list[GateStep | Problem]:
@@ -70,17 +74,17 @@ def test_odd_files_are_read_as_far_as_they_go(tmp_path: Path, text: str) -> None
 @pytest.mark.parametrize(
     ("needed", "step", "absent"),
     [
-        (["GOOGLE_API_KEY"], "", ""),
+        (["GOOGLE_API_KEY", "DESK_URL"], "", ""),
         (["SERP_API_KEY"], "", "SERP_API_KEY"),
         # the step names it and sets nothing
-        ([], "          env: GOOGLE_API_KEY, OTHER\n", "OTHER"),
+        ([], "          env: DESK_URL, GOOGLE_API_KEY, OTHER\n", "OTHER"),
         # another way to ask the same model
         (["GEMINI_API_KEY"], "", ""),
-        (["SERP_API_KEY"], "          paths: evals/one\n          env: GOOGLE_API_KEY\n", ""),
+        (["SERP_API_KEY"], f"          paths: evals/one\n{NAMES}", ""),
     ],
 )
 def test_variables_that_a_workflow_does_not_give(tmp_path: Path, needed: list[str], step: str, absent: str) -> None:
-    text = SOUND.replace("          env: GOOGLE_API_KEY\n", step) if step else SOUND
+    text = SOUND.replace(NAMES, step) if step else SOUND
     (found,) = steps(tmp_path, text)
     assert isinstance(found, GateStep)
     problems = list(surroundings.unset_in_workflow(found, needed, Settings()))
@@ -91,7 +95,7 @@ def test_variables_that_a_workflow_does_not_give(tmp_path: Path, needed: list[st
 
 def test_signing_in_sets_credentials(tmp_path: Path) -> None:
     before = "      - uses: google-github-actions/auth@v3\n      - id: gate"
-    text = SOUND.replace("env: GOOGLE_API_KEY\n", "env: GOOGLE_API_KEY, GOOGLE_APPLICATION_CREDENTIALS\n")
+    text = SOUND.replace(NAMES, NAMES.replace("\n", ", GOOGLE_APPLICATION_CREDENTIALS\n"))
     (without,) = steps(tmp_path, text)
     (found,) = steps(tmp_path, text.replace("      - id: gate", before))
     assert isinstance(without, GateStep) and isinstance(found, GateStep)  # noqa: PT018 - for the type checker
