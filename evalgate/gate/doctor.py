@@ -321,7 +321,9 @@ def _base(settings: Settings, context: Context, project: Project) -> Iterator[Ch
         return
     is_shallow = (source.common_dir / "shallow").is_file()
     quiet = dataclasses.replace(context, watcher=SilentWatcher())
-    found = baseline_base.project_of(settings, project.sound(), quiet)
+    asked = settings.model_copy(update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}})
+    with baseline_base.opened(asked, project.sound(), quiet) as (found, _):
+        assert found is not None
     commit, notes = found.origin.commit, "; ".join(found.origin.notes)
     if not commit or notes:
         hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout" if is_shallow else ""
