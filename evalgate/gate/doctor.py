@@ -26,6 +26,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source
 from evalgate.discovery import agents as discovery_agents
+from evalgate.discovery import project as discovery_project
 from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.project import Project
 from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError
@@ -36,7 +37,7 @@ from evalgate.github import forks, workflows
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite, TrialKey
 from evalgate.model.watcher import SilentWatcher
 from evalgate.simulation import user
-from evalgate.system import git, isolation, python_env
+from evalgate.system import git, isolation, python_env, python_needs
 from evalgate.text import words
 
 LEAST_DISK_BYTES = 2 * 10**9
@@ -100,7 +101,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     """The sections, as they are found out. Raises NothingToDo, ConfigError."""
     forks.refuse_target(context.environ)
     project = prepare.prepare(settings, environ=context.environ)
-    asking = context.environ
+    asking = discovery_project.asking(settings, project.suites, context.environ).environ
     keys = criteria_judges.key_names(settings, project.suites, asking)
     known = _Known(settings, context, project, asking, keys)
     with ExitStack() as stack:
@@ -235,13 +236,13 @@ def _environment(use: AgentUse, outcome: Mapping[str, str] | AgentFailure, setti
     yield Check(label="environment", text=", ".join([*filter(None, which), made]))
 
 
-def _needs(use: AgentUse, options: PythonOptions, root: Path) -> python_env.Needs | None:
+def _needs(use: AgentUse, options: PythonOptions, root: Path) -> python_needs.Needs | None:
     if options.requirements:
-        return python_env.named_needs(options.requirements, str(root))
+        return python_needs.named_needs(options.requirements, str(root))
     if options.python not in ("", python_env.AUTO):
         return None
     place = Path(os.path.normpath(root / str(use.options.get("path", "."))))
-    return python_env.nearest_needs(str(place if place.is_dir() else place.parent), str(root))
+    return python_needs.nearest_needs(str(place if place.is_dir() else place.parent), str(root))
 
 
 def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Problem:
@@ -257,7 +258,7 @@ def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Pro
         message = message.partition(". ")[0]
         named = isinstance(options, PythonOptions) and options.python not in ("", python_env.AUTO)
         hint = f"Add `{package}` to {needs or 'a requirements.txt beside the agent'}."
-        if needs is not None and needs.kind is python_env.NeedKind.LOCK:
+        if needs is not None and needs.kind is python_needs.NeedKind.LOCK:
             hint = f"uv add {package}"
         elif needs is None and named:
             hint = f"{message.rpartition(' for ')[2]} -m pip install {package}"

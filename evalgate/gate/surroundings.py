@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import errors
-from evalgate.config import load
+from evalgate.config import variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
 from evalgate.discovery import agent_source
 from evalgate.discovery.agent_source import AgentSource, NamedModel, Need, Read
 from evalgate.errors import Problem
@@ -60,8 +60,8 @@ class Surroundings:
         self._settings = settings
         self._environ = context.environ
         self._in_workflow = bool(context.workflow_run)
-        self._judge_keys = judge_keys
-        self._passed = load.agent_environment(context.environ, settings.env, judge_keys=judge_keys)
+        self._variables = AgentVariables.of(settings, context, judge_keys)
+        self._passed = self._variables.environment()
         self._reads = [each for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
         self._missing: list[str] = []
 
@@ -91,7 +91,7 @@ class Surroundings:
 
     def _passes(self, name: str) -> bool:
         """Whether setting it is enough."""
-        return name in load.agent_environment({name: "set"}, self._settings.env, judge_keys=self._judge_keys)
+        return self._variables.passes(name)
 
     def _models(self) -> Iterator[Check]:
         by_keys: dict[tuple[str, ...], list[NamedModel]] = {}
@@ -134,7 +134,7 @@ class Surroundings:
     def _state(self, name: str) -> str:
         """Why a variable does not reach the agent, in words that follow its name."""
         if not can_pass(name):
-            return load.why_absent(name, self._environ, self._settings.env, judge_keys=self._judge_keys)
+            return self._variables.why_absent(name)
         if self._environ.get(name, "").strip():
             return "set here, but `env` does not name it"
         return "empty here" if name in self._environ else "not set here"
@@ -166,12 +166,12 @@ class Surroundings:
 
 def needs_naming(name: str) -> bool:
     """Whether an agent in a workflow gets a variable only where `env` names it."""
-    return name not in load.agent_environment({name: "set"}, ())
+    return not AgentVariables(environ={}).passes(name)
 
 
 def can_pass(name: str) -> bool:
     """Whether any setting lets a variable through to an agent; those of the workflow and of installers never are."""
-    return name in load.agent_environment({name: "set"}, [name])
+    return AgentVariables(environ={}, names=[name]).passes(name)
 
 
 def is_sample(name: str, value: str) -> bool:
@@ -207,7 +207,7 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
             names += (*agent_source.VERTEX, workflows.CREDENTIALS)
         elif not source.has_own_key or model.is_google:
             names += model.keys[:1]
-    always = {name for name in names if any(fnmatch.fnmatchcase(name, each) for each in load.HARMLESS)}
+    always = {name for name in names if variables.matches(name, variables.HARMLESS)}
     wanted = [name for name in dict.fromkeys(names) if name not in always and can_pass(name)]
     return [name for name in wanted if name not in source.sets]
 
@@ -217,7 +217,7 @@ def unset_in_workflow(step: GateStep, needed: Sequence[str], settings: Settings)
     if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
         return  # a part of the repository, whose agents may be others
     set_here = dict.fromkeys(step.variables, "set")
-    passed = load.agent_environment(set_here, step.env or settings.env)
+    passed = AgentVariables(environ=set_here, names=step.env or settings.env).environment()
     google = {"GOOGLE_API_KEY", "GEMINI_API_KEY", agent_source.VERTEX[0]}
     missing = [each for each in needed if each not in passed and not (each in google and google & passed.keys())]
     unset = [name for name in step.env if name not in step.variables and "*" not in name]
