@@ -186,17 +186,27 @@ def is_missing(use: AgentUse) -> bool:
     return use.is_absent and bool(use.options.get("missing"))
 
 
+def unusable(why: str) -> AgentUse:
+    """An agent that cannot be opened by its own side's configuration."""
+    return AgentUse(driver=AgentUse.ABSENT, options={"why": why, "unusable": True})
+
+
+def is_unusable(use: AgentUse) -> bool:
+    """Whether its own side's configuration keeps it from being opened."""
+    return use.is_absent and bool(use.options.get("unusable"))
+
+
 def wanted_pythons(
     uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Mapping[str, str]
 ) -> tuple[tuple[str, bool], ...]:
     """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether each is lent."""
-    found = dict.fromkeys(path for use in uses if (path := _wanted_python(use, root=root, lender=lender)) is not None)
+    found = dict.fromkeys(path for use in uses if (path := wanted_python(use, root=root, lender=lender)) is not None)
     return tuple((str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ)) for path in found)
 
 
 def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Mapping[str, str]) -> AgentUse:
     """The agent with head's virtual environment, where it has none of its own and may borrow that one."""
-    python = _wanted_python(use, root=root, lender=lender)
+    python = wanted_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
         return use
     return dataclasses.replace(use, options={**use.options, "python": str(python)})
@@ -209,7 +219,7 @@ def _is_lent(python: Path, *, lender: Path, environ: Mapping[str, str]) -> bool:
     return committed.first_found([environment], lender, environ) is None
 
 
-def _wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
+def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
     """Head's Python that an agent asks for and its own checkout lacks: one that `python` names, or of the nearest
     `.venv` where nothing says what to install. None where it needs no help."""
     python = use.options.get("python", python_env.AUTO)

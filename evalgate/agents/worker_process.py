@@ -39,6 +39,7 @@ SHELL_SAYS_SIGNAL = range(129, 160)
 MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
 DETAIL_BYTES = 8_000
 HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
+NOT_READY = "the agent was not ready within"
 GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 
@@ -237,7 +238,7 @@ class Worker:
             try:
                 answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
             except queue.Empty:
-                text = f"the agent was not ready within {words.seconds(self._limits.start_timeout_s)}"
+                text = f"{NOT_READY} {words.seconds(self._limits.start_timeout_s)}"
                 answer = self.failure or AgentFailure(kind=FailureKind.START, message=text)
             if isinstance(answer, Ready):
                 return answer

@@ -21,6 +21,7 @@ from evalgate.baseline.checkout import Checkout, NoSuchFolder
 from evalgate.comparison import compare
 from evalgate.config import load
 from evalgate.config.context import Context
+from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
@@ -87,11 +88,10 @@ class BaseProject:
     rules: BaseRules | None = None
 
     def own_files(self) -> tuple[str, ...]:
-        """Its evaluation files that an agent of its own serves, and those that cannot be read: what it gates."""
+        """Its evaluation files that an agent of its own serves: what it gates."""
         if self.rules is None:
             return ()
-        served = {suite.key for suite in self.rules.suites if not is_unknown(suite.agent)}
-        return tuple(sorted(served | self.rules.unread))
+        return tuple(sorted(suite.key for suite in self.rules.suites if not is_unknown(suite.agent)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,8 @@ class Base:
 
     `root`: its code on disk, None where only results are at hand. `reusable`: suites whose stored trials may stand in.
     `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with;
-    `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's fault.
+    `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's fault;
+    `base_failed`: because of the base's own files, which is not the change's fault.
     """
 
     origin: BaseOrigin
@@ -111,6 +112,7 @@ class Base:
     rerun: BaseOrigin | None = None
     problem: str = ""
     no_agent: bool = False
+    base_failed: bool = False
 
 
 @contextlib.contextmanager
@@ -269,13 +271,15 @@ def _checked_out(
         problem = error.message if is_new else _told(error)
         return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
     context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
-    theirs, root, no_agent = BaseProject(), None, False
+    theirs, root, no_agent, base_failed = BaseProject(), None, False, False
     notes += there.notes
     try:
         theirs = read(settings, there.root, suites, context.environ)
         problem, no_agent = _problem(theirs, suites, there)
     except EvalgateError as error:
         problem = f"the base's own configuration cannot be read: {_told(error)}"
+        # whose rules were to decide is known there alone: where they must, that they are unknown blocks
+        base_failed = settings.policy != "base"
     if not problem:
         root, own = there.root, [theirs.agents[suite.key] for suite in suites]
         pairs = [(suite.agent, use) for suite, use in zip(suites, own, strict=True)]
@@ -289,6 +293,7 @@ def _checked_out(
         project=theirs,
         problem=problem,
         no_agent=no_agent,
+        base_failed=base_failed,
     )
 
 
@@ -324,6 +329,8 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[s
     config = given.get("config")
     if config and not (root / str(config)).is_file():
         del given["config"]
+    if given.get("agent") and not _is_there(str(given["agent"]), root):
+        del given["agent"]  # it was moved, or is new: where the base has one is its own affair
     settings = load.load_settings(given)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
@@ -340,6 +347,14 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[s
         agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
     agents |= {key: _usable(use) for key, use in own.items() if key not in agents}
     return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed)
+
+
+def _is_there(agent: str, root: Path) -> bool:
+    """Whether an agent that a door names can be in this checkout."""
+    use = agents_module.rule_use(AgentRule.of_short_form(agent))
+    options = {name: value for name, value in use.options.items() if isinstance(value, str)}
+    missing = agents_module.DRIVERS[use.driver].missing(options, discovery_agents.SeenCheckout(root))
+    return missing is None or not missing.certain
 
 
 def first_of(problems: Sequence[Problem]) -> str:
@@ -399,11 +414,12 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
     try:
         agents_module.options_of(use)
     except KeyError:
-        return opening.absent(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
+        return opening.unusable(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
-        return opening.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {words.fault(first)}")
+        option = f"agent with driver {use.driver}: {where}"
+        return opening.unusable(f"the base's evalgate.yml: {option}: {words.fault(first)}")
     return use
 
 
@@ -491,6 +507,7 @@ def _only_stored(
             project=theirs,
             problem=base.problem if found is not None or theirs.settings is None else nothing,
             no_agent=base.no_agent,
+            base_failed=base.base_failed and theirs.settings is None,
         )
     changed = []
     if base.root is not None:

@@ -132,7 +132,8 @@ def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Probl
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return
     if base.problem and settings.policy != "base":
-        message = f"could not check whether this change relaxes the base's rules: {base.problem}"
+        message = "could not check whether this change relaxes the base's rules"
+        message += "" if base.base_failed else f": {base.problem}"  # else the comparison says so
         yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=hint)
     elif base.problem:
         message = f"`policy: base`: head's rules apply because the base's rules are unknown: {base.problem}"

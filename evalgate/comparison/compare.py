@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from evalgate.comparison import cases as comparison_cases
-from evalgate.comparison import pairing, power, repeats, tests
+from evalgate.comparison import pairing, power, repeats, tests, verdict
 from evalgate.comparison.cases import Table
 from evalgate.comparison.pairing import Pair, Pattern, Sample
 from evalgate.comparison.repeats import Stage
 from evalgate.comparison.tests import ScoredStratum, Stratum, Tails
 from evalgate.model import (
+    AgentFailure,
     AppliedRule,
     BaseOrigin,
     BaseSource,
@@ -30,6 +31,7 @@ from evalgate.model import (
     CriterionRule,
     CriterionUse,
     Difference,
+    FailureKind,
     Interval,
     Policy,
     PValue,
@@ -230,15 +232,21 @@ class CriterionResult:
                 return False
         return True
 
+    @property
+    def base_failed(self) -> int:
+        """How many cases lack a score for the base's own failures alone."""
+        return sum(sample.base_failed for sample in self.samples)
+
     def missing(self, *, min_measured: float, truncated: bool) -> Change | None:
         """What is said where too little was measured; None where it is enough. What a budget cut short is inconclusive
-        where the trials that never ran would have been enough."""
+        where the trials that never ran would have been enough; so is what only the base's own failures keep from being
+        compared."""
         full = sum(sample.full for sample in self.samples)
         enough = max(len(self.samples) * min_measured - DUST, DUST)
         if self.measured is not None and full >= enough:
             return None
-        never_ran = sum(sample.unrun and not sample.failed for sample in self.samples)
-        return Change.INCONCLUSIVE if truncated and full + never_ran >= enough else Change.NOT_MEASURED
+        never_ran = sum(sample.unrun and not sample.failed for sample in self.samples) if truncated else 0
+        return Change.INCONCLUSIVE if full + never_ran + self.base_failed >= enough else Change.NOT_MEASURED
 
 
 def _chance(samples: Sequence[Sample]) -> float:
@@ -286,8 +294,9 @@ def compare(
     `run_together`: whether all of the base was run side by side with head, None: as the origin says; where not, nothing
     is said of what is read from a clock. `by_base`: whether the base's rules decide.
     """
-    if problem := _base_problem(head, base, unpaired):
-        return Comparison(origin=origin, problem=problem, relaxed=relaxed, by_base=by_base)
+    problem, base_failed = _base_problem(head, base, unpaired)
+    if problem:
+        return Comparison(origin=origin, problem=problem, base_failed=base_failed, relaxed=relaxed, by_base=by_base)
     run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
     table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
@@ -341,9 +350,13 @@ def again(
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
     and the results do not tell why. The others: as `compare`."""
     if base is None:
-        problem = told.problem or lacking
         return Comparison(
-            origin=told.origin, problem=problem, no_agent=told.no_agent, relaxed=told.relaxed, by_base=by_base
+            origin=told.origin,
+            problem=told.problem or lacking,
+            no_agent=told.no_agent,
+            base_failed=told.base_failed,
+            relaxed=told.relaxed,
+            by_base=by_base,
         )
     return compare(
         head,
@@ -490,6 +503,7 @@ class _Criteria:
                     fact=result.fact,
                     clock_based=result.clock_based,
                     short=missing is Change.NOT_MEASURED,
+                    base_failed=missing is Change.INCONCLUSIVE and result.base_failed > 0,
                 )
             )
         return rows
@@ -525,18 +539,33 @@ def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[st
     return tuple(dict.fromkeys(found))
 
 
-def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> str:
-    """Why no trial of the base can be used at all; "" where one can, and where every case is new or changed, so that
-    nothing could be compared whatever became of the base."""
+def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
+    """Why no trial of the base can be used at all, and whether only the base's own failures are why; "" where one can,
+    and where every case is new or changed, so that nothing could be compared whatever became of the base."""
     keys = pairing.uses_by_case(head)
     if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
-        return ""
+        return "", False
     if not base.trials:
-        return "no base result could be compared"
-    failures = [trial.failure for trial in base.trials]
-    if all(failure is not None for failure in failures) and failures[0] is not None:
-        return f"the base's agent did not run: {failures[0].message}"
-    return ""
+        return "no base result could be compared", False
+    failed = [(trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None]
+    if len(failed) < len(base.trials):
+        return "", False
+    others = [failure for failure, own in failed if not own]
+    if others:
+        return f"the base's agent did not run: {verdict.why_failed(others[0])}", False
+    return _base_failed_sentence(failed[0][0]), True
+
+
+def _base_failed_sentence(failure: AgentFailure) -> str:
+    """What keeps all of the base from being measured."""
+    why = verdict.why_failed(failure)
+    match failure.kind:
+        case FailureKind.INSTALL:
+            return f"the base's environment cannot be made: {why}"
+        case FailureKind.START | FailureKind.NO_RECORDING:
+            return f"the base cannot start: {why}"
+        case _:
+            return f"the base's agent failed in every run: {why}"
 
 
 def _other_models(head: Run, base: Run, *, run_together: bool) -> tuple[str, ...]:

@@ -117,7 +117,8 @@ class Sample:
     """One number a trial, of one case on both sides: None where it is not known.
 
     `head_first`, `base_first`: how many belong to the first stage. `unrun`: a trial never ran; `failed`: one ran and
-    gave no number. `patterns`: head's and base's, where the case was run again because they differed; else None.
+    gave no number; `base_failed`: all that is missing is missing on the base, whose agent failed there by itself.
+    `patterns`: head's and base's, where the case was run again because they differed; else None.
     """
 
     key: CaseKey
@@ -127,6 +128,7 @@ class Sample:
     base_first: int
     unrun: bool = False
     failed: bool = False
+    base_failed: bool = False
     patterns: tuple[tuple[Pattern | None, ...], tuple[Pattern | None, ...]] | None = None
 
     @property
@@ -173,6 +175,7 @@ def outcomes(pair: Pair) -> Sample:
 def _sample(pair: Pair, *, head: Values, base: Values) -> Sample:
     again = len(head) > pair.head.first and len(base) > pair.base.first
     trials, values = (*pair.head.trials, *pair.base.trials), (*head, *base)
+    lacking = [trial for trial, value in zip(trials, values, strict=True) if value is None]
     return Sample(
         key=pair.key,
         head=head,
@@ -180,6 +183,7 @@ def _sample(pair: Pair, *, head: Values, base: Values) -> Sample:
         head_first=pair.head.first,
         base_first=pair.base.first,
         unrun=None in trials,
-        failed=any(value is None and trial is not None for trial, value in zip(trials, values, strict=True)),
+        failed=any(trial is not None for trial in lacking),
+        base_failed=bool(lacking) and all(trial is not None and trial.own_failure for trial in lacking),
         patterns=(pair.head.patterns, pair.base.patterns) if again else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from evalgate.comparison import pairing
 from evalgate.comparison import threshold as comparison_threshold
 from evalgate.model import (
+    AgentFailure,
     BaseSource,
     CaseComparison,
     CaseKey,
@@ -33,7 +35,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.text import words
+from evalgate.text import plain, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,6 +411,9 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
         if comparison.no_agent:
             # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
             return _gate({VerdictKind.PASS: f"Nothing to compare with yet: {why}."}, policy)
+        if comparison.base_failed:
+            told = f"Not compared: {why}. {_who_decides(policy)}"
+            return _gate({VerdictKind.INCONCLUSIVE: told.rstrip()}, policy)
         return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
     rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
@@ -416,7 +421,45 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
         if not deciding or comparison.criteria:
             return None
         return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
-    return _gate(_judge_rows(rows, truncated=run.truncated or comparison.base.truncated), policy)
+    found = _judge_rows(rows, truncated=run.truncated or comparison.base.truncated)
+    if VerdictKind.INCONCLUSIVE in found and (failed := next((row for row in rows if row.base_failed), None)):
+        told = f"{_base_failed_sentence(failed, comparison.base)} {_who_decides(policy)}"
+        found = {**found, VerdictKind.INCONCLUSIVE: told.rstrip()}
+    return _gate(found, policy)
+
+
+def _base_failed_sentence(row: CriterionComparison, base: Run) -> str:
+    """That the base's own failures leave too little to compare, and what the first of them was."""
+    failed = [trial for trial in base.trials if trial.own_failure]
+    cases = words.counted(len({(trial.key.suite, trial.key.case_id) for trial in failed}), "case")
+    first = failed[0].failure if failed else None
+    why = f": {why_failed(first)}" if first is not None else ""
+    return f"Too few scores to compare `{row.name}` with the base, whose agent failed in {cases}{why}."
+
+
+def _who_decides(policy: Policy) -> str:
+    """What follows where the base cannot be compared with, by the policy."""
+    if FailOn.INCONCLUSIVE in policy.fail_on:
+        return "`fail-on: inconclusive` blocks."
+    return "The thresholds decide." if FailOn.THRESHOLD in policy.fail_on else ""
+
+
+WHY_WIDTH = 300
+"""Of what an agent said when it failed."""
+_ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
+"""How the line of a traceback begins that has the error."""
+
+
+def why_failed(failure: AgentFailure) -> str:
+    """`ModuleNotFoundError: No module named 'foo'`: why the base's agent failed, bounded, without a full stop."""
+    why = failure.message
+    error = next((line for line in reversed(failure.detail.splitlines()) if _ERROR.match(line)), "")
+    if failure.kind is FailureKind.START and "cannot be loaded: " in why:
+        # what follows in the message is advice on an agent that the author of the change does not have to mend
+        why = error or why.partition("cannot be loaded: ")[2]
+    elif failure.kind in (FailureKind.START, FailureKind.EXITED) and error:
+        why = f"{why}: {error}"
+    return plain.clip_end(plain.one_line(why), WHY_WIDTH).rstrip(".")
 
 
 def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mapping[VerdictKind, str]:

@@ -14,6 +14,7 @@ from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import failures
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare
@@ -146,7 +147,8 @@ def measure(
 
 
 class _Measuring:
-    """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere."""
+    """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
+    `cause`: what of the change may have made the base's agent fail."""
 
     def __init__(self, session: Session, rules: Rules, base: Base | None) -> None:
         self._session = session
@@ -154,6 +156,7 @@ class _Measuring:
         self._base = base
         self._planned = rules.shard.plan if rules.shard else rules.suites
         self._taken = reuse.TakenOver()
+        self._cause = ""
 
     def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
         """All phases, each only where the one before has left something open."""
@@ -233,14 +236,15 @@ class _Measuring:
         if known is None:
             return head, None, None
         if len(session.sides) == 1:
-            problem, relaxed, by_base = known.problem, rules.relaxed, rules.by_base
-            return (
-                head,
-                None,
-                Comparison(
-                    origin=known.origin, problem=problem, no_agent=known.no_agent, relaxed=relaxed, by_base=by_base
-                ),
+            comparison = Comparison(
+                origin=known.origin,
+                problem=known.problem,
+                no_agent=known.no_agent,
+                base_failed=known.base_failed,
+                relaxed=rules.relaxed,
+                by_base=rules.by_base,
             )
+            return head, None, comparison
         base = self._base_run(known)
         # new cases, deleted ones, and what stored results cannot be compared in
         unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
@@ -255,11 +259,16 @@ class _Measuring:
             unreliable=rules.quarantined,
             by_base=rules.by_base,
         )
+        if self._cause and comparison.problem:
+            comparison = dataclasses.replace(
+                comparison, problem=f"{comparison.problem}; the cause may be this change: {self._cause}"
+            )
         return head, base, comparison
 
     def _base_run(self, base: Base) -> Run:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""
         run = reuse.marked(self._session.run(self._session.sides[BASE]), self._taken)
+        run, self._cause = failures.marked(run, base, settings=self._rules.settings, suites=self._rules.suites)
         trials, repeats, more, repeated = run.trials, run.repeats, run.more, run.repeated
         if base.root is None and base.stored is not None:
             trials = tuple(trial for trial in trials if trial.failure is None)
@@ -284,7 +293,8 @@ class _Measuring:
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
-        notes = baseline_base.environments(base, head, self._session.run(side), reused=suites)
+        notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
+        notes += [f"the base's agent failed, and the cause may be this change: {self._cause}"] if self._cause else []
         return dataclasses.replace(
             origin,
             source=source,

@@ -41,15 +41,23 @@ class PlainWatcher:
         self._started = self._spoke = time.monotonic()
         self.say(f"running {words.counted(trials, 'trial')}")
 
-    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002 - the shape of Watcher
+    def trial_done(
+        self,
+        key: TrialKey,
+        outcome: Outcome,
+        seconds: float,  # noqa: ARG002 - the shape of Watcher
+        *,
+        of_base: bool = False,
+    ) -> None:
         """See Watcher."""
         with self._lock:
             self._done += 1
             new_failure = ""
             if isinstance(outcome, AgentFailure):
-                self._failures[outcome.message] += 1
                 who = "simulated user" if outcome.kind is FailureKind.SIMULATOR else "agent"
-                new_failure = f"the {who} failed: {outcome.message}" if self._failures[outcome.message] == 1 else ""
+                said = f"{'the base: ' if of_base else ''}the {who} failed: {outcome.message}"
+                self._failures[said] += 1
+                new_failure = said if self._failures[said] == 1 else ""
             now = time.monotonic()
             speaks = now - self._spoke >= self._every_s
             self._spoke = now if speaks else self._spoke
@@ -98,7 +106,14 @@ class LiveWatcher:
         self._progress.start()
         self._task = self._progress.add_task("running", total=trials, completed=done, failures="")
 
-    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002 - the shape of Watcher
+    def trial_done(
+        self,
+        key: TrialKey,
+        outcome: Outcome,
+        seconds: float,  # noqa: ARG002 - the shape of Watcher
+        *,
+        of_base: bool = False,  # noqa: ARG002 - the shape of Watcher
+    ) -> None:
         """See Watcher."""
         if self._task is None:
             return

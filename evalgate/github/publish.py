@@ -319,9 +319,11 @@ class ProgressWatcher:
             self._done += done
         self._inner.begin(trials=trials, done=done)
 
-    def trial_done(self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float) -> None:
+    def trial_done(
+        self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, *, of_base: bool = False
+    ) -> None:
         """See Watcher."""
-        self._inner.trial_done(key, outcome, seconds)
+        self._inner.trial_done(key, outcome, seconds, of_base=of_base)
         with self._lock:
             self._done += 1
             now = self._now()

@@ -355,7 +355,8 @@ class CriterionComparison:
 
     `difference` None: no case has a score on both sides. `fact`: both sides repeat themselves exactly, so the
     difference is no sample. `clock_based`: read from a clock, and the sides were not run together. `short`: too little
-    of it was measured, whatever else is said of it.
+    of it was measured, whatever else is said of it. `base_failed`: too little, and only because the base's agent failed
+    by itself.
     """
 
     name: str
@@ -366,6 +367,7 @@ class CriterionComparison:
     fact: bool = False
     clock_based: bool = False
     short: bool = False
+    base_failed: bool = False
 
     @property
     def base(self) -> float | None:
@@ -479,7 +481,8 @@ class Comparison:
     """Head's run beside base's.
 
     `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the
-    base has no agent yet, or no case of those that are run, so that there is nothing that could have become worse.
+    base has no agent yet, or no case of those that are run, so that there is nothing that could have become worse;
+    `base_failed`: because the base does not work by its own settings, which is not the change's doing.
     `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
     of the bootstrap. `by_base`: the base's rules decide, not head's own. `decided`, `base_decided`: the
     sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was read from files.
@@ -489,6 +492,7 @@ class Comparison:
     base: Run | None = None
     problem: str = ""
     no_agent: bool = False
+    base_failed: bool = False
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
     overall: CriterionComparison | None = None

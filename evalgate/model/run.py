@@ -34,7 +34,8 @@ class GradedTrial:
 
     `tokens`: all that its model calls reported, None where none reported any. `behavior`: equal for equal answers and
     tool calls; "" where it was not asked for or the agent failed. `reused`: results of an earlier run, which cost this
-    one nothing.
+    one nothing. `own_failure`: the base's agent failed, asked its own question under its own settings, so that the
+    change has nothing to do with it.
     """
 
     key: TrialKey
@@ -45,6 +46,7 @@ class GradedTrial:
     tokens: Count | None = None
     behavior: str = ""
     reused: bool = False
+    own_failure: bool = False
 
 
 USER_SIMULATOR: Final = "user_simulator"

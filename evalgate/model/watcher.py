@@ -14,8 +14,8 @@ class Watcher(Protocol):
     def begin(self, *, trials: int, done: int) -> None:
         """`trials` in all, `done` of them taken from the journal."""
 
-    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:
-        """One trial ended."""
+    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, *, of_base: bool = False) -> None:
+        """One trial ended, of head or of the base."""
 
     def say(self, line: str) -> None:
         """A line for people."""
@@ -33,7 +33,7 @@ class SilentWatcher:
     def begin(self, *, trials: int, done: int) -> None:
         """See Watcher."""
 
-    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:
+    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, *, of_base: bool = False) -> None:
         """See Watcher."""
 
     def say(self, line: str) -> None:

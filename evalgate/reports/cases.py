@@ -58,6 +58,9 @@ CHANGES: Final[Mapping[Change, str]] = {
 }
 """What can be said of a criterion, in a table; a test holds every change to a row."""
 
+BASE_FAILED: Final = "inconclusive (the base failed)"
+"""What can be said where the base's own failures leave too little to compare."""
+
 NOT_COMPARABLE: Final = "not comparable (timing)"
 """What can be said of what is read from a clock, where the sides were not run side by side."""
 
@@ -321,7 +324,9 @@ def tested(rows: Sequence[CriterionComparison]) -> bool:
 
 def said(row: CriterionComparison) -> str:
     """What can be said of a criterion, in a table."""
-    return NOT_COMPARABLE if row.clock_based else CHANGES[row.change]
+    if row.clock_based:
+        return NOT_COMPARABLE
+    return BASE_FAILED if row.base_failed and row.change is Change.INCONCLUSIVE else CHANGES[row.change]
 
 
 def turned(row: CriterionComparison) -> str:

@@ -208,11 +208,19 @@ def next_step(report: Report, *, lies: Lies = "below") -> str:
         case VerdictKind.INCONCLUSIVE:
             if report.run.truncated:
                 return "The run was cut short: increase `budget` or reduce `runs`."
+            if has_failed_base(report):
+                return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
             return "There is not enough data: rerun with more `runs`."
         case VerdictKind.NOT_MEASURED:
             return _after_not_measured(report, lies)
         case _:
             assert_never(kind)
+
+
+def has_failed_base(report: Report) -> bool:
+    """Whether the base's own failures are why there is nothing, or too little, to compare with."""
+    comparison = report.comparison
+    return comparison is not None and (comparison.base_failed or any(row.base_failed for row in comparison.criteria))
 
 
 def _after_pass(report: Report, lies: Lies) -> str:

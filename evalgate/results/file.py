@@ -544,7 +544,8 @@ def _told(read: Any) -> Comparison:
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    told = {name: getattr(read, name) for name in ("origin", "problem", "no_agent", "relaxed", "by_base")}
+    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base")
+    told = {name: getattr(read, name) for name in names}
     return Comparison(cases=cases, **told)
 
 

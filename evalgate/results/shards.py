@@ -372,6 +372,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         origin=_origin([each.origin for each in told]),
         problem=problems[0] if len(problems) == len(told) else "",
         no_agent=all(each.no_agent for each in told),
+        base_failed=all(each.base_failed for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
         relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
     )

@@ -230,7 +230,7 @@ class Side:
             self.fresh.append(graded)
         else:
             self.graded[task.key] = graded
-        session.watcher.trial_done(task.key, outcome, trial.seconds)
+        session.watcher.trial_done(task.key, outcome, trial.seconds, of_base=task.side > 0)
 
 
 class Session:

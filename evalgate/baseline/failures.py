@@ -1,0 +1,161 @@
+"""Whose doing it is that the base's agent failed: the base's own, or possibly the change's.
+
+What the change may have caused is not measured, and blocks: else a change could end the comparison by breaking the
+base. It may have caused what happened in an environment, under limits, or on questions that are not the base's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from evalgate import agents
+from evalgate.agents import opening, python_process, worker_process
+from evalgate.baseline.base import Base
+from evalgate.config import settings as config_settings
+from evalgate.config.settings import Settings
+from evalgate.discovery import agents as discovery_agents
+from evalgate.formats import fingerprints
+from evalgate.model import AgentFailure, AgentUse, FailureKind, Run, Suite, TrialKey
+from evalgate.system import python_env
+from evalgate.text import words
+
+STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
+"""Before any question was asked."""
+ANSWERING = frozenset({
+    FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.TIMEOUT, FailureKind.EXITED, FailureKind.FLOODED,
+    FailureKind.PROTOCOL,
+})  # fmt: skip
+"""With a question. All others come from a provider, a recording, a simulated user or a signal, and may be anybody's."""
+
+_DEPENDENCIES = re.compile(
+    r"(requirements|constraints)[^/]*\.(txt|in)|pyproject\.toml|setup\.(py|cfg)|Pipfile|[^/]*[.-]lock(\.json|b)?|"
+    r"environment\.ya?ml|package\.json|pnpm-lock\.yaml|go\.(mod|sum)|Cargo\.toml|Gemfile|Dockerfile[^/]*"
+)
+"""Names of files that tell what to install."""
+
+
+def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
+    """The base's run with its agents' own failures told apart; what of the change may have made the first of the
+    others, "" where nothing did. `settings`: those that both sides ran with; `suites`: head's."""
+    if base.root is None or base.project.settings is None or all(trial.failure is None for trial in run.trials):
+        return run, ""
+    causes = _Causes(base, settings=settings, head=suites, own=run.suites)
+    found = {trial.key: causes.of(trial.failure, trial.key) for trial in run.trials if trial.failure is not None}
+    trials = tuple(dataclasses.replace(trial, own_failure=found.get(trial.key) == "") for trial in run.trials)
+    return dataclasses.replace(run, trials=trials), next((cause for cause in found.values() if cause), "")
+
+
+class _Causes:
+    """What of the change may have made the base's agent fail, in words. `own`: its suites, with the base's agents."""
+
+    def __init__(self, base: Base, *, settings: Settings, head: Sequence[Suite], own: Sequence[Suite]) -> None:
+        self._base, self._settings = base, settings
+        self._head, self._own = ({suite.key: suite for suite in suites} for suites in (head, own))
+        self._environments: dict[str, str] = {}
+
+    def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
+        """Of one failure: "" where it is the base's own, None where nobody can tell whose it is."""
+        suite = self._own[key.suite]
+        if suite.agent.is_absent:
+            return "" if opening.is_unusable(suite.agent) else None
+        if failure.kind not in STARTING | ANSWERING:
+            return None
+        agent = fingerprints.agent_key(suite.agent)
+        if agent not in self._environments:
+            self._environments[agent] = self._environment(suite.agent, self._head[key.suite].agent)
+        if self._environments[agent]:
+            return self._environments[agent]
+        if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
+            return "it asks other questions"
+        return next(self._narrowed(failure), "")
+
+    def _is_own_question(self, suite: Suite, case_id: str) -> bool:
+        """Whether the base's own file asks the same; a base without any file, or whose file nobody can read, has
+        nothing that the change could have replaced."""
+        rules, name = self._base.project.rules, self._base.project.renamed.get(suite.key, suite.key)
+        if rules is None or name in rules.unread:
+            return True
+        asked, then = (
+            {
+                fingerprints.of_task(case, simulator=each.simulator)
+                for each in suites
+                for case in each.eval_set.cases
+                if (each.key, case.case_id) == wanted
+            }
+            for suites, wanted in (((suite,), (suite.key, case_id)), (rules.suites, (name, case_id)))
+        )
+        return asked == then
+
+    def _narrowed(self, failure: AgentFailure) -> Iterator[str]:
+        """The settings by which this change may have made the failure, each in words."""
+        ours, theirs = self._settings, self._base.project.settings
+        assert theirs is not None
+        all_said = f"{failure.message}\n{failure.detail}"
+        lost = [name for name in theirs.env if name not in ours.env]
+        if lost:
+            yield f"`env` no longer names {words.listed(lost)}"
+        limits: Mapping[str, bool] = {
+            "turn_timeout": failure.kind is FailureKind.TIMEOUT,
+            "case_timeout": failure.kind is FailureKind.TIMEOUT,
+            "start_timeout": worker_process.NOT_READY in failure.message,
+            "max_output": failure.kind is FailureKind.FLOODED,
+            "memory": "memory" in all_said.lower() or failure.kind is FailureKind.EXITED,
+        }
+        changed = []
+        for name in (name for name, counts in limits.items() if counts):
+            now, then = getattr(ours, name), getattr(theirs, name)
+            if now and (now < then or not then):
+                changed.append(name)
+        if ours.isolation != theirs.isolation and failure.kind in ANSWERING:
+            changed.append("isolation")
+        if ours.concurrency > theirs.concurrency and failure.kind is FailureKind.TIMEOUT:
+            changed.append("concurrency")
+        for name in changed:
+            now, then = getattr(ours, name), getattr(theirs, name)
+            said = [f"{each:g}" if isinstance(each, int | float) else each for each in (now, then or "no limit")]
+            yield f"`{config_settings.input_name(name)}` is {said[0]}, and {said[1]} on the base"
+        if ours.gate_file.tools != theirs.gate_file.tools and (failure.kind in ANSWERING or "`tools: " in all_said):
+            yield "`tools` differs from the base's"
+
+    def _environment(self, use: AgentUse, head: AgentUse) -> str:
+        """What of the base's agent's environment may be head's; "" where it is the base's own."""
+        root, lender = self._base.root, self._settings.root
+        assert root is not None
+        if wanted := opening.wanted_python(use, root=root, lender=lender):
+            return f"the base has no environment of its own, but head's ({wanted.relative_to(lender)})"
+        if _is_made(use, root) or _is_made(head, lender):
+            return ""
+        changed = next(_changed(root, lender), "")
+        return f"both sides ran in one environment, and {changed} differs" if changed else ""
+
+
+def _is_made(use: AgentUse, root: Path) -> bool:
+    """Whether the agent has an environment of its own, made of what its checkout says."""
+    driver = agents.DRIVERS.get(use.driver)
+    if driver is None or not issubclass(driver.options, python_process.PythonOptions):
+        return False
+    if use.options.get("requirements"):
+        return True
+    if use.options.get("python", python_env.AUTO) not in ("", python_env.AUTO):
+        return False
+    return python_env.nearest_needs(_folder(use, root), str(root)) is not None
+
+
+def _folder(use: AgentUse, root: Path) -> str:
+    """Where an agent lies, from which its requirements are looked for upward."""
+    path, module = str(use.options.get("path", ".")), str(use.options.get("call", "")).partition(":")[0]
+    place = root / path if (root / path).exists() else root / path.replace(".", "/")
+    return os.path.normpath(place.joinpath(*module.split(".")))
+
+
+def _changed(root: Path, head: Path) -> Iterator[str]:
+    """Files of the base that say what to install, and say another thing in head or are not there."""
+    for path in discovery_agents.code_files(root):
+        if _DEPENDENCIES.fullmatch(path.rpartition("/")[2]):
+            here = head / path
+            if not here.is_file() or here.read_bytes() != (root / path).read_bytes():
+                yield path
