@@ -439,9 +439,10 @@ def _rules(
     if not known and beside is None:
         return None
     others, simulated, theirs = beside or ((), frozenset(), ())
-    # that they lack what head selects is nothing wrong with the base's files
+    # that they lack what head selects, or an agent, says nothing of the rules in them
+    others_than = {*select.CODES, *discovery_agents.CODES}
     errors = tuple(
-        each for each in (*problems, *theirs) if each.severity is Severity.ERROR and each.code not in select.CODES
+        each for each in (*problems, *theirs) if each.severity is Severity.ERROR and each.code not in others_than
     )
     wrong = {error.place.file for error in errors if error.place is not None}
     suites = tuple(sorted((*found, *unread, *others), key=lambda suite: suite.key))

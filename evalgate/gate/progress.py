@@ -108,7 +108,7 @@ class LiveWatcher:
 
     def trial_done(
         self,
-        key: TrialKey,
+        key: TrialKey,  # noqa: ARG002 - the shape of Watcher
         outcome: Outcome,
         seconds: float,  # noqa: ARG002 - the shape of Watcher
         *,

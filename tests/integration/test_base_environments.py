@@ -93,3 +93,45 @@ def test_a_base_does_not_run_in_an_environment_that_the_change_commits(repo: Rep
     assert code == 1, said
     notes = repo.results()["comparison"]["origin"]["notes"]
     assert any("is part of its commit, so the base's agent does not run in it" in note for note in notes)
+
+
+WORKS = "import shelf\n\ndef answer(text):\n    return 'version 1.0'\n"
+NOW = "import shelf\nassert shelf.VERSION == '1.0'\n\ndef answer(text):\n    return 'version 1.0'\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "venv", "kind", "told"),
+    [
+        # an import that fails under what it asks for itself, though the change has other requirements
+        (
+            {"requirements.txt": "shelf==2.0\n", "desk.py": NOW},
+            {"requirements.txt": "shelf==1.0\n"},
+            "",
+            "inconclusive",
+            "Not compared: the base cannot start: AssertionError. The thresholds decide.",
+        ),
+        # head's environment, which the base has to borrow
+        (
+            {"desk.py": NOW},
+            {},
+            "2.0",
+            "not_measured",
+            "did not run: AssertionError; the cause may be this change: the base has no environment of its own, but head's (.venv/",
+        ),
+    ],
+)
+def test_a_base_that_cannot_start(
+    repo: Repository, base: dict[str, str], head: dict[str, str], venv: str, kind: str, told: str
+) -> None:
+    if venv:
+        environment(repo, venv)
+    for files, message in (({"desk.py": WORKS, **base}, "base"), ({"desk.py": WORKS, **head}, "head")):
+        for name, text in files.items():
+            repo.write(name, text)
+        repo.commit(message)
+        if message == "base":
+            repo.git("checkout", "-qb", "change")
+    code, said = repo.run()
+    gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
+    assert (code, gates) == (3 if kind == "not_measured" else 0, {"threshold": "pass", "regression": kind}), said
+    assert told in said

@@ -86,11 +86,11 @@ ROWS = {
         said="Not compared: the base cannot start: the base's evalgate.yml names a driver that does not exist: commnd. "
         + DECIDE,
     ),
-    "its evalgate.yml cannot be read": Row(
-        base={"evalgate.yml": "agents: [\n  - {driver: command\n"},
+    "its driver lacks an option": Row(
+        base={"evalgate.yml": json.dumps({"agents": [{"driver": "command", "comand": "x"}]})},
         code=0,
         kind="inconclusive",
-        said="Not compared: the base's own configuration cannot be read: evalgate.yml:2:3: not valid YAML",
+        said="the base's evalgate.yml: agent with driver command: command: required key is missing",
     ),
     "it fails in every run": Row(
         base={"agent.py": agent("base", turn="raise SystemExit(3)")},

@@ -99,22 +99,6 @@ def test_a_flaky_case_is_run_again_and_called_flaky(repo: Repository) -> None:
     assert "flaky" in repo.comment()
 
 
-def test_a_base_that_does_not_start_is_said_and_is_not_measured(repo: Repository) -> None:
-    repo.git("checkout", "-q", "main")
-    repo.write("agent.py", "raise SystemExit('no such thing')")
-    repo.commit("main is broken")
-    repo.git("checkout", "-q", "change", "--force")
-    repo.git("rebase", "-q", "main")
-    repo.agent("head")
-    repo.commit("head")
-    code, said = repo.run()
-    assert code == 3, said
-    results = repo.results()
-    assert verdicts(results) == {"threshold": "pass", "regression": "not_measured"}
-    assert "base's agent did not run" in results["comparison"]["problem"]
-    assert "Not compared with the base" in repo.comment()
-
-
 def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
     repo.git("checkout", "-q", "--orphan", "empty", "--force")
     repo.git("rm", "-rqf", ".")

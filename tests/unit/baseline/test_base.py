@@ -81,6 +81,28 @@ def test_the_agent_of_the_base(tmp_path: Path, theirs: list[Any], ours: list[Any
     assert (use.is_absent) is bool(why)
 
 
+@pytest.mark.parametrize(
+    ("named", "there", "path"),
+    [
+        ("new", "old", "old"),  # the change moves it: the base has it where its own files say
+        ("old", "old", "old"),
+        ("new", None, None),  # there is none yet
+    ],
+)
+def test_the_base_of_an_agent_that_a_door_names(
+    tmp_path: Path, named: str, there: str | None, path: str | None
+) -> None:
+    files = {"a.evalset.json": ["1"]}
+    roots = [side(tmp_path / name, agents=[], files=files) for name in ("base", "head")]
+    for root, folder in zip(roots, (there, named), strict=True):
+        (root / (folder or "none")).mkdir()
+        (root / (folder or "none") / "agent.py").write_text("root_agent = None\n" if folder else "")
+    choice = load.load_settings({"root": str(roots[1]), "agent": named})
+    suites = project.prepare(choice, environ={}).suites
+    use = baseline_base.read(choice, roots[0], suites, {}).agents["a.evalset.json"]
+    assert (opening.is_missing(use), use.options.get("path")) == (path is None, path)
+
+
 def read(
     tmp_path: Path, files: dict[str, str], *, agents: list[Any] | None = None, **given: Any
 ) -> baseline_base.BaseProject:
