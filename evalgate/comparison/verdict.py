@@ -466,7 +466,7 @@ def why_failed(failure: AgentFailure) -> str:
         said = (failure.detail.partition(mark)[2].partition("\n\n")[0] for mark in _UV_SAYS)
         reason = " ".join(next(filter(None, said), "").split())
         why = f"{why}: {reason}" if reason else why
-    return plain.clip_end(plain.one_line(why), WHY_WIDTH).rstrip(".")
+    return plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
 
 
 def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mapping[VerdictKind, str]:

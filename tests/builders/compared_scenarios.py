@@ -197,6 +197,12 @@ def base_broken() -> Report:
     return comparing.without("pass pass pass", Comparison(origin=RERUN, problem=problem))
 
 
+def base_failed() -> Report:
+    """The base does not start by its own fault: the comparison is inconclusive, and the thresholds decide."""
+    problem = "the base cannot start: ModuleNotFoundError: No module named 'flights'"
+    return comparing.without("pass pass pass", Comparison(origin=RERUN, problem=problem, base_failed=True))
+
+
 def first_agent() -> Report:
     """The change that brings the first agent: nothing could have become worse."""
     problem = "the base has no agent for any of these suites"
@@ -406,6 +412,7 @@ COMPARED: Mapping[str, Callable[[], Report]] = {
     "base_unchanged": unchanged,
     "base_inconclusive": undecided,
     "base_broken": base_broken,
+    "base_failed": base_failed,
     "base_no_agent": first_agent,
     "base_relaxed": relaxed,
     "base_apart": apart,

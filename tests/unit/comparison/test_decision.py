@@ -130,6 +130,67 @@ def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, k
 
 
 @pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("PP/!! PP/!!", "inconclusive", "Not compared: the base's agent failed in every run: KeyError: 'city'."),
+        (
+            "PP/!! PP/PP",
+            "inconclusive",
+            "Too few scores to compare `m` with the base, whose agent failed in 1 case: KeyError: 'city'.",
+        ),
+        ("PP/P! PP/PP", "inconclusive", "whose agent failed in 1 case"),  # half of its runs
+        ("PP/?? PP/!!", "not_measured", "2 cases lack a score"),  # an outage of the judge is not the base's fault
+        ("P?/P! PP/PP", "not_measured", "1 case lacks a score"),  # nor is what head lacks
+        ("FF/PP " * 9 + "PP/!!", "fail", "dropped from 1.00"),  # a fall is a fall
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_the_bases_own_failures_are_inconclusive(text: str, kind: str, said: str, own: bool) -> None:
+    head, base = sides.sides(text)
+    marked = (dataclasses.replace(each, own_failure=own and each.failure is not None) for each in base.trials)
+    comparison = sides.compare_runs(head, dataclasses.replace(base, trials=tuple(marked)))
+    policy = Policy()
+    gate = comparison_verdict.regression_gate(head, comparison, policy)
+    assert gate is not None
+    expected = kind if own or kind == "fail" else "not_measured"
+    assert gate.kind.value == expected
+    assert gate.blocks == (expected != "inconclusive")
+    assert (said in gate.reason) == (own or expected == kind)
+    assert gate.reason.endswith("The thresholds decide.") == (expected == "inconclusive")
+    strict = comparison_verdict.regression_gate(head, comparison, Policy(fail_on=frozenset(FailOn)))
+    assert strict is not None
+    assert strict.blocks
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "detail", "said"),
+    [
+        (
+            FailureKind.START,
+            "the agent 'bot' cannot be loaded: there is no module named 'x' for /a/python. Add it.",
+            "Traceback:\n  File a\nModuleNotFoundError: No module named 'x'\ncaused by KeyError: 1",
+            "ModuleNotFoundError: No module named 'x'",
+        ),
+        (FailureKind.START, "the agent 'bot' cannot be loaded: it called sys.exit(1).", "", "it called sys.exit(1)"),
+        (FailureKind.START, "the agent was not ready within 2 s", "", "the agent was not ready within 2 s"),
+        (FailureKind.EXITED, "the process ended", "at x\nTypeError: no", "the process ended: TypeError: no"),
+        (FailureKind.RAISED, "KeyError: 1", "KeyError: 1", "KeyError: 1"),
+        (
+            FailureKind.INSTALL,
+            "it failed",
+            "error: None\n  cause: Because\n  it is.\n\nhint: no",
+            "it failed: Because it is",
+        ),
+        (FailureKind.INSTALL, "it failed", "", "it failed"),
+        (FailureKind.RAISED, "word " * 200, "", "word " * 59 + "wo..."),
+    ],
+)
+def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said: str) -> None:
+    found = comparison_verdict.why_failed(AgentFailure(kind=kind, message=message, detail=detail))
+    assert found == said
+
+
+@pytest.mark.parametrize(
     ("text", "regression", "threshold"),
     [
         ("P./P. PP/PP", "inconclusive", "inconclusive"),

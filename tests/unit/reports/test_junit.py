@@ -160,6 +160,7 @@ def gates_of(scenario: str) -> dict[str, type | None]:
         ("base_unchanged", None, None),
         ("base_inconclusive", None, junitparser.Skipped),
         ("base_broken", None, junitparser.Error),  # the comparison was to be, and is not
+        ("base_failed", None, junitparser.Skipped),  # not head's fault
         ("base_no_agent", None, junitparser.Skipped),  # nobody's fault
         ("base_cut_short", junitparser.Skipped, junitparser.Skipped),
     ],

@@ -23,6 +23,7 @@ def test_every_gate_has_a_question() -> None:
         ("base_regressed", {"Thresholds": VerdictKind.FAIL, "Against the base": VerdictKind.FAIL}),
         ("base_broken", {"Against the base": VerdictKind.NOT_MEASURED, "Thresholds": VerdictKind.PASS}),
         ("base_unchanged", {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.PASS}),
+        ("base_failed", {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.INCONCLUSIVE}),
         ("base_no_agent", {"Thresholds": VerdictKind.PASS, "Against the base": None}),  # nothing was asked there
     ],
 )
@@ -42,6 +43,7 @@ def test_one_gate_needs_no_list() -> None:
         ("base_regressed", "Fix the agent"),
         ("base_known", "`threshold: new` allows them"),
         ("base_broken", "The base run failed"),  # head is well: nothing to repair there
+        ("base_failed", ""),  # the reason says what follows
         ("base_no_agent", "only thresholds apply"),
         ("base_inconclusive", "more `runs`"),
         ("base_cut_short", "increase `budget`"),

@@ -272,12 +272,13 @@ def test_what_parts_tell_of_the_base_is_joined() -> None:
 
 
 def test_a_problem_of_the_base_is_one_only_where_every_part_has_it() -> None:
-    broken = told(problem="it does not start", no_agent=True)
+    broken = told(problem="it does not start", no_agent=True, base_failed=True)
     every = shards.join_comparisons([broken, broken], planned=[])
     some = shards.join_comparisons([broken, told()], planned=[])
     assert every is not None
     assert some is not None
-    assert (every.problem, every.no_agent, some.problem, some.no_agent) == ("it does not start", True, "", False)
+    assert (every.problem, every.no_agent, every.base_failed) == ("it does not start", True, True)
+    assert (some.problem, some.no_agent, some.base_failed) == ("", False, False)
     assert shards.join_comparisons([], planned=[]) is None
 
 
@@ -300,6 +301,7 @@ def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
         relaxed=(relaxed,),
         problem="p",
         no_agent=True,
+        base_failed=True,
         by_base=True,
     )
     again = file.read_results(written(comparison, tmp_path)).comparison
