@@ -276,6 +276,11 @@ def _checked_out(
     try:
         theirs = read(settings, there.root, suites, context.environ)
         problem, no_agent = _problem(theirs, suites, there)
+        lost = no_agent and settings.agent and theirs.settings is not None and not theirs.settings.agent
+        if lost and (edited := checkout.edited_workflow(there.root, settings.root)):
+            problem = f"the base has no agent at `{settings.agent}`, which may come from {edited}, which this change "
+            problem += "edits. Name the agent in evalgate.yml, where each side has its own"
+            no_agent = False
     except EvalgateError as error:
         problem = f"the base's own configuration cannot be read: {_told(error)}"
         # whose rules were to decide is known there alone: where they must, that they are unknown blocks

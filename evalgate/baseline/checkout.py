@@ -80,6 +80,22 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
             repo.run("worktree", "prune")
 
 
+def edited_workflow(root: Path, head: Path) -> str:
+    """A workflow of the base that runs evalgate, and that head has otherwise or not at all; "" where there is none.
+
+    `root`, `head`: the same folder of both checkouts. Inputs come from there: what they name, the change may have
+    chosen.
+    """
+    within = next((above for above in (root, *root.parents) if (above / ".git").exists()), root)
+    top = head.joinpath(*[".."] * len(root.relative_to(within).parts))
+    for path in sorted((within / ".github" / "workflows").glob("*.y*ml")):
+        name = path.relative_to(within)
+        text, here = path.read_bytes(), top / name
+        if b"evalgate" in text and not (here.is_file() and here.read_bytes() == text):
+            return name.as_posix()
+    return ""
+
+
 def is_pointer(data: bytes) -> bool:
     """Whether a file's beginning is that of a Git LFS pointer, which stands for the file itself."""
     return len(data) <= LONGEST_POINTER and _POINTER.match(data) is not None

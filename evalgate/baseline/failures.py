@@ -14,6 +14,7 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents import opening, python_process, worker_process
+from evalgate.baseline import checkout
 from evalgate.baseline.base import Base
 from evalgate.config import settings as config_settings
 from evalgate.config.settings import Settings
@@ -30,6 +31,12 @@ ANSWERING = frozenset({
     FailureKind.PROTOCOL,
 })  # fmt: skip
 """With a question. All others come from a provider, a recording, a simulated user or a signal, and may be anybody's."""
+
+REACHING = (
+    *("agent", "python", "requirements", "env", "tools", "isolation", "concurrency", "memory", "max_output"),
+    *("turn_timeout", "case_timeout", "start_timeout"),
+)
+"""Settings that reach an agent; what a door gives is the same on both sides."""
 
 _DEPENDENCIES = re.compile(
     r"(requirements|constraints)[^/]*\.(txt|in)|pyproject\.toml|setup\.(py|cfg)|Pipfile|[^/]*[.-]lock(\.json|b)?|"
@@ -56,6 +63,7 @@ class _Causes:
         self._base, self._settings = base, settings
         self._head, self._own = ({suite.key: suite for suite in suites} for suites in (head, own))
         self._environments: dict[str, str] = {}
+        self._workflow = "" if base.root is None else checkout.edited_workflow(base.root, settings.root)
 
     def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
         """Of one failure: "" where it is the base's own, None where nobody can tell whose it is."""
@@ -71,6 +79,9 @@ class _Causes:
             return self._environments[agent]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
             return "it asks other questions"
+        given = [config_settings.input_name(name) for name in REACHING if name in self._settings.given]
+        if given and self._workflow:
+            return f"{words.listed(f'`{name}`' for name in given)} may come from {self._workflow}, which it edits"
         return next(self._narrowed(failure), "")
 
     def _is_own_question(self, suite: Suite, case_id: str) -> bool:

@@ -358,7 +358,7 @@ def again(
             relaxed=told.relaxed,
             by_base=by_base,
         )
-    return compare(
+    found = compare(
         head,
         base,
         policy=policy,
@@ -369,6 +369,9 @@ def again(
         unreliable=unreliable,
         by_base=by_base,
     )
+    # which knows more of the cause than the runs do
+    is_told = bool(found.problem and told.problem) and not found.base_failed
+    return dataclasses.replace(found, problem=told.problem) if is_told else found
 
 
 def _is_deterministic(pairs: Sequence[Pair]) -> bool:

@@ -116,7 +116,7 @@ NOW = "import shelf\nassert shelf.VERSION == '1.0'\n\ndef answer(text):\n    ret
             {},
             "2.0",
             "not_measured",
-            "did not run: AssertionError; the cause may be this change: the base has no environment of its own, but head's (.venv/",
+            "AssertionError; the cause may be this change: the base has no environment of its own, but head's (.venv/",
         ),
     ],
 )

@@ -44,6 +44,7 @@ SLOW = "import time; time.sleep(3 * (number % 2))"
 CRASH = "assert number % 2 == 0, 'no odd numbers'"
 NEEDS = "import os; os.environ['NEEDED']"
 ENDED = "the base cannot start: the agent's process exited with code"
+WORKFLOW = ".github/workflows/evalgate.yml"
 DECIDE = "The thresholds decide."
 
 
@@ -90,7 +91,7 @@ ROWS = {
         base={"evalgate.yml": json.dumps({"agents": [{"driver": "command", "comand": "x"}]})},
         code=0,
         kind="inconclusive",
-        said="the base's evalgate.yml: agent with driver command: command: required key is missing",
+        said="cannot start: the base's evalgate.yml: agent with driver command: command: required key is missing",
     ),
     "it fails in every run": Row(
         base={"agent.py": agent("base", turn="raise SystemExit(3)")},
@@ -215,6 +216,30 @@ ROWS = {
         kind="not_measured",
         said="; the cause may be this change: both sides ran in one environment, and requirements.txt differs.",
     ),
+    "the change edits the workflow that names the agent": Row(
+        base={"agent.py": None, "old.py": agent("base"), "evalgate.yml": None, WORKFLOW: "evalgate: old.py"},
+        head={WORKFLOW: "evalgate: agent.py"},
+        options=("--agent", f"command:{sys.executable} agent.py", "--env", "ASKED_LOG"),
+        code=3,
+        kind="not_measured",
+        said=f"`agent` and `env` may come from {WORKFLOW}, which it edits",
+    ),
+    "the workflow names it as ever": Row(
+        base={"agent.py": None, WORKFLOW: "evalgate: agent.py"},
+        head={WORKFLOW: "evalgate: agent.py"},
+        options=("--agent", f"command:{sys.executable} agent.py"),
+        code=0,
+        kind="inconclusive",
+        said="Not compared: the base cannot start",
+    ),
+    "the workflow comes with this change": Row(
+        base={"agent.py": "raise SystemExit(1)", "evalgate.yml": None},
+        head={WORKFLOW: "evalgate: agent.py"},
+        options=("--agent", f"command:{sys.executable} agent.py", "--env", "ASKED_LOG"),
+        code=0,
+        kind="inconclusive",
+        said="Not compared: the base cannot start",
+    ),
     "somebody killed it": Row(
         base={"agent.py": agent("base", turn="os.kill(os.getpid(), 9)")},
         code=3,
@@ -237,16 +262,30 @@ def put(repo: Repository, side: str, files: dict[str, str | None]) -> None:
             repo.write(name, text)
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_base_that_does_not_work(tmp_path: Path, row: Row) -> None:
-    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    repo.write(".gitignore", "evalgate-report/\n")
+def repository(folder: Path, row: Row) -> Repository:
+    repo = Repository(folder / "repo", folder / "asked.log")
+    repo.write(".gitignore", "evalgate-report/\nparts/\n")
     put(repo, "base", row.base)
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
     put(repo, "head", row.head)
     repo.commit("head")
-    repo.log.unlink(missing_ok=True)
+    return repo
+
+
+@pytest.mark.parametrize("name", ["it fails in some cases", "the change leaves less time to start"])
+def test_parts_of_a_run_tell_the_same(tmp_path: Path, name: str) -> None:
+    row = ROWS[name]
+    repo = repository(tmp_path, row)
+    for part in ("1", "2"):
+        repo.run("--shard", f"{part}/2", "--output", f"parts/{part}")
+    code, said = repo.call("merge", "parts")
+    assert (code, row.said in said) == (row.code, True), said
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_a_base_that_does_not_work(tmp_path: Path, row: Row) -> None:
+    repo = repository(tmp_path, row)
     code, said = repo.end(repo.start("run", "--base", "main", *row.options, environment={"NEEDED": "x"}))
     gates = {each["gate"]: each["kind"] for each in repo.results()["verdict"]["gates"]}
     assert (code, gates["regression"]) == (row.code, row.kind), said
