@@ -224,6 +224,14 @@ ROWS = {
         kind="not_measured",
         said=f"`agent` and `env` may come from {WORKFLOW}, which it edits",
     ),
+    "the change edits the workflow that names a folder, which the base lacks": Row(
+        base={"evalgate.yml": None, WORKFLOW: "evalgate: old"},
+        head={"new/agent.py": "root_agent = None", WORKFLOW: "evalgate: new"},
+        options=("--agent", "new"),
+        code=3,
+        kind="not_measured",
+        said=f"the base has no agent at `new`, which may come from {WORKFLOW}, which this change edits.",
+    ),
     "the workflow names it as ever": Row(
         base={"agent.py": None, WORKFLOW: "evalgate: agent.py"},
         head={WORKFLOW: "evalgate: agent.py"},
