@@ -21,7 +21,7 @@ from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.formats import fingerprints
 from evalgate.model import AgentFailure, AgentUse, FailureKind, Run, Suite, TrialKey
-from evalgate.system import python_env
+from evalgate.system import python_env, python_needs
 from evalgate.text import words
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
@@ -153,7 +153,7 @@ def _is_made(use: AgentUse, root: Path) -> bool:
         return True
     if use.options.get("python", python_env.AUTO) not in ("", python_env.AUTO):
         return False
-    return python_env.nearest_needs(_folder(use, root), str(root)) is not None
+    return python_needs.nearest_needs(_folder(use, root), str(root)) is not None
 
 
 def _folder(use: AgentUse, root: Path) -> str:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import packages
 from builders.gated_repository import Repository, content
-
-from tests.integration.test_base_environments import wheel
 
 pytestmark = pytest.mark.integration
 
@@ -47,7 +46,7 @@ CONFLICT = '{"eval_set_id": "desk",\n "eval_cases": [\n<<<<<<< HEAD\n'
 
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    wheel(tmp_path / "wheels", "1.0")
+    packages.wheel(tmp_path / "wheels", "shelf")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "wheels"))
     for name in ("UV_OFFLINE", "UV_NO_INDEX"):
         monkeypatch.setenv(name, "1")

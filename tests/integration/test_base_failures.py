@@ -78,7 +78,7 @@ ROWS = {
         base={"agent.py": agent("base", before=NEEDS)},
         code=0,
         kind="inconclusive",
-        said="before it was ready: KeyError: 'NEEDED'. The thresholds decide.",
+        said="KeyError: 'NEEDED'. The thresholds decide.",
     ),
     "its driver does not exist": Row(
         base={"evalgate.yml": json.dumps({"agents": [{"driver": "commnd", "command": ["x"]}]})},
