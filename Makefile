@@ -15,8 +15,7 @@ help: ## what there is
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python uv; \
-	else $(BIN)/python -m pip install --quiet uv; fi
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
 # what runs the gate, and what tests it
 .venv/.run: pyproject.toml | $(BIN)/uv
@@ -51,12 +50,12 @@ unit: .venv/.ready ## fast tests only; outside CI, with few of Hypothesis's exam
 	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q --hypothesis-profile=$(if $(CI),untimed,few-examples)
 
 test: check .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready ## everything but the container
-	$(BIN)/pytest -n auto --dist worksteal -m "not action"
+	$(BIN)/pytest -n auto --dist worksteal -m "not action" --complete
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does
 	@$(UV) pip install --quiet --python $(BIN)/python --group action
 	@tests/action/container_host up
-	@host=$$(tests/action/container_host env) && eval "$$host" && $(BIN)/pytest tests/action -m action
+	@host=$$(tests/action/container_host env) && eval "$$host" && $(BIN)/pytest tests/action -m action --complete
 
 bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/adk.py

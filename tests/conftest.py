@@ -7,7 +7,10 @@ import os
 import signal
 
 import pytest
+from builders import node
 from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["builders.skips"]
 
 # how long an example takes says more of the machine than of the code
 settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,6 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to
 # the workflow that runs the tests is none that they are about
 for name in [name for name in os.environ if name.startswith("GITHUB_") or name == "CI"]:
     del os.environ[name]
+
+node.join_path()
 
 SLOWEST_FIRST = ("parity", "integration", "action", "browser")
 

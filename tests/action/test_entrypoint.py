@@ -328,7 +328,7 @@ def test_no_secret_is_written_anywhere(passing) -> None:
     assert not re.search("token-of|key-that", written + step.stdout + step.stderr + step.summary + str(step.outputs))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a checkout of somebody else's")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: only root can make a checkout of somebody else's")
 def test_everything_in_the_workspace_stays_the_runners(passing) -> None:
     passing.run(agent="command:python3 agent.py", cache=".cache/evalgate", output="out/report")
 

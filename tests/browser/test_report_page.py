@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -10,14 +9,14 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
+from builders import chromium
 from builders.scenarios import SCENARIOS
+from playwright.sync_api import sync_playwright
 
 from evalgate import reports
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync"]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -43,11 +42,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
-    with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with sync_playwright() as started:
+        launched = started.chromium.launch(**chromium.launch_options())
         yield launched
         launched.close()
 
@@ -85,7 +81,7 @@ def test_it_asks_for_nothing_and_complains_of_nothing(scenario: str, open_page) 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("scenario", ["pass", "fail", "not_measured", "inconclusive", "flaky", "hostile", "languages"])
 def test_axe_finds_nothing(scenario: str, scheme: str, open_page) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    axe = Axe()
     page, _ = open_page(scenario, color_scheme=scheme, bypass_csp=True)  # axe is injected; the page may not be
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     found = axe.run(page)

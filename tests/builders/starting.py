@@ -16,7 +16,7 @@ PATIENCE_S = 30.0
 def wait_until_loading(process: subprocess.Popen[str]) -> None:
     """Until it has loaded a module that ours import: more of them are still to come. Skips where that is not told."""
     if not Path("/proc/self/maps").exists():
-        pytest.skip("only Linux tells what a process has loaded")
+        pytest.skip("needs the system: only Linux tells what a process has loaded")
     maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):

@@ -120,7 +120,7 @@ def test_a_hostile_configuration_runs_nothing(tmp_path: Path, origin: Path, unde
     assert sprung.exists(), "the trap works"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: only root can give files away")
 def test_a_workspace_that_belongs_to_somebody_else(tmp_path: Path, origin: Path, under: Path) -> None:
     """As in a container action: the workspace is the runner's, the process is root's."""
     clone = made.cloned(origin, tmp_path / "clone", "--depth=1")

@@ -21,7 +21,7 @@ LOADERS = ("adk_2_13_accepts", "adk_old_converter", "adk_cli_loader", "adk_agent
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(not INDEX.exists(), reason="the corpus of public files is not beside the repository"),
+    pytest.mark.skipif(not INDEX.exists(), reason="needs the corpus: public evaluation files beside the repository"),
 ]
 
 REFUSED = {

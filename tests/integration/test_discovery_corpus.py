@@ -21,7 +21,7 @@ FILES = CORPUS / "files"
 EVALSET_KINDS = {"evalset-new-snake", "evalset-new-camel", "old-list"}
 
 if not FILES.is_dir():
-    pytest.skip("the corpus of public evaluation files is not here", allow_module_level=True)
+    pytest.skip("needs the corpus: public evaluation files beside the repository", allow_module_level=True)
 
 
 def rows():

@@ -142,7 +142,7 @@ def test_a_full_disk_is_told_and_what_is_measured_by_then_is_kept(
     assert (before > 0) is (blocks > 0)
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which(AS_OWNER[0]), reason="root may write everywhere")
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which(AS_OWNER[0]), reason="needs the system: setpriv")
 @pytest.mark.parametrize(
     ("closed", "code", "words"),
     [

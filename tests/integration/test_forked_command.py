@@ -73,7 +73,7 @@ def test_signals_end_it_and_nothing_else(repo: Repository, number: signal.Signal
     assert repo.call("--version")[0] == repo.call("--version")[0] == 0
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux has /proc")
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the system: only Linux has /proc")
 def test_it_holds_nothing_of_what_it_was_forked_from(repo: Repository) -> None:
     command = asked_and_waiting(repo)
     held = [str(each.readlink()) for each in Path(f"/proc/{command.pid}/fd").iterdir()]
@@ -82,7 +82,7 @@ def test_it_holds_nothing_of_what_it_was_forked_from(repo: Repository) -> None:
     assert [each for each in held if each.startswith("socket:")] == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux has /proc")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the system: only Linux has /proc")
 def test_what_it_is_forked_from_has_no_threads_and_ends_with_whoever_started_it(tmp_path: Path) -> None:
     code = "from builders import forked_command as f; import time; f.run(['--version'], cwd='/'); "
     code += "print(f._zygote(0).pid, flush=True); time.sleep(60)"

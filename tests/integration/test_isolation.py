@@ -24,7 +24,7 @@ from evalgate.system.python_env import Wanted, World
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs root and setpriv"),
+    pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs the system: root and setpriv"),
 ]
 ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"  # which every user can start
@@ -406,11 +406,11 @@ for line in sys.stdin:
 @pytest.mark.parametrize("is_root", [True, False], ids=["root", "bubblewrap"])
 def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path, is_root: bool) -> None:
     if not is_root and shutil.which("bwrap", path=os.defpath) is None:
-        pytest.skip("needs bubblewrap")
+        pytest.skip("needs the system: bubblewrap, which only root can install")
     if subprocess.run(
         [PYTHON, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"], check=False
     ).returncode:
-        pytest.skip(f"{PYTHON} is of another version than the packages of this environment")
+        pytest.skip(f"needs the system: {PYTHON} is of another version than the packages of this environment")
     for folder in tmp_path.parents[:-2]:  # others cannot pass what pytest makes
         folder.chmod(folder.stat().st_mode | 0o055)
     tmp_path.chmod(0o755)

@@ -40,7 +40,7 @@ UNKNOWN = {"judge_unreadable", "judge_unavailable"}
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not URL:
-        pytest.skip("no model: set EVALGATE_TEST_OPENAI_URL (docs/judges.md, a model of your own)")
+        pytest.skip("needs an account: no model, set EVALGATE_TEST_OPENAI_URL (docs/judges.md, a model of your own)")
     root = tmp_path_factory.mktemp("local_model")
     (root / "desk.py").write_text(
         "import json, pathlib\n"

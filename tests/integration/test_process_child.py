@@ -218,7 +218,7 @@ def test_private_memory_is_capped() -> None:
     started, heard = start(sys.executable, "-c", take, memory_bytes=200 * 2**20)
     if not started.memory_capped:
         started.close()
-        pytest.skip("this system takes no memory limit for another process")
+        pytest.skip("needs the system: this one takes no memory limit for another process")
     started.write(b"go\n", timeout_s=1)
     ended = started.wait(20)
     assert ended == Ended(returncode=1)

@@ -11,8 +11,8 @@ import pytest
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux has /proc"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user without a way around"),
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs the system: only Linux has /proc"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: root, to start processes of another user"),
 ]
 
 ROOT = Path(__file__).parents[2]

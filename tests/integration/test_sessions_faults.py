@@ -295,7 +295,7 @@ def test_a_session_that_is_refused_leaves_the_worker_in_use() -> None:
 def test_memory_beyond_the_cap_is_refused() -> None:
     with pool(bounds=limits(memory_bytes=300 * 2**20, turn_timeout_s=2.0)) as agent:
         if talk(agent, "memory-limit") != [str(300 * 2**20)]:
-            pytest.skip("this system takes no memory limit for another process")
+            pytest.skip("needs the system: this one takes no memory limit for another process")
         assert "MemoryError" in failure(agent, "memory 600000000").detail
 
 

@@ -58,7 +58,7 @@ def ask_adk(adk: AdkChild) -> Ask:
 def corpus_samples(ask_adk: Ask) -> list[Sample]:
     """Every conversation of the corpus that ADK can read, as recorded where it was, and with things gone wrong."""
     if not CORPUS.is_dir():
-        pytest.skip("the corpus of public evaluation files is not beside the repository")
+        pytest.skip("needs the corpus: public evaluation files beside the repository")
     paths = [path for path in sorted(CORPUS.rglob("*.json")) if "config" not in path.name]
     rng = random.Random(20260401)
     samples = []

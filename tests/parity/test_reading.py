@@ -123,7 +123,7 @@ def readable_sets() -> list[Path]:
 def test_every_set_that_adk_reads_means_the_same(adk):
     paths = readable_sets()
     if not paths:
-        pytest.skip("the corpus of public files is not beside the repository")
+        pytest.skip("needs the corpus: public evaluation files beside the repository")
     answers = ask(adk, paths)
     assert len(paths) > 60
     differing = []  # compared one by one: a diff of whole sets takes minutes

@@ -144,13 +144,13 @@ def test_what_only_looks_like_a_file_is_no_file(repo):
     assert seen(root) == ()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="names of other systems are always Unicode")
+@pytest.mark.skipif(os.name != "posix", reason="needs the system: names of others are always Unicode")
 def test_a_name_that_is_not_utf8_is_told_and_does_not_stop_the_walk(repo):
     root = repo({"a.evalset.json": ""})
     try:
         (root / os.fsdecode(b"\xff.evalset.json")).touch()
     except OSError:
-        pytest.skip("this file system takes UTF-8 names only")
+        pytest.skip("needs the system: this file system takes UTF-8 names only")
     walked = walk.Tree(root)
     assert walked.evaluation_files == ("a.evalset.json",)
     (problem,) = walked.problems
