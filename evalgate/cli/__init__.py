@@ -22,7 +22,7 @@ import click
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
 from evalgate.system import process, streams
-from evalgate.text import plain, workflow_commands
+from evalgate.text import plain, words, workflow_commands
 
 COMMANDS = {
     "init": ("evalgate.cli.init:command", "Write a workflow for the evaluation files and agents that are found."),
@@ -59,6 +59,18 @@ class CommandGroup(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named. Raises UsageError, which names the one that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = words.nearest(args[0], COMMANDS)
+            if close is None:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean `{close}`?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """One line a command."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 
 from evalgate import agents, errors
 from evalgate.config.settings import Settings
@@ -353,21 +352,15 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             yield errors.warning("stop-signals-differ", message, place=use.place or Place(file=suite.key), hint=hint)
 
 
-def odd_sets(suite: Suite) -> Iterator[Problem]:
-    """An evaluation set without cases passes whatever the agent does. ADK finds `ID.evalset.json` by its id only where
-    both agree; evalgate goes by the path."""
+def empty_sets(suite: Suite) -> Iterator[Problem]:
+    """An evaluation set without cases passes whatever the agent does."""
     if not suite.eval_set.cases:
         hint = "Add a case, delete the file, or exclude it in evalgate.yml."
         yield errors.error("no-cases", "the evaluation set has no cases", place=Place(file=suite.key), hint=hint)
-    name = PurePosixPath(suite.key).name
-    set_id = suite.eval_set.eval_set_id
-    if name.endswith(".evalset.json") and set_id and name != f"{set_id}.evalset.json":
-        message = f"eval_set_id is {set_id!r}: `adk eval AGENT {set_id}` looks for {set_id}.evalset.json, not here"
-        yield errors.note("set-id-not-file-name", message, place=Place(file=suite.key))
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
-    odd_sets,
+    empty_sets,
     duplicate_cases,
     silent_conversations,
     starting_prompts,

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, Self
 from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import INFRASTRUCTURE, AgentDetails, FailureKind, Grade, Transcript, Trial, TrialKey
-from evalgate.results import shapes
+from evalgate.results import output, shapes
 
 VERSION = 2
 UNTRIED: Final = frozenset(INFRASTRUCTURE | {FailureKind.START, FailureKind.INSTALL, FailureKind.SIMULATOR})
@@ -316,7 +316,7 @@ def _open_alone(path: Path) -> FileIO:
     The lock ends with the process, however it ends.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        output.make_folder(path.parent)
         # unbuffered: after a failed write nothing waits in memory for a second failure
         # made where it is missing, and never emptied: another process may have it since a moment ago
         file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))

@@ -20,6 +20,8 @@ def write_all(
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
     """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for each that failed."""
     files, problems = {}, []
+    with contextlib.suppress(OSError):  # told of the files
+        make_folder(folder)
     for name, file_name, text in texts:
         problem = write_file(folder / file_name, text)
         if problem is None:
@@ -27,6 +29,13 @@ def write_all(
         else:
             problems.append(problem)
     return files, tuple(problems)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder that a run writes to. One that it makes itself ignores itself, so that no commit takes it along."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:

@@ -75,8 +75,13 @@ def clip_end(text: str, limit: int) -> str:
 
 
 def label(text: str, limit: int) -> str:
-    """A name on one line with nothing hidden, at most `limit` characters of it; never empty."""
-    return clip_end(one_line(text[: limit * 4]), limit) or "(empty)"
+    """A name on one line with nothing hidden, at most `limit` characters of it; never empty. What is too long is cut in
+    the middle: long names of one kind begin alike, and differ at the end."""
+    line = one_line(text if len(text) <= limit * 8 else f"{text[: limit * 4]}{text[-limit * 4 :]}")
+    if len(line) <= limit:
+        return line or "(empty)"
+    tail = max(limit - 3, 0) // 2
+    return f"{line[: max(limit - 3, 0) - tail].rstrip()}...{line[len(line) - tail :].lstrip()}"
 
 
 def ends(text: str, *, lines: int, limit: int) -> str:

@@ -115,3 +115,16 @@ def test_when_agents_are_kept_apart(
     asked = Settings(**given, given=given)  # type: ignore[arg-type]  # as `load` does it
     assert commands.isolates(asked, said.append) is isolates
     assert [why_not in line and "docs/security.md" in line for line in said] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("rnu", "No such command 'rnu'. Did you mean `run`?"),
+        ("Validat", "No such command 'Validat'. Did you mean `validate`?"),
+        ("xyz", "No such command 'xyz'."),  # like none
+    ],
+)
+def test_a_command_that_is_mistyped(typed: str, shown: str) -> None:
+    done = CliRunner().invoke(cli.cli, [typed])
+    assert (done.exit_code, done.output.splitlines()[-1]) == (2, f"Error: {shown}")

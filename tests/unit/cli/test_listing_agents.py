@@ -18,7 +18,7 @@ from evalgate.model import AgentUse
         ("adk", {}, "."),
         ("command", {"command": "node agent.mjs", "cwd": "agents/desk"}, "node agent.mjs in agents/desk"),
         ("command", {"command": ["sh", "-c", "my agent"]}, "sh -c 'my agent'"),
-        ("command", {"command": "node " + "x" * 500}, "node " + "x" * 92 + "..."),
+        ("command", {"command": "node " + "x" * 500}, "node " + "x" * 44 + "..." + "x" * 48),
         ("command", {"command": 7}, "7"),  # refused elsewhere, and listed all the same
         ("command", {"command": ["a", {}]}, "a '{}'"),
         ("python", {"call": "pkg.mod:answer", "path": "src"}, "pkg.mod:answer"),

@@ -73,3 +73,23 @@ def test_the_summary_is_appended(tmp_path: Path) -> None:
     path.write_text("before\n")
     output.append_summary("# evalgate", path=path)
     assert path.read_text() == "before\n# evalgate\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, {".gitignore": "*\n"}),  # made by the run: no commit takes it along
+        ({}, {}),  # somebody's own
+        ({".gitignore": "!*\n"}, {".gitignore": "!*\n"}),
+    ],
+)
+def test_a_folder_that_a_run_makes_ignores_itself(
+    tmp_path: Path, before: dict[str, str] | None, after: dict[str, str]
+) -> None:
+    folder = tmp_path / "deep" / "report"
+    if before is not None:
+        folder.mkdir(parents=True)
+    for name, text in (before or {}).items():
+        (folder / name).write_text(text)
+    output.write_all([("a", "a.txt", iter(["text"]))], folder)
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {**after, "a.txt": "text"}

@@ -60,7 +60,10 @@ def test_clipping_keeps_both_ends_and_counts_the_rest() -> None:
     assert clipped == f"{'a' * 30} [... 160 characters left out ...] {'z' * 10}"
     assert plain.clip_end("abcdefgh", 6) == "abc..."
     assert plain.label("", 5) == "(empty)"
-    assert plain.label("a\nb" * 100, 9) == "a ba b..."
+    # cut in the middle, where names of one kind are alike
+    assert plain.label("a\nb" * 100, 9) == "a b...a b"
+    assert plain.label("refunds_of_a_business_class_ticket_case_17", 21) == "refunds_o...t_case_17"
+    assert plain.label("x" * 10_000 + " end", 10) == "xxxx...end"
 
 
 @pytest.mark.parametrize(
