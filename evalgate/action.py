@@ -202,11 +202,16 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> ExitCode:
 
 def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None) -> Report:
     watcher: Watcher = progress.PlainWatcher(sys.stdout)
-    links, shown = events.links_of(environ, event), set[Problem]()
+    links, shown, told = events.links_of(environ, event), set[Problem](), list[str]()
 
     def show(problems: Sequence[Problem]) -> None:
         list_problems(problem for problem in problems if problem not in shown)
         shown.update(problems)
+
+    def present(report: Report) -> None:
+        told.append(reports.render_terminal(report))
+        if posting is not None:
+            posting.prepare(report)
 
     context = prepare.make_context(
         settings,
@@ -220,14 +225,14 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
         on_base_branch=event.on_default_branch,
         isolate=isolation.in_image(),
         show=show,
-        present=lambda report: None if posting is None else posting.prepare(report),
+        present=present,
     )
     if settings.mode == "merge":
         report = merge.merge_gate(settings, _places(environ, settings), context)
     else:
         report = run.run(settings, context)
     show(report.problems)
-    sys.stdout.write(reports.render_terminal(report))
+    sys.stdout.write("".join(told))
     return report
 
 

@@ -80,12 +80,15 @@ class CommandGroup(click.Group):
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="evalgate")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """A pull-request gate for LLM agents.
 
     Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70 internal error,
     130 interrupted.
     """
+    # https://no-color.org and https://force-color.org; without either, a terminal gets colors
+    context.color = False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
 
 
 def main(argv: list[str] | None = None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import types
 import typing
@@ -155,20 +156,24 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
 
 def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
-    settings, shown = load.load_settings(given), list[Problem]()
+    settings, shown, told = load.load_settings(given), list[Problem](), list[str]()
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
     def show(problems: Sequence[Problem]) -> None:
         cli.show_problems(tuple(problem for problem in problems if problem not in shown))
         shown.extend(problems)
 
+    def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
+        told.append(reports.render_terminal(report, width=width, color=True))
+
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
     context = prepare.make_context(
-        settings, environ=os.environ, watcher=watcher, reproduce=command, show=show, isolate=isolate
+        settings, environ=os.environ, watcher=watcher, reproduce=command, show=show, isolate=isolate, present=present
     )
     report = gate(settings, context)
     show(report.problems)
-    click.echo(reports.render_terminal(report), nl=False)
+    click.echo("".join(told), nl=False)  # which drops colors where nobody sees them
     for name, path in report.files.items():
         click.echo(f"{name:>12}  {os.path.relpath(path)}")
     return report.exit_code

@@ -72,7 +72,9 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     )
     settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=rules.policy)
     problems = (*settings.problems, *repeats.not_run(settled))
-    return gate_run.conclude(head_run, base_run, settled, rules, context, problems=problems)
+    report = gate_run.conclude(head_run, base_run, settled, rules, context, problems=problems)
+    context.present(report)
+    return report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
 
 QUOTE_WIDTH = 160
+TRAJECTORY = "tool_trajectory_avg_score"
 UNREAD = "no verdict"
 
 
@@ -130,6 +131,8 @@ def of(case: CaseView) -> Conversation:
     base = _base(case, trial, sides)
     led = case.case is None or case.case.conversation is None
     uses = case.suite.criteria if case.case is None else case.suite.criteria_of(case.case)
+    # compared as it is by default, it finds what the calls, expected beside actual, show anyway
+    told = {use.name for use in uses if use.name == TRAJECTORY and not use.options.keys() - {"threshold"}}
     turns = (
         Turn(
             number=at + 1,
@@ -138,7 +141,7 @@ def of(case: CaseView) -> Conversation:
             asked=at < len(expected) or led,
             base=base[at] if at < len(base) else None,
             scores=tuple(_scores(at, trial=trial, uses=uses)),
-            findings=tuple(_findings(at + 1, trial=trial)),
+            findings=tuple(each for each in _findings(at + 1, trial=trial) if each[0] not in told),
         )
         for at in range(max(len(expected), len(actual)))
     )

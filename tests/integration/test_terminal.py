@@ -56,6 +56,22 @@ def test_a_verdict_outlives_the_terminal(repo: Repository) -> None:
     assert first.startswith('{"journal"'), "the journal had been taken for standard output"
 
 
+@pytest.mark.parametrize(
+    ("line", "colored"),
+    [
+        ("evalgate run", False),  # a pipe
+        ("FORCE_COLOR=1 evalgate run", True),
+        ("NO_COLOR=1 FORCE_COLOR=1 evalgate run", False),
+        ("export -f evalgate; script -qec 'evalgate run' /dev/null", True),  # a terminal
+        ("export -f evalgate; NO_COLOR=1 script -qec 'evalgate run' /dev/null", False),
+    ],
+)
+def test_colors_are_for_eyes(repo: Repository, line: str, *, colored: bool) -> None:
+    shown = "\n".join(in_shell(repo, line))
+    assert "PASS: " in shown
+    assert ("\x1b[32mPASS" in shown) is colored
+
+
 def test_ctrl_c_while_the_command_is_loaded_is_no_fail(repo: Repository) -> None:
     command = forked_command.console_script(["run"], cwd=repo.root)
     starting.wait_until_loading(command)

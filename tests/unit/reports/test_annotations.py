@@ -114,17 +114,3 @@ def test_outputs_are_single_lines() -> None:
     assert all(
         len(value.splitlines()) <= 1 for value in reports_annotations.render_outputs(SCENARIOS["hostile"]()).values()
     )
-
-
-def test_the_terminal_ends_with_the_verdict() -> None:
-    shown = terminal.render(build.report("pass fail error")).splitlines()
-    assert shown[0].split() == ["suite", "criterion", "mean", "threshold", "passed", "not", "evaluated"]
-    assert f"fail: case_2 ({build.SUITE}:20)" in shown
-    assert "    tool_trajectory_avg_score 0.00 < 1.00" in shown
-    assert shown[-3].startswith("1 passed, 1 failed, 1 not measured, 1 run per case")
-    assert shown[-2].startswith("FAIL: 1 of 3 cases")
-
-
-def test_the_terminal_is_short_for_many() -> None:
-    shown = terminal.render(SCENARIOS["many"]())
-    assert "...and 350 more cases: see report.html" in shown
