@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -15,60 +13,10 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
-from evalgate.gate import prepare
-from evalgate.model import AgentUse, Case, ConfigOrigin, CriterionUse, Need, Suite, ToolCall
+from evalgate.gate import estimate, prepare
+from evalgate.gate.estimate import Estimate
+from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
 from evalgate.text import plain, words
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A lower bound for an agent that does what its cases expect: it calls its model once a turn, and once more after
-    each step of tool calls. `judge_calls`: each judged criterion asks one question of a trial or more, and of every
-    question as many samples as can decide it; replies that are cached cost none.
-    """
-
-    cases: int
-    trials: int
-    turns: int
-    model_calls: int
-    judge_calls: int = 0
-
-
-def estimate(suite: Suite, settings: Settings) -> Estimate:
-    """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
-    cases, repeats = suite.eval_set.cases, settings.runs.start
-    # under `adk-compat` no judge stops early
-    uses = (use for case in cases for use in suite.criteria_of(case))
-    questions = sum(_samples(use, all_samples=settings.adk_compat) for use in uses)
-    return Estimate(
-        cases=len(cases),
-        trials=len(cases) * repeats,
-        turns=sum(1 if case.conversation is None else len(case.conversation) for case in cases) * repeats,
-        model_calls=sum(map(_calls, cases)) * repeats,
-        judge_calls=0 if settings.skip_judged else questions * repeats,
-    )
-
-
-def _calls(case: Case) -> int:
-    """A call a turn, and one more for each expected event that calls tools: calls of one event are made together."""
-    if case.conversation is None:
-        return 1
-    contents = (event.content for turn in case.conversation for event in turn.events or ())
-    steps = sum(any(isinstance(part, ToolCall) for part in content.parts) for content in contents if content)
-    return len(case.conversation) + steps
-
-
-def _samples(use: CriterionUse, *, all_samples: bool) -> int:
-    """How often a judge is asked one question at the least; half of the samples decide where all agree."""
-    if not use.is_judged or use.code is not None:
-        return 0
-    if Need.VERTEX in use.needs:
-        return 1
-    written = use.options.get("judge_model_options")
-    samples = written.get("num_samples") if isinstance(written, Mapping) else None
-    if not isinstance(samples, int):
-        return 1
-    return samples if all_samples or use.options.get("exhaustive") else -(-samples // 2)
 
 
 @click.command("list")
@@ -83,7 +31,7 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
     """Print the suites; exit code 2 where a file or a setting is wrong. Raises EvalgateError."""
     settings = load.load_settings(given)
     prepared = prepare.prepare(settings, environ=os.environ)
-    estimates = [estimate(suite, settings) for suite in prepared.suites]
+    estimates = [estimate.of_suite(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))

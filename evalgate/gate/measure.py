@@ -27,6 +27,7 @@ from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
+from evalgate.gate import estimate
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     AgentUse,
@@ -40,6 +41,7 @@ from evalgate.model import (
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
 from evalgate.runner.session import Session, Side
+from evalgate.runner.trials import Task
 from evalgate.system import isolation
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
@@ -166,6 +168,9 @@ class _Measuring:
             tasks = trials.tasks([side.suites for side in sides], range(runs.most))
             own = [task for task in tasks if task.side == BASE and task.suite.key in known.reusable]
             self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
+        expected = estimate.told(self._open(runs.start), session.settings)
+        if expected:
+            session.watcher.say(expected)
         session.first(runs.start)
         head, base, comparison = self._compared(Stage.FIRST if runs.more else Stage.ONLY)
         is_early = comparison is not None and comparison_repeats.early(comparison, policy=policy)
@@ -179,6 +184,15 @@ class _Measuring:
         if policy.threshold is ThresholdRule.NEW and known is not None and base is not None and comparison is not None:
             return self._confirmed(known, head, base, comparison)
         return head, base, comparison
+
+    def _open(self, repeats: int) -> Iterator[Task]:
+        """The first trials of both sides, less those of which the results are here already."""
+        sides = self._session.sides
+        for task in trials.tasks([side.suites for side in sides], range(repeats)):
+            side = sides[task.side]
+            is_skipped = (task.suite.key, task.case.case_id) in side.skipped or task.suite.agent.is_absent
+            if not is_skipped and not (side.journal.trials and side.journal.knows(side.addresses(task).trial)):
+                yield task
 
     def problems(self) -> Iterator[Problem]:
         """A budget in dollars that could not count everything; a base that cannot confirm new failures."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from evalgate.cli import listing
 from evalgate.config.settings import Settings
+from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
+from evalgate.gate import estimate as gate_estimate
+from evalgate.gate.estimate import Estimate
 from evalgate.model import (
     AgentUse,
     Case,
@@ -25,6 +27,7 @@ from evalgate.model import (
     Text,
     ToolCall,
 )
+from evalgate.runner import trials
 
 NEEDS = {
     "response_match_score": {Need.REFERENCE},
@@ -55,8 +58,8 @@ def suite(*cases: Case, criteria: str = "", options: dict[str, Any] | None = Non
     )
 
 
-def estimate(made: Suite, **settings: Any) -> listing.Estimate:
-    return listing.estimate(made, Settings.model_validate(settings))
+def estimate(made: Suite, **settings: Any) -> Estimate:
+    return gate_estimate.of_suite(made, Settings.model_validate(settings))
 
 
 def test_a_call_a_turn_a_repeat() -> None:
@@ -101,3 +104,45 @@ def test_a_question_a_trial_of_each_judged_criterion(
     made = suite(case("a", 0, 0), case("b", 0), criteria=criteria, options=options)
     assert estimate(made, runs=3, **more).judge_calls == calls * 2 * 3
     assert estimate(made, runs=3, skip_judged=True, **more).judge_calls == 0
+
+
+JUDGE = {"judge_model_options": {"judge_model": "gemini-2.5-flash", "num_samples": 5}}
+
+
+@pytest.mark.parametrize(
+    ("driver", "criteria", "given", "said"),
+    [
+        ("adk", "response_match_score", {}, "expecting at least 3 agent model calls"),
+        ("replay", "response_match_score", {}, ""),  # nobody is asked
+        # three samples of each of two cases, 100 tokens in and 5 out
+        (
+            "adk",
+            RUBRICS,
+            {},
+            "expecting at least 3 agent model calls and 6 judge calls ($0.0003 or more; cached replies are free)",
+        ),
+        ("replay", RUBRICS, {}, "expecting at least 6 judge calls ($0.0003 or more; cached replies are free)"),
+        ("adk", RUBRICS, {"skip_judged": True}, "expecting at least 3 agent model calls"),
+        ("adk", RUBRICS, {"gate_file": {"judge": {"replay": "said.jsonl"}}}, "expecting at least 3 agent model calls"),
+    ],
+)
+def test_what_a_run_says_before_it_starts(driver: str, criteria: str, given: dict[str, Any], said: str) -> None:
+    made = suite(case("a", 1), case("b", 0), criteria=criteria, options=JUDGE)
+    made = dataclasses.replace(made, agent=AgentUse(driver=driver))
+    assert gate_estimate.told(trials.tasks([[made]], range(1)), Settings.model_validate(given)) == said
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        final_response_match_v2.RULES + final_response_match_v2.REPLY,
+        hallucinations_v1.SEGMENT_RULES + hallucinations_v1.SEGMENT_REPLY,
+        rubrics._COMMON + rubrics._REPLY,
+        user_simulation._RULES + user_simulation._REPLY,
+        vertex._COHERENCE_RULES + vertex._COHERENCE_REPLY,
+    ],
+    ids=lambda question: question[:24],
+)
+def test_no_question_is_shorter_than_the_least(question: str) -> None:
+    """Its fixed text alone is longer, by tokens of six characters."""
+    assert len(question) / 6 > (gate_estimate.LEAST.prompt_tokens or 0)
