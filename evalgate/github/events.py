@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 import json
 import re
@@ -228,7 +229,23 @@ def _sha(value: Any) -> str:
 
 def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
     """Of the run at hand. The head of a pull request is its own commit, not the merge that was checked out."""
-    return _links(environ, commit=event.head.sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", ""))
+    links = _links(
+        environ, commit=event.head.sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", "")
+    )
+    return dataclasses.replace(links, keeps_files=_uploads(environ))
+
+
+def _uploads(environ: Mapping[str, str]) -> bool:
+    """Whether the workflow uploads artifacts, or may: its file cannot be read, or calls another workflow."""
+    name = environ.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].partition("/.github/workflows/")[2]
+    if not name or "/" in name:
+        return True
+    try:
+        path = Path(environ.get("GITHUB_WORKSPACE") or ".", ".github/workflows", name)
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return "upload-artifact" in text or ".github/workflows/" in text
 
 
 def links_of_finished(environ: Mapping[str, str], event: EventContext) -> Links:

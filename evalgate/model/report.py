@@ -19,6 +19,7 @@ class Links:
     commit: str = ""  # full SHA of the head
     workflow_run: str = ""
     folder: str = ""  # of the evaluation files' root in the repository
+    keeps_files: bool = True  # False: nothing uploads the reports, which end with the job
 
     def place(self, file: str) -> str:
         """A file as the repository names it."""

@@ -172,7 +172,7 @@ def _section(kind: VerdictKind, v: View, *, room: int, depth: Depth) -> str:
     filled = markdown.fill(items, room=room - markdown.length(heading) - 300, most=depth.cases)
     folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
     lines = markdown.tidy(comment.lines(filled.lines, folded)) if filled.lines else ""
-    rest = comment.left_out(filled.dropped, depth.summary).strip() if filled.dropped else ""
+    rest = comment.left_out(v, filled.dropped, depth.summary).strip() if filled.dropped else ""
     return _joined((heading, *filled.full, lines, rest))
 
 

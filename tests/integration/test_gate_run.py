@@ -126,7 +126,7 @@ def test_a_pass(desk: Desk) -> None:
     assert "PASS: All 6 cases passed." in out
     written = {path.name for path in (desk.root / "evalgate-report").iterdir()}
     reports = {"junit.xml", "comment.md", "summary.md", "report.html", "findings.sarif"}
-    assert written == {*reports, "results.json", "journal.jsonl"}
+    assert written == {*reports, "results.json", "journal.jsonl", ".gitignore"}
 
 
 def test_a_fail_names_the_case_and_its_line(desk: Desk) -> None:

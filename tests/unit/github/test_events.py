@@ -227,3 +227,24 @@ def test_which_events_are_of_a_change_that_nobody_has_accepted(
     path.write_text("{" if payload is None else json.dumps(payload), encoding="utf-8")
     environ = {"GITHUB_EVENT_NAME": name, "GITHUB_EVENT_PATH": str(path)}
     assert events.is_of_change(environ) is expected
+
+
+UPLOADING = "steps:\n- uses: actions/upload-artifact@v4\n"
+
+
+@pytest.mark.parametrize(
+    ("ref", "text", "kept"),
+    [
+        ("o/r/.github/workflows/gate.yml@refs/heads/x", UPLOADING, True),
+        ("o/r/.github/workflows/gate.yml@refs/heads/x", "steps: []", False),  # reports end with the job
+        ("o/r/.github/workflows/gate.yml@refs/heads/x", "uses: ./.github/workflows/other.yml", True),  # who knows
+        ("o/r/.github/workflows/other.yml@refs/heads/x", "steps: []", True),  # not in the checkout
+        ("o/r/.github/workflows/../../x@y", "steps: []", True),
+        ("", "steps: []", True),
+    ],
+)
+def test_whether_reports_outlive_the_job(tmp_path: Path, ref: str, text: str, kept: bool) -> None:
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    (tmp_path / ".github/workflows/gate.yml").write_text(text)
+    environ = {"GITHUB_WORKFLOW_REF": ref, "GITHUB_WORKSPACE": str(tmp_path)}
+    assert events.links_of(environ, parse("pull_request", pull())).keeps_files is kept

@@ -190,3 +190,12 @@ def test_beside_a_base_the_comment_says_how_to_get_the_same_numbers() -> None:
     assert f"--base {comparing.BASE_SHA[:12]}" in desk
     assert "seed 7, 9,999 resamples, alpha 0.05" in desk
     assert "alpha" not in comment.render(SCENARIOS["base_broken"]())  # nothing was compared
+
+
+@pytest.mark.parametrize("words", ["pass", " ".join(["fail"] * 400)])
+def test_only_files_that_can_be_had_are_named(words: str) -> None:
+    report = build.report(words)
+    report = dataclasses.replace(report, links=dataclasses.replace(build.LINKS, keeps_files=False))
+    shown = comment.render(report)
+    assert "report.html" not in shown
+    assert f"All cases: the [job summary](<{build.LINKS.workflow_run}>)." in shown
