@@ -206,7 +206,10 @@ class Box:
 
 
 def _docker(*arguments: str) -> str:
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False, timeout=600)
+    # where an engine is podman's, its own client may be the only one
+    remote = ("podman", "--remote", "--url", os.environ.get("DOCKER_HOST", ""))
+    client = ("docker",) if shutil.which("docker") else remote
+    done = subprocess.run([*client, *arguments], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout + (done.stderr if arguments[0] == "logs" else "")
 

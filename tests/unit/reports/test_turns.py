@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from builders import build
 from builders.build import TOOLS, WORDS, call, case, turn
 
-from evalgate.model import Attachment, Case, Content, ConversationScenario, FailureKind, Report, Text
+from evalgate.model import (
+    Attachment,
+    Case,
+    Content,
+    ConversationScenario,
+    FailureKind,
+    Finding,
+    Report,
+    Score,
+    Text,
+)
 from evalgate.reports import turns, view
 from evalgate.reports.turns import Turn
 
@@ -34,6 +45,27 @@ def test_turns_expected_beside_actual() -> None:
         (TOOLS, 0.0, False),
         (WORDS, 0.9, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "options", "shown"),
+    [
+        (TOOLS, {}, 0),  # the calls, expected beside actual, say the same
+        (TOOLS, {"match_type": "IN_ORDER"}, 1),  # not which of the differences counts
+        (TOOLS, {"matchers": {"*": {"when": "any"}}}, 1),
+        (WORDS, {}, 1),
+    ],
+)
+def test_what_the_calls_show_anyway_is_told_once(criterion: str, options: dict[str, object], shown: int) -> None:
+    asked = case("c", turn("one", call("a"), answer="1"))
+    found = Finding(text="call 1: expected a(), got b()", turn=1)
+    done = build.scores(turn("one", call("b"), answer="1"), **{TOOLS: 0.0, WORDS: 0.0})
+    done = dataclasses.replace(done, grades={**(done.grades or {}), criterion: Score(value=0.0, findings=(found,))})
+    suite = build.suite(asked)
+    uses = tuple(dataclasses.replace(use, options=options if use.name == criterion else {}) for use in suite.criteria)
+    suite = dataclasses.replace(suite, criteria=uses)
+    (only,) = turns_of(build.run_report([suite], {(suite.key, "c"): [done]}))
+    assert len(only.findings) == shown
 
 
 def test_a_turn_that_never_came_and_one_that_nobody_asked_for() -> None:
