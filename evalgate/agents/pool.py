@@ -271,11 +271,8 @@ class WorkerPool:
 
     def _remember(self, failure: AgentFailure) -> None:
         self._failed_starts[failure.message] += 1
-        if isinstance(self._launch, AgentFailed):
-            self._hopeless = failure
-        elif self._failed_starts[failure.message] >= TRIES_TO_START:
-            again = f"{failure.message} (tried {TRIES_TO_START} times with the same result, so not tried again)"
-            self._hopeless = AgentFailure(kind=failure.kind, message=again, detail=failure.detail)
+        if isinstance(self._launch, AgentFailed) or self._failed_starts[failure.message] >= TRIES_TO_START:
+            self._hopeless = failure  # in the same words: reports tell cases of one reason as one
 
     def _retire(self, slot: _Slot) -> None:
         with self._changed:

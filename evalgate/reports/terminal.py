@@ -82,13 +82,16 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
         groups.setdefault((case.kind, wording.why(case, width=NAME_WIDTH), differs), []).append(case)
     if any(line.text.lstrip()[:2] in ("- ", "+ ") for _, _, differs in groups for line in differs):
         yield Line("- expected, + actual", "dim")
+    quoted: set[str] = set()
     for (kind, why, differs), own in list(groups.items())[:GROUPS]:
         yield Line(f"{wording.kind_word(kind)}: {_who(own, width)}", KINDS[kind])
         told = plain.clip_end(why, WHY_WIDTH)
         yield from (Line(f"    {line}") for line in (plain.wrap(told, width - 4) if width else [told]))
         yield from differs
-        if own[0].failure is not None and not own[0].failing:
-            yield from (Line(f"    | {line}", "dim") for line in wording.last_words(own[0].failure).splitlines())
+        last = "" if own[0].failure is None or own[0].failing else wording.last_words(own[0].failure)
+        if last not in quoted:
+            quoted.add(last)
+            yield from (Line(f"    | {line}", "dim") for line in last.splitlines())
     left_out = len(broken) - sum(len(own) for own in list(groups.values())[:GROUPS])
     if left_out:
         yield Line(f"...and {words.counted(left_out, 'more case')}{where and f': see {where}'}")
