@@ -10,6 +10,7 @@ from builders import build
 from builders.scenarios import SCENARIOS
 
 from evalgate import reports
+from evalgate.model import FailureKind
 from evalgate.text import plain
 
 COLOR = re.compile(r"\x1b\[(?:\d+)m")
@@ -44,6 +45,17 @@ def test_it_begins_with_what_broke_and_ends_with_the_verdict() -> None:
     ]
     assert shown[-3].startswith("1 passed, 1 failed, 1 not measured, 1 run per case")
     assert shown[-2].startswith("FAIL: 1 of 3 cases")
+
+
+def test_last_words_are_quoted_once() -> None:
+    cases = [build.case(name, build.turn("hi", answer="yes")) for name in ("one", "two")]
+    suite = build.suite(*cases)
+    done = {
+        (suite.key, case.case_id): [build.failed(FailureKind.RAISED, case.case_id, detail="KeyError: 'KEY'")]
+        for case in cases
+    }
+    shown = reports.render_terminal(build.run_report([suite], done))
+    assert (shown.count("not measured: "), shown.count("| KeyError: 'KEY'")) == (2, 1)
 
 
 def test_it_is_short_for_many() -> None:
