@@ -144,7 +144,7 @@ def test_only_scenarios_and_no_config(tmp_path: Path, gemini: simulated.Gemini) 
     told = "no test_config.json next to or above the file, so the defaults apply: multi_turn_task_success_v1 0.8"
     assert f"desk.evalset.json: warning: {told} [default-criteria]" in said
     assert "error" not in said
-    assert "desk.evalset.json  multi_turn_task_success_v1" in said
+    assert "desk.evalset.json\n  multi_turn_task_success_v1" in said
     assert "response_match_score" not in said
     assert (gemini.played, gemini.judged > 0) == (3, True)
 
