@@ -163,10 +163,11 @@ def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[R
     for suite in sorted({*base.suite_pass_rate, *head.suite_pass_rate} & {*known}):
         was, now = (each.suite_pass_rate.get(suite, each.pass_rate) for each in (base, head))
         yield from _compared(f"pass_rate of {suite}", was, now, operator.gt)
-    if head.threshold is ThresholdRule.NEW and base.threshold is ThresholdRule.ALL:
+    strictest_last = (ThresholdRule.NEW, ThresholdRule.CONFIRMED, ThresholdRule.ALL)
+    if strictest_last.index(head.threshold) < strictest_last.index(base.threshold):
         yield _rule("threshold", base.threshold.value, head.threshold.value)
-    if head.threshold is ThresholdRule.NEW and base.threshold is ThresholdRule.NEW:
-        yield from _compared("confirm", base.confirm, head.confirm, operator.lt)
+    if base.deterministic and not head.deterministic:
+        yield _rule("deterministic", "true", "false")
     if head.adk_compat and not base.adk_compat:
         yield _rule("adk_compat", "false", "true")
     for suite in sorted((head.advisory - base.advisory) & {*known}):
@@ -263,7 +264,7 @@ TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
     "criteria": "criterion by criterion",
     "agent": "the agents of the suites",
     **dict.fromkeys(
-        ("fail_on", "threshold", "confirm", "alpha", "max_drop", "admission", "pass_rate", "min_measured"),
+        ("fail_on", "threshold", "deterministic", "alpha", "max_drop", "admission", "pass_rate", "min_measured"),
         "with the policy",
     ),
     "adk_compat": "with the policy",

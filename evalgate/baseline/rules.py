@@ -19,7 +19,7 @@ from evalgate.simulation import user
 from evalgate.text import words
 
 RULES = (
-    *("fail_on", "threshold", "confirm", "alpha", "max_drop", "policy", "admission", "pass_rate", "min_measured"),
+    *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "policy", "admission", "pass_rate", "min_measured"),
     *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age"),
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""

@@ -33,7 +33,18 @@ SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requireme
 """What `list` and `validate` take; `run` takes everything."""
 
 DECIDING = (
-    *("root", "config", "fail_on", "threshold", "confirm", "alpha", "max_drop", "policy", "admission", "pass_rate"),
+    *(
+        "root",
+        "config",
+        "fail_on",
+        "threshold",
+        "deterministic",
+        "alpha",
+        "max_drop",
+        "policy",
+        "admission",
+        "pass_rate",
+    ),
     *("min_measured", "output"),
 )
 """What `merge` and `compare` take: they measure nothing."""

@@ -15,7 +15,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
 from evalgate.gate import estimate, prepare
 from evalgate.gate.estimate import Estimate
-from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
+from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite, ThresholdRule
 from evalgate.text import plain, words
 
 
@@ -62,8 +62,8 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
         lines.append(
             f"flaky cases: {words.counted(runs.more, 'more run')} each, {each}at most {most * sides:,} trials in total"
         )
-    if settings.threshold == "new" and compared:
-        lines.append(f"each new failure: at least {words.counted(settings.confirm, 'rerun')} on both sides")
+    if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL:
+        lines.append("each failure: run again until it passes, or is confirmed (`threshold`)")
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
     return lines

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evalgate.comparison import divergence, pairing, tests
-from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.pairing import Pair
 from evalgate.comparison.tests import Stratum
 from evalgate.model import (
@@ -164,7 +163,7 @@ def of(
         SideResults(
             run=run,
             trials=pairing.trials_by_case(run),
-            verdicts=comparison_verdict.case_verdicts(run, uses, policy=policy),
+            verdicts=pairing.case_verdicts(run, uses, policy=policy),
         )
         for run in (head, base)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from evalgate.comparison import cases as comparison_cases
-from evalgate.comparison import pairing, power, repeats, tests, verdict
+from evalgate.comparison import confirm, pairing, power, repeats, tests, verdict
 from evalgate.comparison.cases import Table
 from evalgate.comparison.pairing import Pair, Pattern, Sample
 from evalgate.comparison.repeats import Stage
@@ -72,16 +72,27 @@ def estimate_mean(samples: Sequence[Sample], *, draws: int, seed: int, fact: boo
 
 def test(samples: Sequence[Sample], *, draws: int, seed: int) -> Tails:
     """The exact test where scores take two values at most, else Monte Carlo; strata are (case, stage)."""
-    strata = [
+    strata = strata_of(samples)
+    passes = as_passes(strata)
+    return tests.monte_carlo(strata, draws=draws, seed=seed) if passes is None else tests.exact(passes)
+
+
+def strata_of(samples: Sequence[Sample]) -> list[ScoredStratum]:
+    """The scores of each case in each stage."""
+    return [
         ScoredStratum(head=pairing.known(head), base=pairing.known(base))
         for sample in samples
         for head, base in sample.stages
     ]
+
+
+def as_passes(strata: Sequence[ScoredStratum]) -> list[Stratum] | None:
+    """Scores of two values at most as passes and failures; None where there are more values."""
     values = {value for stratum in strata for side in (stratum.head, stratum.base) for value in side}
     if len(values) > 2:
-        return tests.monte_carlo(strata, draws=draws, seed=seed)
+        return None
     best = max(values, default=0.0)
-    return tests.exact(
+    return [
         Stratum(
             head_passes=stratum.head.count(best),
             head_runs=len(stratum.head),
@@ -89,7 +100,7 @@ def test(samples: Sequence[Sample], *, draws: int, seed: int) -> Tails:
             base_runs=len(stratum.base),
         )
         for stratum in strata
-    )
+    ]
 
 
 def case_means(sample: Sample) -> tuple[float, float]:
@@ -265,10 +276,6 @@ DRAWS = 9_999
 """Of the Monte Carlo tests and of the bootstrap; fewer for very many cases: the p-values stay valid, and 20,000 cases
 take the time of 2,000."""
 
-REPETITIONS = 4
-"""As many runs, beyond the first of each side, must have been repetitions before an agent is called deterministic: one
-case that is a coin toss looks like a fact, and worse, with a chance of 1/16 at two runs a side."""
-
 OVERALL = "trials that pass"
 """The name of the row over all deciding criteria."""
 
@@ -300,14 +307,13 @@ def compare(
     run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
     table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
-    criteria = _Criteria(
-        table,
-        policy=policy,
-        # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
-        steady=stage is not Stage.FIRST and _is_deterministic(table.pairs),
-        share=repeats.SHARES[stage],
-        run_together=run_together,
+    share = repeats.SHARES[stage] * confirm.share(policy)
+    # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
+    is_deterministic = stage is not Stage.FIRST and (
+        policy.deterministic
+        or confirm.is_steady(side.trials for pair in table.pairs for side in (pair.head, pair.base))
     )
+    criteria = _Criteria(table, policy=policy, steady=is_deterministic, share=share, run_together=run_together)
     rows = criteria.rows()
     overall = criteria.overall()
     outcomes = [pairing.outcomes(pair) for pair in table.deciding]
@@ -321,7 +327,7 @@ def compare(
         base_rates=power.rates([sample.base[: sample.base_first] for sample in outcomes]),
         power=power.detectable(
             outcomes,
-            alpha=policy.alpha * repeats.SHARES[stage] / max(sum(row.rule.gating for row in rows), 1),
+            alpha=policy.alpha * share / max(sum(row.rule.gating for row in rows), 1),
             floor=policy.max_drop,
             fact=overall is not None and overall.fact,
         ),
@@ -330,6 +336,8 @@ def compare(
         alpha=policy.alpha,
         seed=head.seed,
         draws=criteria.draws,
+        spent=criteria.spent if stage is Stage.ONLY else policy.alpha * confirm.share(policy),
+        deterministic=is_deterministic,
         decided=table.head.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
@@ -374,19 +382,6 @@ def again(
     return dataclasses.replace(found, problem=told.problem) if is_told else found
 
 
-def _is_deterministic(pairs: Sequence[Pair]) -> bool:
-    """Whether every case ran twice or more on each side and the agent did the same each time, and that often enough: it
-    is deterministic."""
-    sides = [side for pair in pairs for side in (pair.head, pair.base)]
-    return sum(len(side.trials) - 1 for side in sides) >= REPETITIONS and all(
-        len(side.trials) >= 2
-        and len({"" if trial is None else trial.behavior for trial in side.trials}) == 1
-        and side.trials[0] is not None
-        and side.trials[0].behavior != ""
-        for side in sides
-    )
-
-
 class _Criteria:
     """The criteria of a table's cases, compared. `share`: of alpha that this stage may spend."""
 
@@ -395,6 +390,7 @@ class _Criteria:
         self._table, self._policy, self._steady, self._share = table, policy, steady, share
         self._run_together = run_together
         self._truncated = bool(table.head.run.truncated or table.base.run.truncated)
+        self.spent = 0.0
 
     def rows(self) -> tuple[CriterionComparison, ...]:
         """The criteria that decide, those beside them, and those of cases that are only shown."""
@@ -414,6 +410,8 @@ class _Criteria:
             ]
             for gating in (True, False):
                 own = [result for result in results if result.rule.gating is gating]
+                if gating:
+                    self.spent += self._spends(own)
                 rows += self._compared(own, pairs, advisory=advisory)
         return tuple(rows)
 
@@ -429,6 +427,17 @@ class _Criteria:
         result = self._result(rule, [pairing.outcomes(pair) for pair in pairs], is_judged=is_judged)
         return self._compared([result], pairs, advisory=False)[0]
 
+    def _spends(self, results: Sequence[CriterionResult]) -> float:
+        """How often chance alone makes one of these criteria regress: what the test can reach of alpha's share."""
+        limit = self._policy.alpha * self._share / max(len(results), 1)
+        found = 0.0
+        for result in results:
+            strata = strata_of(result.samples)
+            binary = None if result.fact else as_passes(strata)
+            lower = result.rule.lower_is_better
+            found += limit if binary is None else tests.attainable(binary, limit, rise=lower)
+        return found
+
     def _result(self, rule: PolicyRule, samples: Sequence[Sample], *, is_judged: bool) -> CriterionResult:
         """`is_judged`: a judge scores it, whose scores vary though the agent does not. A difference is a fact only
         where so many coin tosses would look like it with a chance below alpha."""
@@ -436,7 +445,7 @@ class _Criteria:
             self._steady
             and not is_judged
             and all(len(set(pairing.known(side))) <= 1 for sample in samples for side in (sample.head, sample.base))
-            and _chance(samples) < self._policy.alpha
+            and (self._policy.deterministic or _chance(samples) < self._policy.alpha)
         )
         # a criterion's draws are its own, whatever other criteria there are
         seed = (abs(self._table.head.run.seed) << 32) | zlib.crc32(rule.name.encode("utf-8", "surrogatepass"))

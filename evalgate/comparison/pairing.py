@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from evalgate.comparison import threshold
-from evalgate.model import CaseKey, CriterionUse, GradedTrial, Run, Score
+from evalgate.model import CaseKey, CaseVerdict, CriterionUse, GradedTrial, Policy, Run, Score
 
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
 
@@ -32,6 +32,25 @@ def trials_by_case(run: Run) -> Trials:
 def uses_by_case(run: Run) -> dict[CaseKey, tuple[CriterionUse, ...]]:
     """The criteria of every case of a run, in its order."""
     return {(suite.key, case.case_id): suite.criteria_of(case) for suite in run.suites for case in suite.eval_set.cases}
+
+
+def case_verdicts(
+    run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
+) -> dict[CaseKey, CaseVerdict]:
+    """The verdict on each of the cases of `uses`, from the trials of a run."""
+    by_case = trials_by_case(run)
+    return {
+        key: threshold.judge_case(
+            suite=key[0],
+            case_id=key[1],
+            criteria=own,
+            trials=by_case.get(key, ()),
+            repeats=run.expected(*key),
+            adk_compat=policy.adk_compat,
+            truncated=run.truncated,
+        )
+        for key, own in uses.items()
+    }
 
 
 def deciding(uses: Sequence[CriterionUse]) -> tuple[CriterionUse, ...]:

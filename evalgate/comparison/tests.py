@@ -127,6 +127,28 @@ class Tails:
 
 def exact(strata: Iterable[Stratum]) -> Tails:
     """The exact one-sided p-values. Without an informative stratum both are 1: nothing can be said."""
+    below, weights = _null(strata)
+    return Tails(
+        drop=min(1.0, math.fsum(weights[: below + 1])),
+        rise=min(1.0, math.fsum(weights[max(below, 0) :])),
+    )
+
+
+def attainable(strata: Iterable[Stratum], limit: float, *, rise: bool) -> float:
+    """The largest p-value below `limit` that the exact test of a drop, or of a `rise`, could give at all: how often it
+    rejects where nothing changed. It depends on the pooled totals only."""
+    _, weights = _null(strata)
+    total, found = 0.0, 0.0
+    for weight in reversed(weights) if rise else weights:
+        total += weight
+        if total >= limit:
+            break
+        found = total
+    return found
+
+
+def _null(strata: Iterable[Stratum]) -> tuple[int, Sequence[float]]:
+    """How many passes head has above the fewest that it could have, and the probabilities of each number of them."""
     observed, shapes = 0, Counter[tuple[int, int, int]]()
     for each in strata:
         head, base, passes = each.head_runs, each.base_runs, each.head_passes + each.base_passes
@@ -137,11 +159,7 @@ def exact(strata: Iterable[Stratum]) -> Tails:
     # the distribution of head's passes: its lowest value, and the probability of each value from there on
     parts = [_power(_hypergeometric(*shape), count) for shape, count in sorted(shapes.items())]
     weights: Sequence[float] = reduce(_convolve, sorted((weights for _, weights in parts), key=len), [1.0])
-    below = observed - sum(low for low, _ in parts)
-    return Tails(
-        drop=min(1.0, math.fsum(weights[: below + 1])),
-        rise=min(1.0, math.fsum(weights[max(below, 0) :])),
-    )
+    return observed - sum(low for low, _ in parts), weights
 
 
 def is_worse(stratum: Stratum, *, alpha: float) -> bool:

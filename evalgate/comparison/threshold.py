@@ -45,9 +45,7 @@ class Counts:
         """Whether what was measured is enough, and passes."""
         measured = self.measured
         return (
-            measured > 0
-            and measured >= _needed(self.total, min_measured)
-            and self.passed >= _needed(measured, required)
+            measured > 0 and measured >= needed(self.total, min_measured) and self.passed >= needed(measured, required)
         )
 
 
@@ -81,13 +79,13 @@ def judge(  # noqa: PLR0911 - a row each
     total, failed, passed, unrun, measured = counts.total, counts.failed, counts.passed, counts.unrun, counts.measured
     if total == 0:
         return VerdictKind.NOT_MEASURED, "no case"
-    if total - failed < _needed(total, required):
+    if total - failed < needed(total, required):
         return VerdictKind.FAIL, f"{failed} of {total:,} cases failed"
-    if measured + unrun == 0 or measured + unrun < _needed(total, min_measured):
+    if measured + unrun == 0 or measured + unrun < needed(total, min_measured):
         return VerdictKind.NOT_MEASURED, f"{total - measured} of {total:,} cases could not be evaluated"
     if unrun and not counts.enough(required=required, min_measured=min_measured):
         return VerdictKind.INCONCLUSIVE, f"{unrun} of {total:,} cases did not finish"
-    if passed < _needed(measured, required):
+    if passed < needed(measured, required):
         return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
@@ -99,14 +97,15 @@ def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset
     """What is wrong with a suite apart from its failures: a failure more never takes anything out of it."""
     whole = counts.measured - counts.partial + counts.unrun
     kinds = set()
-    if whole < _needed(counts.total, min_measured) or counts.doubtful:
+    if whole < needed(counts.total, min_measured) or counts.doubtful:
         kinds.add(VerdictKind.NOT_MEASURED)
     if counts.unrun and not counts.enough(required=required, min_measured=min_measured):
         kinds.add(VerdictKind.INCONCLUSIVE)
     return frozenset(kinds)
 
 
-def _needed(total: int, share: float) -> int:
+def needed(total: int, share: float) -> int:
+    """How many of `total` cases a share asks for."""
     # 0.7 * 10 is 7.000000000000001 in floats: the dust must not ask for an eighth case
     return math.ceil(round(total * share, 9))
 

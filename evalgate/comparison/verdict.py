@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalgate.comparison import pairing
+from evalgate.comparison import confirm, pairing
 from evalgate.comparison import threshold as comparison_threshold
+from evalgate.comparison.confirm import Confirmation
 from evalgate.model import (
     AgentFailure,
     BaseSource,
@@ -20,7 +21,6 @@ from evalgate.model import (
     Change,
     Comparison,
     CriterionComparison,
-    CriterionUse,
     FailOn,
     FailureKind,
     FailureOrigin,
@@ -71,28 +71,36 @@ NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 
 
 def find(
-    run: Run, policy: Policy, *, comparison: Comparison | None, unreliable: frozenset[CaseKey] = frozenset()
+    run: Run,
+    policy: Policy,
+    *,
+    comparison: Comparison | None,
+    unreliable: frozenset[CaseKey] = frozenset(),
+    asked: Sequence[Confirmation] = (),
 ) -> Allowed:
-    """What the comparison lets pass under the policy.
-
-    Under `threshold: new` a failure counts where the base passes the case, or its outcome on the base is not known, or
-    the base does not have the case: what a change adds must pass. A case whose question changed has no outcome there.
+    """Which failures the policy lets pass: those that fresh runs call flaky; under `threshold: new` those of the base
+    too, but none that the base does not have, or has no outcome of. `asked`: what was to be confirmed.
     """
     if comparison is None or comparison.base is None:
-        return Allowed(unreliable=unreliable)
-    failures = {case.key: case for case in comparison.cases if case.origin is not None}
-    origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
-    if policy.threshold is not ThresholdRule.NEW:
+        origins, old = confirm.origins(asked, head=run), set()
+        cut_short = bool(run.truncated)
+    else:
+        failures = {case.key: case for case in comparison.cases if case.origin is not None}
+        origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
+        old = {key for key, case in failures.items() if case.status is CaseStatus.PAIRED}
+        cut_short = bool(run.truncated or comparison.base.truncated)
+    if policy.threshold is ThresholdRule.ALL:
         return Allowed(origins=origins, unreliable=unreliable)
-    cut_short = bool(run.truncated or comparison.base.truncated)
-    paired = {key for key, case in failures.items() if case.status is CaseStatus.PAIRED}
-    known = {key for key in paired if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
-    old = {key for key, case in failures.items() if case.status is not CaseStatus.NEW}
-    unknown = {key for key in old if origins[key] in (FailureOrigin.UNKNOWN, FailureOrigin.UNCONFIRMED)}
+    confirmable = {each.key for own in asked for each in own.suspects}
+    flaky = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
+    unconfirmed = {key for key in confirmable if origins.get(key) is FailureOrigin.UNCONFIRMED}
+    if policy.threshold is ThresholdRule.NEW:
+        flaky |= {key for key in old if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
+        unconfirmed |= {key for key in old if origins[key] is FailureOrigin.UNKNOWN}
     return Allowed(
         origins=origins,
-        failures=frozenset(known),
-        unconfirmed=frozenset(unknown) if cut_short else frozenset(),
+        failures=frozenset(flaky),
+        unconfirmed=frozenset(unconfirmed) if cut_short else frozenset(),
         unreliable=unreliable,
     )
 
@@ -188,7 +196,7 @@ def threshold_gate(
     advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
     ended is inconclusive at best. `decided`: its cases, where they are decided already."""
     uses = pairing.uses_by_case(run)
-    verdicts = decided if decided.keys() == uses.keys() else case_verdicts(run, uses, policy=policy)
+    verdicts = decided if decided.keys() == uses.keys() else pairing.case_verdicts(run, uses, policy=policy)
     suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
     deciding = [suite for suite in suites if not suite.advisory]
     kind = min((suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED)
@@ -236,25 +244,6 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
     return next((kind for kind in SEVERITY if kind in kinds and named.get(kind) in policy.fail_on), None)
 
 
-def case_verdicts(
-    run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
-) -> dict[CaseKey, CaseVerdict]:
-    """The verdict on each of the cases of `uses`, from the trials of a run."""
-    by_case = pairing.trials_by_case(run)
-    return {
-        key: comparison_threshold.judge_case(
-            suite=key[0],
-            case_id=key[1],
-            criteria=own,
-            trials=by_case.get(key, ()),
-            repeats=run.expected(*key),
-            adk_compat=policy.adk_compat,
-            truncated=run.truncated,
-        )
-        for key, own in uses.items()
-    }
-
-
 def _judge_suite(
     suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowed
 ) -> SuiteVerdict:
@@ -270,7 +259,9 @@ def _judge_suite(
     quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
     cases = []
     for case in (verdicts[key] for key in keys):
-        passes = NonBlocking.ALLOWED if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
+        is_flaky = allowed.origins.get(case.key) is FailureOrigin.FLAKY
+        lets_pass = NonBlocking.FLAKY if is_flaky else NonBlocking.ALLOWED
+        passes = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
         why = NonBlocking.QUARANTINED if case.key in quarantined else passes
         cases.append(case if why is None else dataclasses.replace(case, nonblocking=why))
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
@@ -363,18 +354,20 @@ def decide(
     *,
     comparison: Comparison | None,
     unreliable: frozenset[CaseKey] = frozenset(),
+    asked: Sequence[Confirmation] = (),
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
     measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
-    decide (`admission`). `decided`: the cases without a comparison, where they are decided already.
+    decide (`admission`). `asked`: the failures that fresh runs were to confirm; others count as they are. `decided`:
+    the cases without a comparison, where they are decided already.
     """
     if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
         # `fail-on` without it is for outages: this is none
         policy = dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
-    allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
+    allowed = find(run, policy, comparison=comparison, unreliable=unreliable, asked=asked)
     # what a budget cut short after the comparison is decided anew
     decided = decided if comparison is None else comparison.decided
     decided = NO_VERDICTS if run.truncated else decided

@@ -109,8 +109,11 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
         adk_compat=settings.adk_compat,
         alpha=settings.alpha,
         max_drop=settings.max_drop,
-        threshold=ThresholdRule(settings.threshold),
-        confirm=settings.confirm,
+        # ADK runs a case once, and that counts
+        threshold=ThresholdRule(
+            "all" if settings.adk_compat and "threshold" not in settings.model_fields_set else settings.threshold
+        ),
+        deterministic=settings.deterministic,
         advisory=frozenset(advisory),
         criteria={
             name: CriterionRule(gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop)

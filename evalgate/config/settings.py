@@ -284,17 +284,16 @@ class Settings(BaseModel):
         "not be evaluated. `inconclusive`: not enough data to decide.",
         json_schema_extra=INPUT,
     )
-    threshold: Literal["all", "new"] = Field(
-        default="all",
-        description="Which failed cases count: `all`, or only `new` ones.\n"
-        "`new`: cases that pass on the base and whose failure reruns confirm. Without a base, `new` means `all`.",
+    threshold: Literal["confirmed", "new", "all"] = Field(
+        default="confirmed",
+        description="Which failed cases fail the gate: `confirmed`, `new` or `all`.\n"
+        "`confirmed`: those that fresh runs confirm; a flaky case is shown and does not block. `new`: of these, those "
+        "that pass on the base. `all`: every one, after its first runs (the default with `adk-compat`).",
         json_schema_extra=INPUT,
     )
-    confirm: int = Field(
-        default=2,
-        ge=1,
-        le=20,
-        description="With `threshold: new`: minimum number of confirming reruns before a new failure blocks.",
+    deterministic: bool = Field(
+        default=False,
+        description="The agent does the same in every run: no failure is an accident, so none is run again.",
     )
     alpha: float = Field(
         default=0.05, gt=0, lt=0.5, description="False-positive rate of the comparison (significance level)."

@@ -12,7 +12,6 @@ from evalgate.baseline import base as baseline_base
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.comparison import compare as comparison_compare
-from evalgate.comparison import repeats
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.context import Context
@@ -70,9 +69,9 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
         run_together=_are_sides(theirs, ours) and told is not None and told.origin.source is BaseSource.RERUN,
         by_base=rules.by_base,
     )
-    settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=rules.policy)
-    problems = (*settings.problems, *repeats.not_run(settled))
-    report = gate_run.conclude(head_run, base_run, settled, rules, context, problems=problems)
+    report = gate_run.conclude(
+        head_run, base_run, comparison, rules, context, problems=settings.problems, was_run=False
+    )
     context.present(report)
     return report
 

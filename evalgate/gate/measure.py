@@ -17,7 +17,7 @@ from evalgate.baseline import base as baseline_base
 from evalgate.baseline import failures
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare
+from evalgate.comparison import compare, confirm
 from evalgate.comparison import repeats as comparison_repeats
 from evalgate.comparison.repeats import Stage
 from evalgate.config.context import Context
@@ -33,10 +33,8 @@ from evalgate.model import (
     AgentUse,
     BaseOrigin,
     BaseSource,
-    CaseKey,
     Comparison,
     Run,
-    ThresholdRule,
 )
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
@@ -181,9 +179,7 @@ class _Measuring:
                 session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
                 session.again(cases, more=runs.more)
             head, base, comparison = self._compared(Stage.LAST)
-        if policy.threshold is ThresholdRule.NEW and known is not None and base is not None and comparison is not None:
-            return self._confirmed(known, head, base, comparison)
-        return head, base, comparison
+        return self._confirmed(head, base, comparison)
 
     def _open(self, repeats: int) -> Iterator[Task]:
         """The first trials of both sides, less those of which the results are here already."""
@@ -195,54 +191,41 @@ class _Measuring:
                 yield task
 
     def problems(self) -> Iterator[Problem]:
-        """A budget in dollars that could not count everything; a base that cannot confirm new failures."""
+        """A budget in dollars that could not count everything."""
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
             hint = "Also limit `tokens` or `agent_calls`."
             yield Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint)
-        # where stored results stand in for an agent of the base that is not here, or is behind a URL
-        stored = {key.suite for key in self._taken.keys}
-        absent = {suite.key for suite in self._session.sides[-1].suites if suite.agent.is_absent}
-        at_hand = self._base is not None and self._base.root is not None
-        yield from comparison_repeats.without_base(self._rules.policy, stored & absent, is_at_hand=at_hand)
 
-    def _confirmed(self, known: Base, head: Run, base: Run, comparison: Comparison) -> tuple[Run, Run, Comparison]:
-        """Fresh runs of what looks newly broken, of head alone where the base cannot be run, until enough agree or one
-        does not."""
-        session, policy = self._session, self._rules.policy
-        asked = comparison_repeats.ask(
-            comparison_repeats.new_failures(comparison, policy=policy, unreliable=self._rules.quarantined),
-            self._planned,
-            alone=comparison_repeats.alone(base),
-            repeats=session.settings.runs.start,
-            policy=policy,
-            parts=self._rules.shard.of if self._rules.shard else 1,
-        )
-        open_ones = asked.cases
-        settled = asked.settle(comparison, head=head, base=base)
-        for done in range(1, asked.pairs + comparison_repeats.SPARE + 1):
-            if not open_ones or not session.goes_on:
+    def _confirmed(
+        self, head: Run, base: Run | None, comparison: Comparison | None
+    ) -> tuple[Run, Run | None, Comparison | None]:
+        """Fresh runs of what fails, until each failure is confirmed or flaky. Once the gate fails for certain, at most
+        as many more as there are cases, for the others' sake."""
+        session, policy, shard = self._session, self._rules.policy, self._rules.shard
+        asked = confirm.of(head, comparison, policy=policy, unreliable=self._rules.quarantined, shard=shard)
+        left: int | None = None
+        while session.goes_on and asked:
+            wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=left is not None)
+            count = sum(runs for side in wanted for runs in side.values())
+            if not count or (left is not None and count > left):
                 break
-            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "repeated because a run failed"
-            before = len(head.confirmations)
-            self._confirm(open_ones - asked.alone, which=which, idle=None)
-            self._confirm(open_ones & asked.alone, which=which, idle=session.sides[BASE])
-            head, base = session.run(session.sides[HEAD]), self._base_run(known)
-            settled = asked.settle(comparison, head=head, base=base)
-            open_ones = comparison_repeats.unconfirmed(settled)
-            if len(head.confirmations) == before:  # cut off
+            said = words.counted(len({*wanted[HEAD], *wanted[BASE]}), "failure")
+            session.watcher.say(f"Confirming {said}: {words.counted(count, 'fresh run')}")
+            before = len(head.confirmations) + len(base.confirmations if base else ())
+            session.confirm(wanted[: len(session.sides)])
+            head = session.run(session.sides[HEAD])
+            base = base if base is None or self._base is None else self._base_run(self._base)
+            if len(head.confirmations) + len(base.confirmations if base else ()) == before:  # cut off
                 break
-        return head, base, settled
-
-    def _confirm(self, cases: frozenset[CaseKey], *, which: str, idle: Side | None) -> None:
-        """One fresh run of these cases on both sides, or on one."""
-        if not cases:
-            return
-        said = words.counted(len(cases), "new failure")
-        alone = "" if idle is None else " on head only"
-        self._session.watcher.say(f"Confirming {said}{alone} ({which})")
-        self._session.confirm(cases, idle=idle)
+            if left is not None:
+                left -= count
+            elif confirm.is_failed(head, asked[0].confirmed(asked[0].outcomes(head, base)), policy=policy):
+                left = sum(len(suite.eval_set.cases) for suite in head.suites)
+        if comparison is not None and comparison.base is not None:
+            comparison = dataclasses.replace(comparison, base=base)
+        return head, base, comparison
 
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
         session, known, rules = self._session, self._base, self._rules

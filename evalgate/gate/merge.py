@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +12,7 @@ from evalgate.baseline import base as baseline_base
 from evalgate.baseline import guarded
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare, repeats
+from evalgate.comparison import compare
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.context import Context
@@ -21,7 +20,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import run as gate_run
 from evalgate.github import events
-from evalgate.model import BaseSource, CaseKey, Comparison, Report, Run, Shard, Suite, ThresholdRule
+from evalgate.model import BaseSource, Comparison, Report, Run, Shard, Suite
 from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
@@ -52,7 +51,8 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
         quarantined = history.quarantined(head.run.fingerprints, rules.policy)
         rules = dataclasses.replace(rules, quarantined=quarantined)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        comparison = _compared(head, base, shards.shard_of(heads[0]), rules)
+        shard = shards.shard_of(heads[0])
+        comparison = _compared(head, base, shard, rules)
         remarks = (*settings.problems, *rules.problems, *history.problems, *head.problems)
         report = gate_run.conclude(
             head.run,
@@ -63,6 +63,7 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
             problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
             trends=history.trends(head.run),
             outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
+            plan=shard,
         )
         context.present(report)
         output.write_file(settings.root / rules.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
@@ -170,7 +171,7 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
     """What comparing both sides says; None where no shard was compared."""
     if head.comparison is None:
         return None
-    comparison = compare.again(
+    return compare.again(
         head.comparison,
         head.run,
         None if base is None else base.run,
@@ -180,23 +181,6 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
         unreliable=rules.quarantined,
         by_base=rules.by_base,
     )
-    if base is None or rules.policy.threshold is not ThresholdRule.NEW or comparison.problem:
-        return comparison
-    # every shard's new failures, by as many fresh runs as that shard had to make
-    new: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
-    for key in repeats.new_failures(comparison, policy=rules.policy, unreliable=rules.quarantined):
-        new[shard.homes.get(key)].append(key)
-    for own in new.values():
-        asked = repeats.ask(
-            own,
-            head.run.suites,
-            alone=repeats.alone(base.run),
-            repeats=head.run.repeats,
-            policy=rules.policy,
-            parts=shard.of,
-        )
-        comparison = asked.settle(comparison, head=head.run, base=base.run)
-    return comparison
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evalgate import __version__, reports
 from evalgate.calibration import apply
-from evalgate.comparison import compare, repeats
+from evalgate.comparison import compare, confirm
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
@@ -99,10 +99,11 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             stage=Stage.LAST if run.more else Stage.ONLY,
             lacking="there are no base results",
         )
-    if comparison is not None and base is not None:
-        comparison = repeats.settle_files(comparison, head=run, base=base.run, policy=policy)
-    verdict = comparison_verdict.decide(run, policy, comparison=comparison)
-    lacking = () if comparison is None else repeats.not_run(comparison)
+    asked = confirm.of(run, comparison, policy=policy)
+    if comparison is not None:
+        comparison = confirm.settle(comparison, asked, head=run)
+    verdict = comparison_verdict.decide(run, policy, comparison=comparison, asked=asked)
+    lacking = confirm.not_run(asked, head=run, base=None if base is None else base.run)
     return Report(
         run=run,
         verdict=verdict,

@@ -15,6 +15,7 @@ from evalgate.baseline import guarded
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
+from evalgate.comparison import confirm
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
@@ -25,7 +26,7 @@ from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, Una
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events, forks
-from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
+from evalgate.model import Comparison, Report, Run, Shard, Trend, Verdict, VerdictKind
 from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
@@ -141,17 +142,25 @@ def conclude(
     problems: Sequence[Problem],
     trends: tuple[Trend, ...] = (),
     outcomes: Sequence[RawOutcomes] = (),
+    plan: Shard | None = None,
+    was_run: bool = True,
 ) -> Report:
     """Decide and write every report; what could not be written is among the report's problems.
 
     `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
-    are written.
+    are written. `plan`: that of the shards that were joined. `was_run`: by this command, which makes what fresh runs it
+    can.
     """
     settings = rules.settings
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined)
+    asked = confirm.of(head, comparison, policy=policy, unreliable=rules.quarantined, shard=plan)
+    if comparison is not None:
+        comparison = confirm.settle(comparison, asked, head=head)
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
+    if not was_run:
+        problems = (*problems, *confirm.not_run(asked, head=head, base=base))
     # once each: the parts of a plan have told their own
     known = tuple(dict.fromkeys((*problems, *(_apart(rules) if comparison is None else ()))))
     report = Report(

@@ -32,8 +32,9 @@ class FailOn(enum.StrEnum):
 class ThresholdRule(enum.StrEnum):
     """Which cases below their thresholds fail the gate where there is a base."""
 
-    ALL = "all"
-    NEW = "new"  # those that the base passes, confirmed by fresh runs
+    CONFIRMED = "confirmed"  # those that fresh runs confirm
+    NEW = "new"  # of these, those that the base passes
+    ALL = "all"  # every one, by its first runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +55,10 @@ class Policy:
 
     `fail_on`: what ends the job red. `pass_rate`: share of a suite's cases that must pass (1.0 is ADK's meaning: all).
     `min_measured`: share of a suite's cases that must have been measured. `alpha`: how often a comparison may be
-    wrong by chance. `max_drop`: the drop that is let pass. `confirm`: fresh runs of both sides that must agree before a
-    failure counts as new. `advisory`: suites that are shown and never decide. `admission`: base runs that a case must
-    have been reliable in before it decides; 0 asks for none. `adk_compat`: ADK's arithmetic even where ADK is wrong
-    (docs/adk-parity.md).
+    wrong by chance. `max_drop`: the drop that is let pass. `deterministic`: the agent does the same in every run, so
+    that no failure is an accident. `advisory`: suites that are shown and never decide. `admission`: base runs that a
+    case must have been reliable in before it decides; 0 asks for none. `adk_compat`: ADK's arithmetic even where ADK is
+    wrong (docs/adk-parity.md).
     """
 
     fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})
@@ -67,8 +68,8 @@ class Policy:
     adk_compat: bool = False
     alpha: float = 0.05
     max_drop: float = 0.05
-    threshold: ThresholdRule = ThresholdRule.ALL
-    confirm: int = 2
+    threshold: ThresholdRule = ThresholdRule.CONFIRMED
+    deterministic: bool = False
     advisory: frozenset[str] = frozenset()
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
     admission: int = 0
@@ -119,6 +120,7 @@ class NonBlocking(enum.StrEnum):
 
     QUARANTINED = "quarantined"  # not yet reliable in enough base runs (`admission`)
     ALLOWED = "allowed"  # it fails, and so does the base (`threshold: new`)
+    FLAKY = "flaky"  # it failed, and fresh runs do not confirm that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +219,7 @@ class FailureOrigin(enum.StrEnum):
     KNOWN = "known"  # the base fails it too
     FLAKY = "flaky"  # outcomes differ within a side, or fresh runs did not confirm it
     UNKNOWN = "unknown"  # the base's outcome is not known
-    UNCONFIRMED = "unconfirmed"  # the base passes, and too few fresh runs could be measured to tell
+    UNCONFIRMED = "unconfirmed"  # too few fresh runs could be measured to tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -484,8 +486,10 @@ class Comparison:
     base has no agent yet, or no case of those that are run, so that there is nothing that could have become worse;
     `base_failed`: because the base does not work by its own settings, which is not the change's doing.
     `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
-    of the bootstrap. `by_base`: the base's rules decide, not head's own. `decided`, `base_decided`: the
-    sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was read from files.
+    of the bootstrap. `spent`: how often chance alone makes a criterion regress, at most `alpha`. `deterministic`: the
+    agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `decided`,
+    `base_decided`: the sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was
+    read from files.
     """
 
     origin: BaseOrigin
@@ -504,5 +508,7 @@ class Comparison:
     alpha: float = 0.05
     seed: int = 0
     draws: int = 0
+    spent: float = 0.0
+    deterministic: bool = False
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)

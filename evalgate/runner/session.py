@@ -276,7 +276,6 @@ class Session:
         self._more = 0
         self._repeated: frozenset[CaseKey] = frozenset()
         self._fresh = 0
-        self._idle: Side | None = None
         self._cut_off = False
 
     def first(self, repeats: int) -> None:
@@ -290,12 +289,15 @@ class Session:
         self._more, self._repeated = more, frozenset(cases)
         self._carry_out(range(self._repeats, self._repeats + more), only=self._repeated)
 
-    def confirm(self, cases: Collection[CaseKey], *, idle: Side | None = None) -> None:
-        """One fresh run of these cases on every side but the `idle` one, which is in no mean. Raises as `first`."""
-        self._fresh += 1
-        self._idle = idle
-        self._carry_out([FRESH + self._fresh - 1], only=frozenset(cases))
-        self._idle = None
+    def confirm(self, wanted: Sequence[Mapping[CaseKey, int]]) -> None:
+        """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`."""
+        first, most = FRESH + self._fresh, max(count for side in wanted for count in side.values())
+        self._fresh += most
+        self._carry_out(
+            range(first, self._fresh + FRESH),
+            only=frozenset(key for side in wanted for key in side),
+            wants=lambda task: task.key.repeat - first < wanted[task.side].get((task.suite.key, task.case.case_id), 0),
+        )
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
         """What judging has taken until now."""
@@ -336,12 +338,18 @@ class Session:
             shard=self._shard,
         )
 
-    def _carry_out(self, repeats: Sequence[int], *, only: Container[CaseKey] | None) -> None:
+    def _carry_out(
+        self,
+        repeats: Sequence[int],
+        *,
+        only: Container[CaseKey] | None,
+        wants: Callable[[Task], bool] = lambda _: True,
+    ) -> None:
         """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run."""
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
             side = self.sides[task.side]
-            if side is not self._idle and (task.suite.key, task.case.case_id) not in side.skipped:
+            if wants(task) and (task.suite.key, task.case.case_id) not in side.skipped:
                 every.append(task)
         before = self._served()
         if self.stop.is_set():

@@ -1,0 +1,443 @@
+"""Is a failure an accident? Fresh runs of the cases that fail, until each failure is confirmed or called flaky.
+
+The same for a run, for its shards and for files: what is confirmed follows from the first runs, the comparison and the
+fresh runs alone (`Run.confirmations`). The bounds and their proof: docs/decisions/008-confirmed.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evalgate.comparison import pairing, threshold
+from evalgate.errors import Problem, Severity
+from evalgate.model import (
+    CaseComparison,
+    CaseKey,
+    CaseVerdict,
+    Comparison,
+    CriterionUse,
+    FailureOrigin,
+    GradedTrial,
+    Policy,
+    Run,
+    Shard,
+    Suite,
+    ThresholdRule,
+    VerdictKind,
+)
+from evalgate.text import words
+
+SHARE_OF_REGRESSION = 0.4
+"""How much of alpha the regression gate may spend beside this one; what it cannot spend is this one's."""
+
+PAIRS: Sequence[tuple[float, tuple[int, int, int]]] = (
+    (0.0457, (3, 4, 6)),
+    (0.0311, (3, 5, 6)),
+    (0.0239, (3, 5, 7)),
+    (0.0145, (4, 5, 7)),
+    (0.00953, (4, 6, 7)),
+    (0.00678, (4, 6, 8)),
+    (0.00442, (5, 6, 8)),
+    (0.00289, (5, 7, 8)),
+    (0.00192, (5, 7, 9)),
+    (0.00133, (6, 7, 9)),
+    (0.00087, (6, 8, 9)),
+    (0.00043, (6, 9, 10)),
+)
+"""How many pairs of fresh runs confirm a new failure with no slip, with one and with two, by the largest chance that an
+unchanged case gets there. A slip: head passes, or base fails. Below the last row only pairs without any count."""
+
+NEVER_PASSES = 0.3
+"""A case that passes less often than this fails by itself, whatever it did before; one that passes more often is flaky.
+"""
+FEWEST_ALONE, SECOND_CHANCE = 9, 6
+"""Without a base: the fewest straight failures, and how many runs more one pass among them asks for."""
+
+SPARE = 2
+"""How many fresh runs of a case on a side may fail to be measured before it is left unconfirmed."""
+
+
+def share(policy: Policy) -> float:
+    """The share of alpha that the regression gate may spend."""
+    return 1.0 if policy.threshold is ThresholdRule.ALL else SHARE_OF_REGRESSION
+
+
+class Finding(enum.Enum):
+    """What the fresh runs of a failure say."""
+
+    CONFIRMED = enum.auto()
+    FLAKY = enum.auto()
+    OPEN = enum.auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A failing case, looked at by `uses`: beside the base that passed first, or alone."""
+
+    key: CaseKey
+    uses: tuple[CriterionUse, ...]
+    paired: bool
+
+
+def pairs_needed(level: float) -> tuple[int, ...]:
+    """Pairs that confirm a new failure without a slip, with one, with two; without further ones where none is allowed.
+
+    An unchanged case of pass rate p slips not at all in a pair with a chance of u, twice with u, once with 1 - 2u,
+    where u = p(1 - p) <= 1/4: the largest chance to be confirmed is that of u = 1/4 in each pair.
+    """
+    found = next((needed for chance, needed in PAIRS if chance <= level + 1e-12), None)
+    return found or (max(1, math.ceil(-math.log(max(level, 1e-300), 4) - 1e-9)),)
+
+
+@functools.lru_cache(maxsize=256)
+def failures_needed(level: float) -> int:
+    """Straight failures that confirm a failure without a base: a case that passes 3 times in 10 gets there, or to as
+    many and `SECOND_CHANCE` more with one pass after the second run, with a chance of at most `level`."""
+    fails, count = 1 - NEVER_PASSES, FEWEST_ALONE
+    while fails**count + NEVER_PASSES * count * fails ** (count + SECOND_CHANCE - 1) > level:
+        count += 1
+    return count
+
+
+def by_pairs(heads: Sequence[bool], bases: Sequence[bool], needed: Sequence[int]) -> Finding:
+    """What fresh runs of both sides say; True: passed. What a third slip ends, nothing brings back."""
+    slips = 0
+    for number, (head, base) in enumerate(zip(heads, bases, strict=False), start=1):
+        slips += head + (not base)
+        if slips >= len(needed):
+            return Finding.FLAKY
+        if number >= needed[slips]:
+            return Finding.CONFIRMED
+    done = min(len(heads), len(bases))
+    slips += sum(heads[done:]) + sum(not base for base in bases[done:])
+    return Finding.FLAKY if slips >= len(needed) else Finding.OPEN
+
+
+def by_head(heads: Sequence[bool], needed: int) -> Finding:
+    """What fresh runs of head alone say; True: passed."""
+    passes = 0
+    for number, passed in enumerate(heads, start=1):
+        passes += passed
+        if passes > 1 or (passes and number <= 2):
+            return Finding.FLAKY
+        if number >= needed + SECOND_CHANCE * passes:
+            return Finding.CONFIRMED
+    return Finding.OPEN
+
+
+def level(policy: Policy, comparison: Comparison | None, *, suspects: int, parts: int = 1) -> float:
+    """The chance of a false confirmation that one of `suspects` may have: what the regression gate leaves of alpha. Of
+    `parts` that know nothing of each other each has its share."""
+    spent = 0.0 if comparison is None or comparison.base is None else comparison.spent
+    if parts > 1:
+        spent = policy.alpha * SHARE_OF_REGRESSION
+    return (policy.alpha - spent) / parts / max(suspects, 1)
+
+
+def suspects(
+    head: Run, comparison: Comparison | None, *, policy: Policy, unreliable: Collection[CaseKey] = ()
+) -> tuple[Suspect, ...]:
+    """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
+    their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
+    is no accident. Under `threshold: new` failures of the base are let pass and need no word.
+    """
+    if policy.threshold is ThresholdRule.ALL:
+        return ()
+    compared = comparison if comparison is not None and comparison.base is not None else None
+    by_case = {} if compared is None else {case.key: case for case in compared.cases}
+    alone = frozenset() if compared is None or compared.base is None else absent(compared.base)
+    verdicts = {} if compared is None else compared.decided
+    uses = pairing.uses_by_case(head)
+    if verdicts.keys() != uses.keys():
+        verdicts = pairing.case_verdicts(head, uses, policy=policy)
+    found: list[Suspect] = []
+    for suite in head.suites:
+        if suite.problem or suite.key in policy.advisory:
+            continue
+        keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
+        cases = [verdicts[key] for key in keys if key not in unreliable]
+        if not _fails(suite, cases, policy):
+            continue
+        for case in cases:
+            if case.kind is VerdictKind.FAIL:
+                found += _looks(case, by_case.get(case.key), uses[case.key], policy=policy, alone=alone)
+    steady = policy.deterministic or repeats_itself(head, compared)
+    recorded = {suite.key for suite in head.suites if suite.agent.is_recorded}
+    return tuple(
+        each
+        for each in found
+        if each.key[0] not in recorded and not _is_certain(each, head, steady=steady, of=len(found), policy=policy)
+    )
+
+
+def _fails(suite: Suite, cases: Sequence[CaseVerdict], policy: Policy) -> bool:
+    required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
+    kind, _ = threshold.judge(threshold.count(cases), required=required, min_measured=policy.min_measured)
+    return kind is VerdictKind.FAIL
+
+
+def _looks(
+    case: CaseVerdict,
+    compared: CaseComparison | None,
+    uses: Sequence[CriterionUse],
+    *,
+    policy: Policy,
+    alone: Collection[CaseKey],
+) -> list[Suspect]:
+    """How a failing case is looked at: as a whole, beside the base where that mostly passed, else alone; and by the
+    criteria that head fails and the base passes, where they are not all that decide."""
+    deciding = pairing.deciding(uses)
+    can_pair = case.key not in alone
+    base = None if compared is None else compared.base
+    passed = base is not None and base.passed > base.failed
+    looks = []
+    if not (policy.threshold is ThresholdRule.NEW and compared is not None and compared.origin in ALLOWED_BY_NEW):
+        looks.append(Suspect(key=case.key, uses=deciding, paired=passed and can_pair))
+    newly = tuple(use for use in deciding if compared is not None and use.name in compared.newly)
+    if newly and len(newly) < len(deciding) and can_pair:
+        looks.append(Suspect(key=case.key, uses=newly, paired=True))
+    return looks
+
+
+ALLOWED_BY_NEW = frozenset({FailureOrigin.KNOWN, FailureOrigin.FLAKY})
+
+
+def _is_certain(suspect: Suspect, head: Run, *, steady: bool, of: int, policy: Policy) -> bool:
+    """Whether the first runs are proof enough: of an agent that is deterministic, where no judge gives the score, and
+    where coin tosses would look like it too seldom, or somebody says that there are none."""
+    if not steady or any(use.is_judged for use in suspect.uses):
+        return False
+    return policy.deterministic or 0.25**head.repeats * of <= policy.alpha
+
+
+def repeats_itself(head: Run, comparison: Comparison | None) -> bool:
+    """Whether the agent did the same in every run of every case, often enough to call it deterministic."""
+    return comparison.deterministic if comparison is not None else is_steady(pairing.trials_by_case(head).values())
+
+
+REPETITIONS = 4
+"""As many runs, beyond the first of each side, must have been repetitions before an agent is called deterministic: one
+case that is a coin toss looks like a fact, and worse, with a chance of 1/16 at two runs a side."""
+
+
+def is_steady(sides: Iterable[Sequence[GradedTrial | None]]) -> bool:
+    """Whether every case ran twice or more and the agent did the same each time, and that often enough. `sides`: the
+    trials of each case on each side."""
+    trials = list(sides)
+    return sum(len(own) - 1 for own in trials) >= REPETITIONS and all(
+        len(own) >= 2
+        and len({"" if trial is None else trial.behavior for trial in own}) == 1
+        and own[0] is not None
+        and own[0].behavior != ""
+        for own in trials
+    )
+
+
+def absent(base: Run) -> frozenset[CaseKey]:
+    """The cases that cannot be run on the base: only results of it are at hand."""
+    return frozenset(
+        (suite.key, case.case_id) for suite in base.suites if suite.agent.is_absent for case in suite.eval_set.cases
+    )
+
+
+def _by_case(trials: Iterable[GradedTrial]) -> Mapping[CaseKey, Sequence[GradedTrial]]:
+    found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
+    for trial in sorted(trials, key=lambda trial: trial.key.repeat):
+        found[trial.key.suite, trial.key.case_id].append(trial)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the fresh runs of a suspect say.
+
+    `slips`: runs that speak against it; `agreed`: runs, or pairs of them, that confirm it. `runs`: how often head and
+    base are to be run before the next look.
+    """
+
+    suspect: Suspect
+    finding: Finding
+    slips: int
+    agreed: int
+    runs: tuple[int, int]
+
+
+Outcomes = Sequence[tuple[Sequence[bool | None], Sequence[bool | None]]]
+"""What the fresh runs of each suspect gave, on head and on the base: whether they passed; None: not measured."""
+
+
+class Confirmation:
+    """Suspects, each with its share of alpha, and what their fresh runs say."""
+
+    def __init__(self, suspects: Sequence[Suspect], *, level: float) -> None:
+        self.suspects = tuple(suspects)
+        self._pairs, self._alone = pairs_needed(level), failures_needed(level)
+
+    def outcomes(self, head: Run, base: Run | None) -> Outcomes:
+        """Those of the fresh runs of both sides."""
+        heads, bases = _by_case(head.confirmations), _by_case(() if base is None else base.confirmations)
+        ours, theirs = (
+            [
+                [pairing.passes(pairing.pattern_of(trial, each.uses)) for trial in trials.get(each.key, ())]
+                for each in self.suspects
+            ]
+            for trials in (heads, bases)
+        )
+        return list(zip(ours, theirs, strict=True))
+
+    def states(self, outcomes: Outcomes) -> list[State]:
+        """What they say of each suspect."""
+        return [
+            self._beside_base(suspect, *own) if suspect.paired else self._by_itself(suspect, own[0])
+            for suspect, own in zip(self.suspects, outcomes, strict=True)
+        ]
+
+    def _by_itself(self, suspect: Suspect, head: Sequence[bool | None]) -> State:
+        known = [each for each in head if each is not None]
+        finding, slips = by_head(known, self._alone), sum(known)
+        left = self._alone + SECOND_CHANCE * slips - len(known)
+        # one, one more, then twice as many each time: who passes sometimes shows it soon
+        runs = min(left, max(1, len(known))) if finding is Finding.OPEN and not _given_up(head) else 0
+        return State(suspect=suspect, finding=finding, slips=slips, agreed=known.count(False), runs=(runs, 0))
+
+    def _beside_base(self, suspect: Suspect, head: Sequence[bool | None], base: Sequence[bool | None]) -> State:
+        ours, theirs = ([each for each in side if each is not None] for side in (head, base))
+        finding, slips = by_pairs(ours, theirs, self._pairs), sum(ours) + theirs.count(False)
+        goes_on = finding is Finding.OPEN and not _given_up(head) and not _given_up(base)
+        needed = self._pairs[min(slips, len(self._pairs) - 1)]
+        return State(
+            suspect=suspect,
+            finding=finding,
+            slips=slips,
+            agreed=sum(not mine and other for mine, other in zip(ours, theirs, strict=False)),
+            # base follows head, where an accident shows first
+            runs=(
+                int(goes_on and len(ours) < needed and len(ours) <= len(theirs) + 1),
+                int(goes_on and len(theirs) < min(needed, len(ours))),
+            ),
+        )
+
+    def next_runs(self, outcomes: Outcomes, *, is_failed: bool) -> tuple[Mapping[CaseKey, int], Mapping[CaseKey, int]]:
+        """How often each case is to be run on head, and on the base, before the next look; no case where all is said.
+
+        First what looks new and had no slip, then what fails alone and never passed, then the others: so that few runs
+        confirm what is worst. Once the gate fails for certain (`is_failed`) only the first go on, which are the
+        author's.
+        """
+        states = [state for state in self.states(outcomes) if any(state.runs)]
+        first = 0 if is_failed else min((_order(state) for state in states), default=0)
+        wanted: tuple[dict[CaseKey, int], dict[CaseKey, int]] = ({}, {})
+        for state in states:
+            if _order(state) == first:
+                for side, runs in zip(wanted, state.runs, strict=True):
+                    side[state.suspect.key] = max(runs, side.get(state.suspect.key, 0))
+        ours, theirs = ({key: runs for key, runs in side.items() if runs} for side in wanted)
+        return ours, theirs
+
+    def confirmed(self, outcomes: Outcomes) -> frozenset[CaseKey]:
+        """The cases whose failure is confirmed."""
+        found = self.states(outcomes)
+        return frozenset(each.suspect.key for each in found if each.finding is Finding.CONFIRMED)
+
+    def settled(self, head: Run, base: Run | None) -> dict[CaseKey, tuple[Finding, bool, int]]:
+        """What the fresh runs say of each case: by any look that confirms it, else open where any is; whether it was
+        confirmed beside the base; and how many runs agreed."""
+        looks: defaultdict[CaseKey, list[State]] = defaultdict(list)
+        for state in self.states(self.outcomes(head, base)):
+            looks[state.suspect.key].append(state)
+        found = {}
+        for key, states in looks.items():
+            best = next(
+                finding
+                for finding in (Finding.CONFIRMED, Finding.OPEN, Finding.FLAKY)
+                if any(state.finding is finding for state in states)
+            )
+            own = [state for state in states if state.finding is best]
+            found[key] = (best, any(state.suspect.paired for state in own), max(state.agreed for state in own))
+        return found
+
+
+def _given_up(outcomes: Sequence[bool | None]) -> bool:
+    return outcomes.count(None) > SPARE
+
+
+def _order(state: State) -> int:
+    if state.slips:
+        return 2
+    return 0 if state.suspect.paired else 1
+
+
+def of(
+    head: Run,
+    comparison: Comparison | None,
+    *,
+    policy: Policy,
+    unreliable: Collection[CaseKey] = (),
+    shard: Shard | None = None,
+) -> tuple[Confirmation, ...]:
+    """What is to be confirmed; of a plan with shards the failures of each shard by themselves, as it had to do it."""
+    found = suspects(head, comparison, policy=policy, unreliable=unreliable)
+    groups: defaultdict[int | None, list[Suspect]] = defaultdict(list)
+    for each in found:
+        groups[None if shard is None else shard.homes.get(each.key)].append(each)
+    parts = 1 if shard is None else shard.of
+    return tuple(
+        Confirmation(own, level=level(policy, comparison, suspects=len(own), parts=parts)) for own in groups.values()
+    )
+
+
+def is_failed(run: Run, confirmed: Collection[CaseKey], *, policy: Policy) -> bool:
+    """Whether the confirmed failures alone fail a suite."""
+    for suite in run.suites:
+        total = len(suite.eval_set.cases)
+        failed = sum((suite.key, case.case_id) in confirmed for case in suite.eval_set.cases)
+        if total - failed < threshold.needed(total, policy.suite_pass_rate.get(suite.key, policy.pass_rate)):
+            return True
+    return False
+
+
+def settle(comparison: Comparison, asked: Iterable[Confirmation], *, head: Run) -> Comparison:
+    """The comparison after the fresh runs that there are: whose failure each case is now."""
+    found = {key: said for each in asked for key, said in each.settled(head, comparison.base).items()}
+    if not found:
+        return comparison
+    cases = tuple(_settled(case, found[case.key]) if case.key in found else case for case in comparison.cases)
+    return dataclasses.replace(comparison, cases=cases)
+
+
+def _settled(case: CaseComparison, said: tuple[Finding, bool, int]) -> CaseComparison:
+    finding, is_new, agreed = said
+    origin = case.origin
+    if finding is Finding.FLAKY:
+        origin = FailureOrigin.FLAKY
+    elif finding is Finding.OPEN:
+        origin = FailureOrigin.UNCONFIRMED
+    elif is_new or (case.base is not None and case.base.passed > case.base.failed):
+        origin = FailureOrigin.NEW
+    elif case.base is not None and case.base.failed:
+        origin = FailureOrigin.KNOWN
+    return dataclasses.replace(case, origin=origin, confirmations=agreed)
+
+
+def origins(asked: Iterable[Confirmation], *, head: Run) -> dict[CaseKey, FailureOrigin]:
+    """What the fresh runs of a run without a base say of the failures that they do not confirm."""
+    named = {Finding.FLAKY: FailureOrigin.FLAKY, Finding.OPEN: FailureOrigin.UNCONFIRMED}
+    found = {key: said[0] for each in asked for key, said in each.settled(head, None).items()}
+    return {key: named[finding] for key, finding in found.items() if finding in named}
+
+
+def not_run(asked: Iterable[Confirmation], *, head: Run, base: Run | None) -> tuple[Problem, ...]:
+    """A warning where files lack the fresh runs that failures ask for."""
+    said = [found for each in asked for found, _, _ in each.settled(head, base).values()]
+    if Finding.OPEN not in said:
+        return ()
+    failures = words.counted(said.count(Finding.OPEN), "failure")
+    message = f"the results lack reruns of {failures}, so a flaky case may block"
+    hint = "`evalgate run` makes them, `threshold: all` needs none."
+    return (Problem(severity=Severity.WARNING, code="fresh-runs-missing", message=message, hint=hint),)
