@@ -1,7 +1,7 @@
 """Is a failure an accident? Fresh runs of the cases that fail, until each failure is confirmed or called flaky.
 
 The same for a run, for its shards and for files: what is confirmed follows from the first runs, the comparison and the
-fresh runs alone (`Run.confirmations`). The bounds and their proof: docs/decisions/008-confirmed.md.
+fresh runs alone (`Run.confirmations`). The bounds and their proof: docs/decisions/016-confirmed.md.
 """
 
 from __future__ import annotations
@@ -141,11 +141,17 @@ def level(policy: Policy, comparison: Comparison | None, *, suspects: int, parts
 
 
 def suspects(
-    head: Run, comparison: Comparison | None, *, policy: Policy, unreliable: Collection[CaseKey] = ()
+    head: Run,
+    comparison: Comparison | None,
+    *,
+    policy: Policy,
+    unreliable: Collection[CaseKey] = (),
+    recorded: Collection[str] = (),
 ) -> tuple[Suspect, ...]:
     """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
     their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
-    is no accident. Under `threshold: new` failures of the base are let pass and need no word.
+    is no accident, and what is `recorded` (suites) cannot be run again. Under `threshold: new` failures of the base are
+    let pass and need no word.
     """
     if policy.threshold is ThresholdRule.ALL:
         return ()
@@ -158,7 +164,7 @@ def suspects(
         verdicts = pairing.case_verdicts(head, uses, policy=policy)
     found: list[Suspect] = []
     for suite in head.suites:
-        if suite.problem or suite.key in policy.advisory:
+        if suite.problem or suite.key in policy.advisory or suite.key in recorded:
             continue
         keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         cases = [verdicts[key] for key in keys if key not in unreliable]
@@ -168,12 +174,7 @@ def suspects(
             if case.kind is VerdictKind.FAIL:
                 found += _looks(case, by_case.get(case.key), uses[case.key], policy=policy, alone=alone)
     steady = policy.deterministic or repeats_itself(head, compared)
-    recorded = {suite.key for suite in head.suites if suite.agent.is_recorded}
-    return tuple(
-        each
-        for each in found
-        if each.key[0] not in recorded and not _is_certain(each, head, steady=steady, of=len(found), policy=policy)
-    )
+    return tuple(each for each in found if not _is_certain(each, head, steady=steady, of=len(found), policy=policy))
 
 
 def _fails(suite: Suite, cases: Sequence[CaseVerdict], policy: Policy) -> bool:
@@ -379,10 +380,11 @@ def of(
     *,
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
+    recorded: Collection[str] = (),
     shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """What is to be confirmed; of a plan with shards the failures of each shard by themselves, as it had to do it."""
-    found = suspects(head, comparison, policy=policy, unreliable=unreliable)
+    found = suspects(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded)
     groups: defaultdict[int | None, list[Suspect]] = defaultdict(list)
     for each in found:
         groups[None if shard is None else shard.homes.get(each.key)].append(each)

@@ -63,7 +63,7 @@ SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.KNOWN: "{} pre-existing",
     FailureOrigin.FLAKY: "{} flaky",
     FailureOrigin.UNKNOWN: "no base result for {}",
-    FailureOrigin.UNCONFIRMED: "{} unconfirmed",
+    FailureOrigin.UNCONFIRMED: "{} not confirmed",
 }
 
 NONE = Allowed()

@@ -287,7 +287,7 @@ class Settings(BaseModel):
     threshold: Literal["confirmed", "new", "all"] = Field(
         default="confirmed",
         description="Which failed cases fail the gate: `confirmed`, `new` or `all`.\n"
-        "`confirmed`: those that fresh runs confirm; a flaky case is shown and does not block. `new`: of these, those "
+        "`confirmed`: those that reruns confirm; a flaky case is shown and does not block. `new`: of these, those "
         "that pass on the base. `all`: every one, after its first runs (the default with `adk-compat`).",
         json_schema_extra=INPUT,
     )

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from evalgate import criteria
+from evalgate import agents, criteria
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
@@ -19,6 +19,7 @@ from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare, confirm
 from evalgate.comparison import repeats as comparison_repeats
+from evalgate.comparison.confirm import Confirmation
 from evalgate.comparison.repeats import Stage
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -33,8 +34,11 @@ from evalgate.model import (
     AgentUse,
     BaseOrigin,
     BaseSource,
+    CaseKey,
     Comparison,
+    Policy,
     Run,
+    Shard,
 )
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
@@ -133,6 +137,19 @@ def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
     return lambda use: code.fingerprint(use) + tools
 
 
+def confirmations(
+    head: Run,
+    comparison: Comparison | None,
+    *,
+    policy: Policy,
+    unreliable: Collection[CaseKey] = (),
+    shard: Shard | None = None,
+) -> tuple[Confirmation, ...]:
+    """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
+    recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}
+    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, shard=shard)
+
+
 def measure(
     session: Session, rules: Rules, base: Base | None
 ) -> tuple[Run, Run | None, Comparison | None, tuple[Problem, ...]]:
@@ -204,7 +221,7 @@ class _Measuring:
         """Fresh runs of what fails, until each failure is confirmed or flaky. Once the gate fails for certain, at most
         as many more as there are cases, for the others' sake."""
         session, policy, shard = self._session, self._rules.policy, self._rules.shard
-        asked = confirm.of(head, comparison, policy=policy, unreliable=self._rules.quarantined, shard=shard)
+        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined, shard=shard)
         left: int | None = None
         while session.goes_on and asked:
             wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=left is not None)
@@ -212,7 +229,7 @@ class _Measuring:
             if not count or (left is not None and count > left):
                 break
             said = words.counted(len({*wanted[HEAD], *wanted[BASE]}), "failure")
-            session.watcher.say(f"Confirming {said}: {words.counted(count, 'fresh run')}")
+            session.watcher.say(f"Confirming {said}: {words.counted(count, 'rerun')}")
             before = len(head.confirmations) + len(base.confirmations if base else ())
             session.confirm(wanted[: len(session.sides)])
             head = session.run(session.sides[HEAD])

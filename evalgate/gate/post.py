@@ -19,6 +19,7 @@ from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
+from evalgate.gate import measure
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -99,7 +100,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             stage=Stage.LAST if run.more else Stage.ONLY,
             lacking="there are no base results",
         )
-    asked = confirm.of(run, comparison, policy=policy)
+    asked = measure.confirmations(run, comparison, policy=policy)
     if comparison is not None:
         comparison = confirm.settle(comparison, asked, head=run)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, asked=asked)

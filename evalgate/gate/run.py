@@ -148,14 +148,13 @@ def conclude(
     """Decide and write every report; what could not be written is among the report's problems.
 
     `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
-    are written. `plan`: that of the shards that were joined. `was_run`: by this command, which makes what fresh runs it
-    can.
+    are written. `plan`: that of the shards that were joined. `was_run`: by this command, which makes the reruns.
     """
     settings = rules.settings
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    asked = confirm.of(head, comparison, policy=policy, unreliable=rules.quarantined, shard=plan)
+    asked = measure.confirmations(head, comparison, policy=policy, unreliable=rules.quarantined, shard=plan)
     if comparison is not None:
         comparison = confirm.settle(comparison, asked, head=head)
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)

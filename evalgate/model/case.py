@@ -207,11 +207,6 @@ class AgentUse:
         """Whether there is nobody to ask."""
         return self.driver == self.ABSENT
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether nobody is asked: what it said is in a file."""
-        return self.driver == "replay"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:

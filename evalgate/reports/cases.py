@@ -78,7 +78,7 @@ ORIGINS: Final[Mapping[FailureOrigin, str]] = {
     FailureOrigin.KNOWN: "pre-existing failure",
     FailureOrigin.FLAKY: "flaky",
     FailureOrigin.UNKNOWN: "no base result",
-    FailureOrigin.UNCONFIRMED: "unconfirmed (reruns failed)",
+    FailureOrigin.UNCONFIRMED: "not confirmed",
 }
 """Whose failure a case is; a test holds every origin to a row."""
 
@@ -269,6 +269,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
     decisive = {case.key for case in compared if case.broken}
+    has_origins = report.comparison is not None and report.comparison.base is not None
     found: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
         for case in suite.cases:
@@ -277,7 +278,9 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
                 why = ADVISORY
             elif case.quarantined:
                 why = QUARANTINED
-            elif case.nonblocking is NonBlocking.ALLOWED:
+            elif case.nonblocking is NonBlocking.FLAKY and not has_origins:
+                why = ORIGINS[FailureOrigin.FLAKY]
+            elif case.nonblocking is not None:
                 why = ""
             worse = why == ENOUGH and case.key in decisive
             if why is not None and case.kind is not VerdictKind.PASS and not worse:
@@ -289,10 +292,11 @@ def failure_origin(case: CaseComparison | None) -> str:
     """Whose failure a case is; "" where it does not fail or there is no base to tell."""
     if case is None or case.origin is None:
         return ""
+    said = f", {ORIGINS[case.origin]}" if case.origin in (FailureOrigin.FLAKY, FailureOrigin.UNCONFIRMED) else ""
     if case.status is CaseStatus.NEW:
-        return "new case (not on base)"
+        return f"new case (not on base){said}"
     if case.status is CaseStatus.CHANGED:
-        return "changed case (not comparable with the base)"
+        return f"changed case (not comparable with the base){said}"
     passes = case.base is not None and case.base.kind is VerdictKind.PASS
     return OTHERWISE if case.origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[case.origin]
 

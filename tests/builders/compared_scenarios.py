@@ -277,8 +277,8 @@ def origins() -> Report:
     key = build.SUITE
     fails, passes = build.done_of("fail"), build.done_of("pass")
     fresh = (
-        {(key, "case_2"): [fails, fails, fails], (key, "case_3"): [passes, passes, passes]},
-        {(key, "case_2"): [passes, passes, passes], (key, "case_3"): [passes, passes, passes]},
+        {(key, "case_2"): [fails] * 5, (key, "case_3"): [passes] * 3, (key, "case_6"): [fails] * 20},
+        {(key, "case_2"): [passes] * 5, (key, "case_3"): [passes] * 3},
     )
     head = "pass*2 fail*2 wrong*2 fail*2 pass/fail wrong*2 " + "pass*2 " * 6
     base = "pass*2 pass*2 pass*2 fail*2 pass/pass error*2 " + "pass*2 " * 6

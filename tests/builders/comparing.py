@@ -12,7 +12,7 @@ from typing import Any
 
 from builders import build
 from builders.build import Done, call, case, turn
-from evalgate.comparison import compare, repeats, verdict
+from evalgate.comparison import compare, confirm, verdict
 from evalgate.comparison.repeats import Stage
 from evalgate.model import (
     AppliedRule,
@@ -94,12 +94,7 @@ def beside(
         stage=Stage.LAST if start else Stage.ONLY,
         run_together=True,
     )
-    if fresh is not None:
-        pairs = max(len(each) for each in fresh[0].values())
-        only = repeats.new_failures(comparison, policy=policy, unreliable=frozenset())
-        asked = repeats.Asked(cases=frozenset(only), pairs=pairs, alone=frozenset())
-        comparison = asked.settle(comparison, head=ours, base=theirs)
-    return of(ours, comparison, policy=policy, links=links, **more)
+    return of(ours, comparison, policy=policy, links=links, is_rerun=fresh is not None, **more)
 
 
 def _scaled(suite: Suite, judged: frozenset[str]) -> Suite:
@@ -122,10 +117,14 @@ def of(
     policy: Policy,
     links: Links = build.LINKS,
     waiting: frozenset[CaseKey] = frozenset(),
+    is_rerun: bool = False,
     **more: Any,
 ) -> Report:
-    """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
-    decided = verdict.decide(run, policy, comparison=comparison, unreliable=waiting)
+    """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`.
+    `is_rerun`: by the reruns of the runs."""
+    asked = confirm.of(run, comparison, policy=policy, unreliable=waiting) if is_rerun else ()
+    comparison = confirm.settle(comparison, asked, head=run)
+    decided = verdict.decide(run, policy, comparison=comparison, unreliable=waiting, asked=asked)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 

@@ -43,6 +43,7 @@ from evalgate.model import (
     Scale,
     Score,
     Suite,
+    ThresholdRule,
     TrialKey,
 )
 
@@ -143,7 +144,7 @@ def compare_runs(
     return comparison_compare.compare(
         scaled(head, scales or {}, judged=judged),
         base,
-        policy=policy or Policy(),
+        policy=policy or Policy(threshold=ThresholdRule.ALL),
         origin=ORIGIN,
         unpaired=unpaired or {},
         stage=stage,

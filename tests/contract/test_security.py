@@ -59,7 +59,7 @@ def test_every_promise_leads_to_the_tests_that_hold_it() -> None:
 
 OF_THE_CHANGE = {
     *("agent", "python", "requirements", "seed", "criteria"),  # what is tested, and by what
-    *("runs", "budget", "baseline", "max_baseline_age", "fail_on", "threshold", "confirm", "alpha", "max_drop"),
+    *("runs", "budget", "baseline", "max_baseline_age", "fail_on", "threshold", "deterministic", "alpha", "max_drop"),
     *(
         "policy",
         "admission",

@@ -216,7 +216,10 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
         ({}, {"alpha": 0.01}, ["alpha: 0.05 > 0.01"]),
         ({}, {"alpha": 0.1}, []),
         ({}, {"max_drop": 0.2}, ["max_drop: 0.05 > 0.20"]),
-        ({}, {"threshold": ThresholdRule.NEW}, ["threshold: all > new"]),
+        ({}, {"threshold": ThresholdRule.NEW}, ["threshold: confirmed > new"]),
+        ({"threshold": ThresholdRule.ALL}, {}, ["threshold: all > confirmed"]),
+        ({"deterministic": True}, {}, ["deterministic: true > false"]),  # what fails is then run again
+        ({}, {"threshold": ThresholdRule.ALL, "deterministic": True}, []),
         ({"threshold": ThresholdRule.NEW}, {}, []),
         ({}, {"adk_compat": True}, ["adk_compat: false > true"]),
         ({}, {"admission": 5}, ["admission: 0 > 5"]),

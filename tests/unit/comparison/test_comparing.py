@@ -22,6 +22,7 @@ from evalgate.model import (
     Run,
     Scale,
     Score,
+    ThresholdRule,
     VerdictKind,
 )
 from evalgate.model.trial import MOST
@@ -43,6 +44,8 @@ STEADY = {number: f"answer {number}" for number in range(40)}
             "inconclusive",
         ),  # significant, and not more than the floor
         ("FFF/PPP " * 3 + "PPP/PPP " * 9, {"alpha": 0.0001}, "inconclusive"),
+        ("F/P " * 5 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "inconclusive"),  # reruns spend alpha too
+        ("F/P " * 6 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "regressed"),  # 1/64 < 0.02
         ("55/66 " * 10, {}, "regressed"),  # graded: 0.1 lower in every run
         ("56/55 " * 10, {"max_drop": 0.1}, "unchanged"),
         ("??/PP " * 3, {}, "not_measured"),
@@ -55,7 +58,7 @@ STEADY = {number: f"answer {number}" for number in range(40)}
     ],
 )
 def test_claims(text: str, policy: dict[str, object], expected: str) -> None:
-    comparison = sides.compare(text, policy=Policy(**policy))  # type: ignore[arg-type]
+    comparison = sides.compare(text, policy=Policy(**({"threshold": ThresholdRule.ALL} | policy)))  # type: ignore[arg-type]
     assert comparison.criteria[0].change == expected
 
 

@@ -1,191 +1,341 @@
-"""New failures, confirmed: how many fresh pairs are asked for, and what they say."""
+"""Failures, confirmed by reruns: by how many, what they say, and how seldom chance alone confirms one."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
+import functools
 from collections.abc import Sequence
 
 import pytest
 from builders import sides
+from hypothesis import given
+from hypothesis import strategies as st
 
-from evalgate.comparison import repeats as comparison_repeats
-from evalgate.model import CaseKey, CaseStatus, Comparison, FailureOrigin, Policy, Run
+from evalgate.comparison import confirm
+from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.confirm import Confirmation, Finding, Suspect
+from evalgate.model import (
+    CaseKey,
+    CaseStatus,
+    Comparison,
+    FailOn,
+    FailureOrigin,
+    NonBlocking,
+    Policy,
+    Run,
+    Shard,
+    ThresholdRule,
+    VerdictKind,
+)
+
+CASE: CaseKey = (sides.SUITE, "c0")
+SURE = 0.04
+"""A level at which 3 pairs without a slip confirm, 5 with one, 6 with two; alone 11 failures."""
 
 
-def candidates(comparison: Comparison, policy: Policy | None = None) -> tuple[CaseKey, ...]:
-    return comparison_repeats.new_failures(comparison, policy=policy or Policy(), unreliable=frozenset())
+def letters(word: str) -> list[bool]:
+    return [letter == "P" for letter in word]
 
 
 def fresh_run(run: Run, rows: Sequence[Sequence[str]]) -> Run:
-    """`rows`: of every criterion what the fresh runs of c0 gave."""
+    """`rows`: of every criterion what the reruns of c0 gave."""
     fresh = sides.run([list(row) for row in rows], uses=run.suites[0].criteria)
     return dataclasses.replace(run, confirmations=fresh.trials)
 
 
-def settle(text: str, fresh: str, *, pairs: int = 2, alone: bool = False) -> Comparison:
-    """`fresh`: rounds as `FF/PP`, head's letters first; a row for each criterion."""
+def rerun(text: str, fresh: str, policy: Policy | None = None) -> tuple[Comparison, tuple[Confirmation, ...], Run]:
+    """`fresh`: of each criterion `FF/PP`, head's letters first."""
+    policy = policy or Policy()
     head, base = sides.sides(text)
-    comparison = sides.compare_runs(head, base)
-    rows = [[word.partition("/") for word in row.split()] for row in fresh.split(";")]
-    open_ones = frozenset(candidates(comparison))
-    asked = comparison_repeats.Asked(cases=open_ones, pairs=pairs, alone=open_ones if alone else frozenset())
-    return asked.settle(
-        comparison,
-        head=fresh_run(head, [[head for head, _, _ in row] for row in rows]),
-        base=base if alone else fresh_run(base, [[base for _, _, base in row] for row in rows]),
-    )
+    rows = [word.partition("/") for word in fresh.split(";")]
+    head = fresh_run(head, [[ours.strip()] for ours, _, _ in rows])
+    if "/" in fresh:
+        base = fresh_run(base, [[theirs.strip()] for _, _, theirs in rows])
+    comparison = sides.compare_runs(head, base, policy=policy)
+    asked = confirm.of(head, comparison, policy=policy)
+    return confirm.settle(comparison, asked, head=head), asked, head
+
+
+# --- how seldom chance confirms -----------------------------------------------------------------------
+
+
+def worst_chance(needed: Sequence[int]) -> float:
+    """The largest chance to be confirmed of a case that is the same on both sides, where somebody chooses its pass rate
+    anew for each pair: by backward induction over pairs done and slips so far."""
+
+    @functools.cache
+    def chance(done: int, slips: int) -> float:
+        if slips >= len(needed):
+            return 0.0
+        if done >= needed[slips]:
+            return 1.0
+        most = 0.0
+        for step in range(21):
+            p = step / 40
+            u = p * (1 - p)
+            after = [chance(done + 1, slips + more) for more in range(3)]
+            most = max(most, u * after[0] + (1 - 2 * u) * after[1] + u * after[2])
+        return most
+
+    return chance(0, 0)
+
+
+@pytest.mark.parametrize(("level", "needed"), confirm.PAIRS)
+def test_no_pass_rate_confirms_by_pairs_more_often_than_the_level(level: float, needed: tuple[int, ...]) -> None:
+    assert confirm.pairs_needed(level) == needed
+    assert worst_chance(needed) <= level * 1.01  # the table is rounded to three digits
+
+
+@pytest.mark.parametrize("level", [0.05, 0.01, 0.0004, 0.0001, 1e-9])
+def test_every_level_is_held(level: float) -> None:
+    assert worst_chance(confirm.pairs_needed(level)) <= level * 1.01
+    needed = confirm.failures_needed(level)
+    assert needed >= confirm.FEWEST_ALONE
+    assert chance_alone(0.3, needed) <= level + 1e-12
+
+
+def chance_alone(p: float, needed: int) -> float:
+    """How often reruns of head confirm a case that passes with probability `p`: over every sequence, summed."""
+
+    @functools.cache
+    def chance(done: int, passes: int) -> float:
+        if done >= needed + confirm.SECOND_CHANCE * passes:
+            return 1.0
+        failed = chance(done + 1, passes)
+        passed = 0.0 if passes or done < 2 else chance(done + 1, 1)
+        return (1 - p) * failed + p * passed
+
+    return chance(0, 0)
+
+
+@given(st.lists(st.booleans(), max_size=30))
+def test_what_head_alone_says_is_said_for_good(outcomes: list[bool]) -> None:
+    said = [confirm.by_head(outcomes[:count], 9) for count in range(len(outcomes) + 1)]
+    settled = [each for each in said if each is not Finding.OPEN]
+    assert settled == settled[:1] * len(settled)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=15))
+def test_what_pairs_say_is_said_for_good(pairs: list[tuple[bool, bool]]) -> None:
+    heads, bases = [head for head, _ in pairs], [base for _, base in pairs]
+    said = [confirm.by_pairs(heads[:count], bases[:count], (4, 6, 8)) for count in range(len(pairs) + 1)]
+    settled = [each for each in said if each is not Finding.OPEN]
+    assert settled == settled[:1] * len(settled)
+
+
+# --- what reruns say ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("fresh", "origin", "agreed"),
+    ("heads", "bases", "finding"),
     [
-        ("FF/PP", "new", 2),
-        ("FP/PP", "flaky", 1),  # head passes once
-        ("FF/PF", "flaky", 1),  # base fails once
-        ("P./P.", "flaky", 0),  # stopped after the first pair
-        ("P?/??", "flaky", 0),  # one good run of head is enough
-        ("F?/PP", "unconfirmed", 1),  # too few pairs are known
-        ("F!/PP", "unconfirmed", 1),
-        ("FFF/P!P", "new", 2),  # a run that failed is made once more
-        ("F!F/PPP", "new", 2),
-        ("F!F/PPF", "flaky", 1),
-        ("F./P.", "unconfirmed", 1),
-        ("../..", "unconfirmed", 0),
+        ("FFF", "PPP", Finding.CONFIRMED),
+        ("FFF", "PP", Finding.OPEN),
+        ("PFF", "PPP", Finding.OPEN),  # a slip asks for two pairs more
+        ("PFFFF", "PPPPP", Finding.CONFIRMED),
+        ("PFFFFF", "PPPPFP", Finding.CONFIRMED),  # confirmed before the second slip
+        ("PFFFFF", "PPPFPP", Finding.CONFIRMED),
+        ("PFFPF", "PPPPF", Finding.FLAKY),
+        ("PPP", "", Finding.FLAKY),
+        ("", "", Finding.OPEN),
     ],
 )
-def test_fresh_pairs_settle_a_new_failure(fresh: str, origin: str, agreed: int) -> None:
-    case = settle("F/P", fresh).cases[0]
-    assert (case.origin, case.confirmations) == (FailureOrigin(origin), agreed)
+def test_pairs(heads: str, bases: str, finding: Finding) -> None:
+    assert confirm.by_pairs(letters(heads), letters(bases), confirm.pairs_needed(SURE)) is finding
 
 
 @pytest.mark.parametrize(
-    ("fresh", "origin", "agreed"),
+    ("heads", "finding"),
     [
-        ("FF", "new", 2),
-        ("FP", "flaky", 1),  # it passes once
-        ("F!", "unconfirmed", 1),
-        ("F!F", "new", 2),
-        ("F", "unconfirmed", 1),  # one is not enough
-        ("", "unconfirmed", 0),
+        ("F" * 9, Finding.CONFIRMED),
+        ("F" * 8, Finding.OPEN),
+        ("P", Finding.FLAKY),  # among the first two
+        ("FP", Finding.FLAKY),
+        ("FFP" + "F" * 11, Finding.OPEN),
+        ("FFP" + "F" * 12, Finding.CONFIRMED),
+        ("FFPFFP", Finding.FLAKY),
     ],
 )
-def test_where_the_base_cannot_be_run_head_must_fail_every_time(fresh: str, origin: str, agreed: int) -> None:
-    case = settle("F/P", fresh or ".", alone=True).cases[0]
-    assert (case.origin, case.confirmations) == (FailureOrigin(origin), agreed)
+def test_head_alone(heads: str, finding: Finding) -> None:
+    assert confirm.by_head(letters(heads), 9) is finding
 
 
+# 20 cases of which one fails leave the regression gate nothing to spend: 0.05 for one suspect
 @pytest.mark.parametrize(
-    ("text", "fresh", "origin"),
+    ("text", "fresh", "origin", "blocks"),
     [
-        # the base fails m, head fails n: n is looked at, whatever becomes of m
-        ("P/F ; F/P", "PP/FF ; FF/PP", "new"),
-        ("P/F ; F/P", "FP/PF ; FF/PP", "new"),
-        ("P/F ; F/P", "PP/FF ; FP/PP", "flaky"),
-        ("P/F ; F/P", "PP/FF ; FF/PF", "flaky"),
-        ("P/F ; F/P", "FF/PP ; PP/PP", "flaky"),  # that m fails now does not confirm n
-        ("P/F ; F/P", "??/?? ; FF/PP", "new"),
-        ("P/F ; F/P", "PP/FF ; F?/PP", "unconfirmed"),
+        ("F/P", "FFF/PPP", "new", True),
+        ("F/P", "PPP/PPP", "flaky", False),
+        ("F/P", "F/P", "unconfirmed", True),  # too few
+        ("F/P", "F!!!/P!!!", "unconfirmed", True),  # they failed to be measured
+        ("F/F", "FFFFFFFFFF", "known", True),  # whose failure it is; it is one all the same
+        ("F/F", "FP", "flaky", False),
+        ("F/?", "FFFFFFFFFF", "unknown", True),
+        ("F/?", "P", "flaky", False),
+        ("FFFFF/PPFPP", "FFF/PPP", "new", True),  # the base passes mostly
+        # the base fails m, head fails n: n is looked at beside the base, the whole alone
+        ("P/F ; F/P", "PPPP/FFFF ; FFFF/PPPP", "new", True),
+        ("P/F ; F/P", "PPP/FFF ; PPP/PPP", "flaky", False),
         # head fails m, then n, then m: the case as a whole is new though no criterion fails every time
-        ("F/P ; P/P", "PF/PP ; FP/PP", "new"),
-        ("F/P ; P/P", "PP/PP ; FP/PP", "flaky"),  # no: one fresh run is good
-        ("F/P ; P/P", "FF/PP ; PP/FP", "new"),  # by m alone, since n is flaky on the base
-        # head alone fails both, in turn: the case as a whole turned, and is looked at as a whole
-        ("PFF/PPP ; FPP/PPP", "PF/PP ; FP/PP", "new"),
-        ("PFF/PPP ; FPP/PPP", "PP/PP ; FP/PP", "flaky"),
+        ("F/P ; P/P", "PFPF/PPPP ; FPFP/PPPP", "new", True),
+        ("F/P ; P/P", "PPP/PPP ; PPP/PPP", "flaky", False),
     ],
 )
-def test_fresh_runs_are_looked_at_by_what_newly_fails(text: str, fresh: str, origin: str) -> None:
-    assert settle(text, fresh).cases[0].origin is FailureOrigin(origin)
+def test_reruns_say_whose_failure_it_is(text: str, fresh: str, origin: str, *, blocks: bool) -> None:
+    policy = Policy(fail_on=frozenset({FailOn.THRESHOLD}))
+    settled, asked, head = rerun(text, fresh)
+    assert settled.cases[0].origin is FailureOrigin(origin)
+    verdict = comparison_verdict.decide(head, policy, comparison=settled, asked=asked)
+    assert verdict.blocks is blocks
+    shown = NonBlocking.FLAKY if origin == "flaky" else None
+    assert verdict.suites[0].cases[0].nonblocking is shown
 
 
-def test_only_new_failures_are_run_again() -> None:
-    comparison = sides.compare("FFFFF/PPPPP FFFFF/FFFFF PPPPP/PPPPP PPPPP/FFFFF FFFFF/????? FFFFP/PPPPP")
-    assert [case_id for _, case_id in candidates(comparison)] == ["c0", "c5"]
-    settled = settle("F/P F/F", "FF/PP PP/FF")
-    assert [case.origin for case in settled.cases] == [FailureOrigin.NEW, FailureOrigin.KNOWN]
+def test_without_a_base_reruns_of_head_decide() -> None:
+    for fresh, blocks in (("F" * 10, True), ("FP", False), ("", True)):
+        head = fresh_run(sides.run([["F", "P", "P"]]), [[fresh]] if fresh else [["."]])
+        asked = confirm.of(head, None, policy=Policy())
+        verdict = comparison_verdict.decide(head, Policy(), comparison=None, asked=asked)
+        assert verdict.blocks is blocks, fresh
+
+
+def test_what_a_budget_left_unconfirmed_is_inconclusive() -> None:
+    head = dataclasses.replace(sides.run([["F", "P", "P"]]), truncated="20 agent runs")
+    asked = confirm.of(head, None, policy=Policy())
+    assert comparison_verdict.decide(head, Policy(), comparison=None, asked=asked).kind is VerdictKind.INCONCLUSIVE
+
+
+# --- what is asked --------------------------------------------------------------------------------------
+
+
+def suspects(text: str, policy: Policy | None = None, **more: object) -> list[tuple[str, bool]]:
+    policy = policy or Policy()
+    head, base = sides.sides(text)
+    given = {key: more.pop(key) for key in ("unpaired", "unreliable") if key in more}
+    comparison = sides.compare_runs(head, base, policy=policy, **given)  # type: ignore[arg-type]
+    more |= {name: value for name, value in given.items() if name == "unreliable"}
+    found = confirm.suspects(head, comparison, policy=policy, **more)  # type: ignore[arg-type]
+    return [(each.key[1], each.paired) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "expected"),
+    [
+        ("F/P P/P F/F ?/P P/F", Policy(), [("c0", True), ("c2", False)]),
+        ("F/P F/F", Policy(threshold=ThresholdRule.ALL), []),
+        ("F/P F/F F/?", Policy(threshold=ThresholdRule.NEW), [("c0", True), ("c2", False)]),
+        ("F/P P/P", Policy(pass_rate=0.5), []),  # the suite passes as it is: nothing is asked
+        ("F/P F/P P/P", Policy(pass_rate=0.5), [("c0", True), ("c1", True)]),
+        ("F/P P/P", Policy(advisory=frozenset({sides.SUITE})), []),
+        ("F/P P/P", Policy(deterministic=True), []),
+    ],
+)
+def test_which_failures_are_run_again(text: str, policy: Policy, expected: list[tuple[str, bool]]) -> None:
+    assert suspects(text, policy) == expected
 
 
 @pytest.mark.parametrize("status", [CaseStatus.NEW, CaseStatus.CHANGED])
-def test_a_case_that_the_base_was_not_asked_needs_no_confirmation(status: CaseStatus) -> None:
-    assert candidates(sides.compare("F/P", unpaired={(sides.SUITE, "c0"): status})) == ()
+def test_a_case_that_the_base_was_not_asked_is_run_again_on_head(status: CaseStatus) -> None:
+    assert suspects("F/P", unpaired={CASE: status}) == [("c0", False)]
 
 
-def test_what_cannot_block_is_not_run_again() -> None:
-    comparison = sides.compare("F/P F/P")
-    assert candidates(comparison, Policy(advisory=frozenset({sides.SUITE}))) == ()
-    unreliable = frozenset({(sides.SUITE, "c0")})
-    assert comparison_repeats.new_failures(comparison, policy=Policy(), unreliable=unreliable) == ((sides.SUITE, "c1"),)
+def test_what_cannot_decide_or_cannot_be_run_is_not_run_again() -> None:
+    assert suspects("F/P F/P", unreliable=frozenset({CASE})) == [("c1", True)]
+    assert suspects("F/P", recorded={sides.SUITE}) == []
 
 
 @pytest.mark.parametrize(
-    ("candidates", "ways", "repeats", "expected"),
+    ("text", "judged", "count"),
     [
-        (0, 20, 1, 0),
-        (1, 20, 1, 3),  # 1 / 64 < 0.05
-        (3, 20, 1, 3),  # 3 / 64
-        (4, 20, 1, 4),
-        (20, 20, 3, 2),  # 20 cases * 4^-3 before, * 4^-2
-        (20, 1000, 3, 5),  # among so many cases three repeats are not enough
+        ("FFF/PPP PPP/PPP", False, 0),  # 1 in 64 that a coin does the same
+        ("FF/PP PP/PP", False, 1),  # 1 in 16
+        ("FFF/PPP PPP/PPP", True, 1),  # the agent repeats itself, its judge need not
     ],
 )
-def test_as_many_pairs_as_keep_alpha(candidates: int, ways: int, repeats: int, expected: int) -> None:
-    assert comparison_repeats.needed(candidates, ways=ways, repeats=repeats, minimum=2, alpha=0.05) == expected
+def test_an_agent_that_repeats_itself_is_not_run_again(text: str, judged: bool, count: int) -> None:
+    head, base = sides.sides(text, behaviours={0: "a", 1: "b"})
+    head = sides.scaled(head, {}, judged=frozenset({"m"} if judged else ()))
+    comparison = sides.compare_runs(head, base, judged=frozenset({"m"} if judged else ()), policy=Policy())
+    assert comparison.deterministic
+    assert len(confirm.suspects(head, comparison, policy=Policy())) == count
 
 
-def test_the_users_minimum_holds() -> None:
-    assert comparison_repeats.needed(1, ways=1, repeats=5, minimum=4, alpha=0.05) == 4
+def test_both_gates_spend_one_alpha() -> None:
+    """Five flips of twenty: the sign test could reach 1 in 32 but not below its share, so that nothing is spent."""
+    lone = sides.compare("F/P " * 5 + "P/P " * 15, policy=Policy())
+    assert lone.spent == 0
+    assert confirm.level(Policy(), lone, suspects=5) == pytest.approx(0.01)
+    many = sides.compare("F/P " * 6 + "P/P " * 14, policy=Policy())
+    assert many.spent == pytest.approx(1 / 64)
+    assert many.criteria[0].change.value == "regressed"
+    assert confirm.level(Policy(), many, suspects=6) == pytest.approx((0.05 - 1 / 64) / 6)
+    graded = sides.compare("3/4 2/5 1/6 9/9", policy=Policy())
+    assert graded.spent == pytest.approx(0.02)  # what drawn permutations may reach
+    assert confirm.level(Policy(), None, suspects=2, parts=3) == pytest.approx(0.03 / 6)
 
 
-@pytest.mark.parametrize("repeats", [1, 2, 3, 5])
-@pytest.mark.parametrize("rate", [0.05, 0.3, 0.5, 0.8, 0.98])
-def test_no_pass_rate_blocks_by_chance_more_often_than_alpha(repeats: int, rate: float) -> None:
-    """The exact chance, over 20 unchanged cases, that one becomes a candidate and is confirmed."""
-    cases, alpha = 20, 0.05
-    pure = rate**repeats * (1 - rate) ** repeats
-    agree = rate * (1 - rate)
-    wrong = math.fsum(
-        math.comb(cases, found)
-        * pure**found
-        * (1 - pure) ** (cases - found)
-        * (
-            1
-            - (1 - agree ** comparison_repeats.needed(found, ways=cases, repeats=repeats, minimum=2, alpha=alpha))
-            ** found
-        )
-        for found in range(1, cases + 1)
-    )
-    assert wrong <= alpha
+def test_shards_are_confirmed_by_what_each_of_them_knew() -> None:
+    head = sides.run([["F", "F", "P"]])
+    homes = {(sides.SUITE, "c0"): 1, (sides.SUITE, "c1"): 2, (sides.SUITE, "c2"): 1}
+    asked = confirm.of(head, None, policy=Policy(), shard=Shard(index=1, of=2, homes=homes))
+    assert [[each.key[1] for each in own.suspects] for own in asked] == [["c0"], ["c1"]]
 
 
-def test_the_chance_of_a_candidate_is_a_bound() -> None:
-    assert comparison_repeats.new_failure_chance(1, alpha=0.05) == pytest.approx(0.25)
-    assert comparison_repeats.new_failure_chance(3, alpha=0.05) == pytest.approx(1 / 64)
-    # 5 runs: 0 of 5 against 4 of 5 is significant as well
-    assert comparison_repeats.new_failure_chance(5, alpha=0.05) > 4**-5
+# --- in which order -------------------------------------------------------------------------------------
 
 
-def test_a_case_of_several_criteria_may_become_a_candidate_in_several_ways() -> None:
-    one, _ = sides.sides("P/P P/P")
-    three, _ = sides.sides("P/P P/P ; P/P P/P ; P/P P/P")
-    assert (comparison_repeats.ways(one.suites), comparison_repeats.ways(three.suites)) == (2, 2 * (1 + 3))
+def suspect(name: str, *, paired: bool) -> Suspect:
+    return Suspect(key=(sides.SUITE, name), uses=(sides.use("m"),), paired=paired)
 
 
-@pytest.mark.parametrize("repeats", [1, 2, 3])
-@pytest.mark.parametrize("rates", [(0.5, 0.5), (0.3, 0.8), (0.9, 0.5)])
-def test_two_criteria_do_not_block_by_chance_more_often_than_alpha(repeats: int, rates: tuple[float, float]) -> None:
-    """As above, with two criteria that fail independently of each other: the union of what may look new."""
-    cases, alpha = 20, 0.05
-    whole = rates[0] * rates[1]
-    candidate = math.fsum((p * (1 - p)) ** repeats for p in (whole, *rates))
-    wrong = math.fsum(
-        math.comb(cases, found)
-        * candidate**found
-        * (1 - candidate) ** (cases - found)
-        * min(
-            1.0,
-            found * 0.25 ** comparison_repeats.needed(found, ways=3 * cases, repeats=repeats, minimum=2, alpha=alpha),
-        )
-        for found in range(1, cases + 1)
-    )
-    assert wrong <= alpha
+def wanted(confirmation: Confirmation, *outcomes: str, is_failed: bool = False) -> list[dict[str, int]]:
+    known = [tuple(letters(side) for side in f"{each}/".split("/")[:2]) for each in outcomes]
+    found = confirmation.next_runs(known, is_failed=is_failed)  # type: ignore[arg-type]
+    return [{key[1]: runs for key, runs in side.items()} for side in found]
+
+
+def test_what_looks_new_comes_first_then_what_fails_alone_then_the_others() -> None:
+    both = Confirmation([suspect("new", paired=True), suspect("old", paired=False)], level=SURE)
+    assert wanted(both, "", "") == [{"new": 1}, {}]
+    assert wanted(both, "F", "") == [{"new": 1}, {"new": 1}]
+    assert wanted(both, "FFF/PP", "") == [{}, {"new": 1}]
+    assert wanted(both, "P", "") == [{"old": 1}, {}]  # a slip: the other first
+    assert wanted(both, "P", "F") == [{"old": 1}, {}]
+    assert wanted(both, "P", "FF") == [{"old": 2}, {}]
+    assert wanted(both, "P", "FFFF") == [{"old": 4}, {}]
+    assert wanted(both, "P", "P") == [{"new": 1}, {"new": 1}]
+    assert wanted(both, "FFF/PPP", "P") == [{}, {}]
+    # red for certain: what is the author's is named, the rest is not paid for
+    assert wanted(both, "F", "", is_failed=True) == [{"new": 1}, {"new": 1}]
+    assert wanted(both, "FFF/PPP", "", is_failed=True) == [{}, {}]
+
+
+@given(st.floats(1e-6, 0.05), st.lists(st.booleans(), min_size=60, max_size=60), st.booleans())
+def test_it_comes_to_an_end(level: float, coins: list[bool], paired: bool) -> None:
+    confirmation = Confirmation([suspect("x", paired=paired)], level=level)
+    known: tuple[list[bool], list[bool]] = ([], [])
+    tosses = iter(coins * 3)
+    for _ in range(100):
+        head, base = confirmation.next_runs([known], is_failed=False)
+        if not head and not base:
+            break
+        for side, more in zip(known, (head, base), strict=True):
+            side += [next(tosses) for _ in range(sum(more.values()))]
+    assert confirmation.states([known])[0].finding is not Finding.OPEN
+    assert max(map(len, known)) <= max(confirmation._pairs[-1], confirmation._alone + confirm.SECOND_CHANCE)
+
+
+def test_enough_failures_fail_a_suite_for_certain() -> None:
+    run = sides.run([["F", "F", "P", "P"]])
+    one, two = frozenset({CASE}), frozenset({CASE, (sides.SUITE, "c1")})
+    assert confirm.is_failed(run, one, policy=Policy())
+    assert not confirm.is_failed(run, one, policy=Policy(pass_rate=0.7))
+    assert confirm.is_failed(run, two, policy=Policy(pass_rate=0.7))
+
+
+def test_unconfirmed_failures_of_files_are_told() -> None:
+    settled, asked, head = rerun("F/P", "F/P")
+    problems = confirm.not_run(asked, head=head, base=settled.base)
+    assert [problem.code for problem in problems] == ["fresh-runs-missing"]
+    settled, asked, head = rerun("F/P", "FFF/PPP")
+    assert confirm.not_run(asked, head=head, base=settled.base) == ()

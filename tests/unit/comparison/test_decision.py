@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from builders import sides
 
+from evalgate.comparison import confirm
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
     AgentFailure,
@@ -205,13 +206,14 @@ def test_a_spent_budget_is_inconclusive_at_best(text: str, regression: str, thre
     assert kinds(verdict) == {"regression": regression, "threshold": threshold}
 
 
-@pytest.mark.parametrize("origin", [FailureOrigin.UNKNOWN, FailureOrigin.UNCONFIRMED])
-def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(origin: FailureOrigin) -> None:
+@pytest.mark.parametrize("rule", [ThresholdRule.NEW, ThresholdRule.CONFIRMED])
+def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(rule: ThresholdRule) -> None:
     head, base = sides.sides("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent")
-    policy = Policy(threshold=ThresholdRule.NEW)
+    policy = Policy(threshold=rule)
     comparison = sides.compare_runs(head, base, policy=policy)
-    cases = tuple(dataclasses.replace(case, origin=origin) if case.origin else case for case in comparison.cases)
-    verdict = comparison_verdict.decide(head, policy, comparison=dataclasses.replace(comparison, cases=cases))
+    asked = confirm.of(head, comparison, policy=policy)
+    settled = confirm.settle(comparison, asked, head=head)
+    verdict = comparison_verdict.decide(head, policy, comparison=settled, asked=asked)
     assert kinds(verdict)["threshold"] == "inconclusive"
 
 

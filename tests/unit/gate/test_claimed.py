@@ -17,8 +17,8 @@ from evalgate.results.file import Stored
     ("head", "base", "origin", "blocks", "problems"),
     [
         ("pass", "pass", "flaky", False, []),  # a fresh run did not confirm it: noise turns no check red
-        ("fail fail", "pass pass", "new", True, []),
-        ("fail fail", "", "new", True, []),  # the base could not be run: head alone
+        ("fail fail fail", "pass pass pass", "new", True, []),
+        ("fail fail fail", "pass pass", "unconfirmed", True, ["fresh-runs-missing"]),  # too few
         ("", "", "unconfirmed", True, ["fresh-runs-missing"]),  # their run had another `threshold`
     ],
 )
@@ -41,7 +41,7 @@ def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> Non
 
 
 def choice() -> Settings:
-    return Settings(threshold="new", fail_on=frozenset({"threshold"}), confirm=2)
+    return Settings(threshold="new", fail_on=frozenset({"threshold"}))
 
 
 def claimed(word: str, fresh: str) -> Stored:

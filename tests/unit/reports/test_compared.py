@@ -250,7 +250,7 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
         (None, ""),
         (comparing.compared(), ""),
         (comparing.compared(origin=FailureOrigin.KNOWN), "pre-existing failure"),
-        (comparing.compared(origin=FailureOrigin.UNCONFIRMED), "unconfirmed"),
+        (comparing.compared(origin=FailureOrigin.UNCONFIRMED), "not confirmed"),
         (ended(base=VerdictKind.PASS), "new failure"),
         (ended(base=VerdictKind.FAIL), "new failure: the base passes a criterion"),
         (ended(base=VerdictKind.PASS, newly=()), "new failure"),

@@ -129,15 +129,15 @@ def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> No
     pair.measuring.again([("b", "c1")], more=3)
     assert pair.order == [f"{side} b:c1#{repeat}" for repeat in (2, 3, 4) for side in ("head", "base")]
     pair.order.clear()
-    pair.measuring.confirm([("a", "x")])
+    pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}])
     assert pair.order == [f"head a:x#{FRESH}", f"base a:x#{FRESH}"]
     pair.order.clear()
-    pair.measuring.confirm([("a", "x")], idle=pair.sides[1])
-    assert pair.order == [f"head a:x#{FRESH + 1}"]
+    pair.measuring.confirm([{("a", "x"): 2}, {}])
+    assert pair.order == [f"head a:x#{FRESH + 1}", f"head a:x#{FRESH + 2}"]
     run = pair.run(0)
     assert [run.expected("b", "c1"), run.expected("b", "c0")] == [5, 2]
     assert len(run.trials) == 2 * 5 + 3
-    assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1]
+    assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1, FRESH + 2]
     assert [trial.key.repeat for trial in pair.run(1).confirmations] == [FRESH]
     assert run.complete
 
@@ -173,7 +173,7 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     pair.agents[0].misbehave = misbehave
     pair.measuring.first(2)
     pair.measuring.again([("b", "c1")], more=1)
-    pair.measuring.confirm([("a", "x")])
+    pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}])
     run = pair.run(0)
     read = file.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
     for own in ("trials", "confirmations", "repeats", "more", "repeated", "seed", "fingerprints", "codes", "complete"):
@@ -308,7 +308,7 @@ def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(pair
     phases = {
         "first": lambda: pair.measuring.first(1),
         "again": lambda: pair.measuring.again([("b", "c1")], more=2),
-        "confirm": lambda: pair.measuring.confirm([("a", "x")]),
+        "confirm": lambda: pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}]),
     }
     for name, carry_out in phases.items():
         if name == phase:
@@ -323,5 +323,5 @@ def test_what_an_interrupted_run_was_still_to_do_makes_it_incomplete(pairs: Pair
     assert pair.run(0).complete
     pair.stop.set()  # Ctrl-C between two phases
     assert pair.run(0).complete  # nothing is missing yet
-    pair.measuring.confirm([("a", "x")])
+    pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}])
     assert not pair.run(0).complete
