@@ -75,8 +75,10 @@ class Repository:
         self.write("agent.py", AGENT.format(side=side, wrong=set(wrong) or "set()", flaky=set(flaky) or "set()"))
 
     def gate_file(self, **more: Any) -> None:
+        """`threshold: all` unless told otherwise: what is asked, and how often, is then known beforehand."""
         agents = [{"driver": "command", "command": [sys.executable, "agent.py"]}]
-        self.write("evalgate.yml", json.dumps({"agents": agents, "env": ["ASKED_LOG"], "workers": 1, **more}))
+        rules = {"agents": agents, "env": ["ASKED_LOG"], "workers": 1, "threshold": "all", **more}
+        self.write("evalgate.yml", json.dumps(rules))
 
     def cases(self, *numbers: int, threshold: float = 0.9, answers: dict[int, str] | None = None) -> None:
         answers = answers or {}

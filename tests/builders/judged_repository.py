@@ -81,7 +81,7 @@ def write(root: Path, *, python: str, samples: int = 5, judge: str = "{}") -> Pa
     package.mkdir()
     (package / "__init__.py").write_text("from . import agent\n", encoding="utf-8")
     (package / "agent.py").write_text(AGENT, encoding="utf-8")
-    (root / "evalgate.yml").write_text(f"python: {python}\njudge: {judge}\n", encoding="utf-8")
+    (root / "evalgate.yml").write_text(f"python: {python}\njudge: {judge}\nthreshold: all\n", encoding="utf-8")
     (package / "test_config.json").write_text(json.dumps({"criteria": criteria(samples)}), encoding="utf-8")
     cases = [
         {

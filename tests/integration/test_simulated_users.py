@@ -193,7 +193,7 @@ def repository(
         case _:
             run = {"driver": "command", "command": [sys.executable, "desk/agent.py"]}
     judge = {"base_url": gemini.url, "api_key_env": "MY_KEY", "deadline": 4}
-    gate = {"agents": [run], "judge": judge, "simulator": rule or {}}
+    gate = {"agents": [run], "judge": judge, "simulator": rule or {}, "threshold": "all"}
     (root / "evalgate.yml").write_text(yaml.safe_dump(gate))
     config: dict[str, Any] = {"criteria": criteria or {QUALITY: {"threshold": 0.8}}}
     if simulator is not None:
