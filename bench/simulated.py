@@ -1,35 +1,36 @@
 """Simulated pull requests: cases with pass probabilities, their runs on both sides, and what gates say of them.
 
-Our gate is evalgate's own functions: `regressed` and `two_stage` ask what `gate.comparing` asks, without the interval
+Our gate is evalgate's own functions: `regressed`, `two_stage` and `default` ask what a run asks, without the interval
 that a verdict of "regressed" does not need, and `real` goes through runs, comparison and decision as a whole.
 `bench/statistics.py` checks on random pull requests that both say the same.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from evalgate.comparison import cases, compare, tests
+from evalgate.comparison import compare, confirm, tests
 from evalgate.comparison import repeats as comparison_repeats
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.compare import DUST
+from evalgate.comparison.confirm import Suspect
 from evalgate.comparison.pairing import Sample
 from evalgate.comparison.repeats import SHARES, Stage
 from evalgate.comparison.tests import Stratum
 from evalgate.model import (
+    FRESH,
     AgentUse,
     BaseOrigin,
     BaseSource,
     Case,
-    CaseOutcome,
     ConfigOrigin,
     CriteriaSource,
     CriterionUse,
     EvalSet,
-    FailureOrigin,
     GateKind,
     GradedTrial,
     InMemoryTranscripts,
@@ -37,13 +38,14 @@ from evalgate.model import (
     Run,
     Score,
     Suite,
+    ThresholdRule,
     TrialKey,
     VerdictKind,
 )
 from evalgate.model import comparison as model_comparison
 
 CASES = 20
-POLICY = Policy()
+POLICY = Policy(threshold=ThresholdRule.ALL)
 MIXES: Mapping[str, Sequence[float]] = {
     ".98/.8/.4 (70/20/10 %)": [0.98] * 14 + [0.8] * 4 + [0.4] * 2,
     "all .95": [0.95] * 20,
@@ -52,7 +54,22 @@ MIXES: Mapping[str, Sequence[float]] = {
 }
 """Pass probabilities of the cases; the last mix is nothing but coin tosses."""
 
+UNSTABLE: Mapping[str, Sequence[float] | tuple[float, float]] = {
+    ".3/.5/.9/.97": [0.3] * 5 + [0.5] * 5 + [0.9] * 5 + [0.97] * 5,
+    "beta(4, 4)": (4, 4),
+}
+"""Mixes for the default verdict alone: given, or drawn anew for each pull request."""
+
 TYPICAL, TOSSES = next(iter(MIXES)), "all .5"
+
+
+def rates_of(mix: str, cases: int, random: Random) -> Sequence[float]:
+    """The pass probabilities of a pull request with so many cases."""
+    known = MIXES.get(mix) or UNSTABLE[mix]
+    if isinstance(known, tuple):
+        return [random.betavariate(*known) for _ in range(cases)]
+    return [known[number * len(known) // cases] for number in range(cases)]
+
 
 Outcomes = list[int]
 
@@ -106,12 +123,20 @@ def draw(rates: Sequence[float], change: Callable[..., Sequence[float]], runs: i
 
 def regressed(pull: PullRequest, k: int) -> bool:
     """Fixed repeats: the exact test and the floor."""
-    strata = [
+    return _is_drop(_strata(pull, k), POLICY.alpha)
+
+
+def _strata(pull: PullRequest, k: int) -> list[Stratum]:
+    return [
         Stratum(head_passes=sum(head[:k]), head_runs=k, base_passes=sum(base[:k]), base_runs=k)
         for head, base in zip(pull.head, pull.base, strict=True)
     ]
-    drop = sum(each.base_passes - each.head_passes for each in strata) / (k * len(strata))
-    return tests.exact(strata).drop < POLICY.alpha and drop > POLICY.max_drop + DUST
+
+
+def _is_drop(strata: Sequence[Stratum], alpha: float) -> bool:
+    runs = sum(each.head_runs for each in strata)
+    drop = sum(each.base_passes - each.head_passes for each in strata) / runs
+    return tests.exact(strata).drop < alpha and drop > POLICY.max_drop + DUST
 
 
 def two_stage(pull: PullRequest, first: int, more: int) -> tuple[bool, int]:
@@ -171,11 +196,11 @@ def _decided(head: Run, base: Run, stage: Stage) -> VerdictKind:
     return next(gate.kind for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
 
 
-def _compare(head: Run, base: Run, stage: Stage) -> model_comparison.Comparison:
+def _compare(head: Run, base: Run, stage: Stage, policy: Policy = POLICY) -> model_comparison.Comparison:
     return compare.compare(
         head,
         base,
-        policy=POLICY,
+        policy=policy,
         origin=BaseOrigin(source=BaseSource.RERUN),
         unpaired={},
         stage=stage,
@@ -196,11 +221,7 @@ def run(
         agent=AgentUse(driver="adk"),
     )
     trials = tuple(
-        GradedTrial(
-            key=TrialKey(suite="s", case_id=str(number), repeat=repeat),
-            failure=None,
-            grades={"m": Score(value=float(outcome))},
-        )
+        _trial(number, repeat, outcome)
         for number, row in enumerate(rows)
         for repeat, outcome in enumerate(row[: repeats + (more if ("s", str(number)) in repeated else 0)])
     )
@@ -214,6 +235,14 @@ def run(
     )
 
 
+def _trial(number: int, repeat: int, passed: float) -> GradedTrial:
+    return GradedTrial(
+        key=TrialKey(suite="s", case_id=str(number), repeat=repeat),
+        failure=None,
+        grades={"m": Score(value=float(passed))},
+    )
+
+
 # --- the threshold gate -----------------------------------------------------------------------------
 
 
@@ -222,31 +251,79 @@ def threshold_all(pull: PullRequest, k: int) -> bool:
     return any(sum(head[:k]) < k for head in pull.head)
 
 
-def threshold_new(pull: PullRequest, k: int, random: Random) -> tuple[bool, int]:
-    """`threshold: new` with `confirm`: whether a new failure is confirmed, and the fresh agent calls that it took."""
-    found = [
-        number
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What the default verdict came to.
+
+    `confirmed`: of the confirmed failures the highest pass rate on head. `calls`: the agent calls of both sides beside
+    those of the first runs. `outcomes`: the reruns of cases, by number.
+    """
+
+    regressed: bool
+    confirmed: float | None
+    calls: float
+    outcomes: Mapping[int, tuple[Sequence[bool], Sequence[bool]]]
+
+    @property
+    def blocks(self) -> bool:
+        return self.regressed or self.confirmed is not None
+
+
+def default(pull: PullRequest, k: int, random: Random) -> Decided:
+    """`threshold: confirmed` and the regression gate beside it, with reruns as a run makes them."""
+    policy = Policy()
+    strata = _strata(pull, k)
+    limit = policy.alpha * confirm.share(policy)
+    cases = len(strata)
+    suspects = [
+        Suspect(key=("s", str(number)), uses=(), paired=2 * sum(base[:k]) > k)
         for number, (head, base) in enumerate(zip(pull.head, pull.base, strict=True))
-        if cases.failure_origin(_arm(head[:k]), _arm(base[:k]), alpha=POLICY.alpha) is FailureOrigin.NEW
+        if sum(head[:k]) < k
     ]
-    pairs = comparison_repeats.needed(
-        len(found), ways=len(pull.head), repeats=k, minimum=POLICY.confirm, alpha=POLICY.alpha
+    spent = tests.attainable(strata, limit, rise=False)
+    asked = confirm.Confirmation(suspects, level=(policy.alpha - spent) / max(len(suspects), 1))
+    known: list[tuple[list[bool], list[bool]]] = [([], []) for _ in suspects]
+    calls, left = 0, None
+    while suspects:
+        wanted = asked.next_runs(known, is_failed=left is not None)
+        count = sum(runs for side in wanted for runs in side.values())
+        if not count or (left is not None and count > left):
+            break
+        calls += count
+        for suspect, sides in zip(suspects, known, strict=True):
+            for own, side, rates in zip(sides, wanted, (pull.head_rates, pull.base_rates), strict=True):
+                own += [random.random() < rates[int(suspect.key[1])] for _ in range(side.get(suspect.key, 0))]
+        if left is not None:
+            left -= count
+        elif asked.confirmed(known):
+            left = cases
+    found = [pull.head_rates[int(key)] for _, key in asked.confirmed(known)]
+    return Decided(
+        regressed=_is_drop(strata, limit),
+        confirmed=max(found, default=None),
+        calls=(2 * k * cases + calls) / (2 * k * cases),
+        outcomes={int(each.key[1]): sides for each, sides in zip(suspects, known, strict=True)},
     )
-    calls, confirmed = 0, False
-    for number in found:
-        for agreed in range(1, pairs + 1):
-            calls += 2
-            head, base = (random.random() < rates[number] for rates in (pull.head_rates, pull.base_rates))
-            if head or not base:
-                break
-            confirmed |= agreed == pairs
-    return confirmed, calls
 
 
-def _arm(outcomes: Outcomes) -> CaseOutcome:
-    passed = sum(outcomes)
-    kind = VerdictKind.PASS if passed == len(outcomes) else VerdictKind.FAIL
-    return CaseOutcome(passed=passed, failed=len(outcomes) - passed, unmeasured=0, kind=kind)
+def real_default(pull: PullRequest, k: int, decided: Decided) -> bool:
+    """Whether runs with these reruns, comparison and decision block."""
+    policy = Policy()
+    head, base = (
+        dataclasses.replace(
+            run(rows, k),
+            confirmations=tuple(
+                _trial(number, FRESH + repeat, passed)
+                for number, sides in decided.outcomes.items()
+                for repeat, passed in enumerate(sides[side])
+            ),
+        )
+        for side, rows in enumerate((pull.head, pull.base))
+    )
+    comparison = _compare(head, base, Stage.ONLY, policy)
+    asked = confirm.of(head, comparison, policy=policy)
+    settled = confirm.settle(comparison, asked, head=head)
+    return comparison_verdict.decide(head, policy, comparison=settled, asked=asked).blocks
 
 
 # --- what others do ---------------------------------------------------------------------------------

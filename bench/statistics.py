@@ -42,12 +42,16 @@ else:
     PAGE = Path(__file__).resolve().parents[1] / "docs/statistics.md"
     START, END = "<!-- simulated: bench/statistics.py --write -->", "<!-- /simulated -->"
     FIRST, MORE = 2, 3
+    DEFAULT_CHANGES = ("none", "1 broken", "3 broken")
+    DEFAULT_MIXES = (*MIXES, *simulated.UNSTABLE)
+    HOPELESS = 0.3
     WORDS = {
         "fixed": "{draws} simulated pull requests a row, {cases} cases each; how often a gate blocks. Where nothing "
         "changed (`none`), every block is a false one.",
         "adaptive": "Adaptive repeats (`start: {first}`, `more: {more}`) beside {both} fixed ones:",
-        "threshold": "The threshold gate, where a case needs all of its runs to pass; `new` confirms by fresh runs "
-        "(`confirm: 2`, more where chance asks for it):",
+        "default": "The default verdict, both gates together: how often it blocks; how often by cases that pass 3 times "
+        "in 10 or more, or by a regression; the agent calls of both sides with reruns, beside those of the first runs; "
+        "and how often `threshold: all` blocks.",
     }
 
     def shares(mix: str, change: str, k: int, draws: int) -> dict[str, float]:
@@ -74,17 +78,20 @@ else:
         whole = 2 * (FIRST + MORE) * simulated.CASES * draws
         return staged / draws, fixed / draws, calls / whole
 
-    def thresholds(mix: str, change: str, k: int, draws: int) -> tuple[float, float, float]:
-        """`threshold: all`, `threshold: new`: how often each blocks; and the fresh calls of `new` as a share of all."""
-        random = Random(f"{mix} {change} {k} threshold")
-        every = new = calls = 0
+    def default(mix: str, change: str, k: int, cases: int, draws: int) -> tuple[float, float, float, float]:
+        """How often the default verdict blocks, and by what is no hopeless case; its calls; how often `all` blocks."""
+        random = Random(f"{mix} {change} {k} {cases} default")
+        blocks = unjust = every = 0
+        calls = 0.0
         for _ in range(draws):
-            pull = simulated.draw(MIXES[mix], CHANGES[change], k, random)
+            rates = simulated.rates_of(mix, cases, random)
+            pull = simulated.draw(rates, CHANGES[change], k, random)
+            found = simulated.default(pull, k, random)
+            blocks += found.blocks
+            unjust += found.regressed or (found.confirmed is not None and found.confirmed >= HOPELESS)
+            calls += found.calls
             every += simulated.threshold_all(pull, k)
-            confirmed, asked = simulated.threshold_new(pull, k, random)
-            new += confirmed
-            calls += asked
-        return every / draws, new / draws, calls / (2 * k * simulated.CASES * draws)
+        return blocks / draws, unjust / draws, calls / draws, every / draws
 
     def check(pulls: int) -> None:
         """The short ways say what runs, comparison and decision say as a whole."""
@@ -95,6 +102,8 @@ else:
             k = (1, 3, 5)[number % 3]
             assert simulated.regressed(pull, k) == simulated.real(pull, k), pull
             assert simulated.two_stage(pull, FIRST, MORE) == simulated.real_two_stage(pull, FIRST, MORE), pull
+            decided = simulated.default(pull, k, random)
+            assert decided.blocks == simulated.real_default(pull, k, decided), pull
 
     # --- the page -----------------------------------------------------------------------------------
 
@@ -111,12 +120,10 @@ else:
             (mix, change, k): shares(mix, change, k, draws) for mix in MIXES for change in CHANGES for k in (1, 3, 5)
         }
         staged = {(mix, change): adaptive(mix, change, draws) for mix in MIXES for change in CHANGES}
-        gates = {
-            (mix, change, k): thresholds(mix, change, k, draws)
-            for mix in MIXES
-            for change in ("none", "3 broken")
-            for k in (1, 3)
-        }
+        cells = [(mix, change, 1, simulated.CASES) for mix in DEFAULT_MIXES for change in DEFAULT_CHANGES]
+        cells += [(TYPICAL, change, k, simulated.CASES) for k in (2, 3, 5, 8) for change in DEFAULT_CHANGES]
+        cells += [(TYPICAL, change, 1, cases) for cases in (5, 100, 500) for change in DEFAULT_CHANGES[:2]]
+        gates = {cell: default(*cell, draws=draws if cell[2:] == (1, 20) else max(draws // 8, 100)) for cell in cells}
         text = "\n\n".join(
             [
                 WORDS["fixed"].format(draws=f"{draws:,}", cases=simulated.CASES),
@@ -141,19 +148,30 @@ else:
                         for (mix, change), (ours, other, ratio) in staged.items()
                     ],
                 ),
-                WORDS["threshold"],
+                WORDS["default"],
                 table(
                     [
                         "Pass probabilities",
+                        "Cases",
                         "Change",
                         "Runs a side",
-                        "`threshold: all`",
-                        "`threshold: new`",
-                        "Fresh calls",
+                        "Default",
+                        "3 in 10 or more",
+                        "Calls",
+                        "`all`",
                     ],
                     [
-                        [mix, change, str(k), percent(every), percent(new), f"+{percent(calls)}"]
-                        for (mix, change, k), (every, new, calls) in gates.items()
+                        [
+                            mix,
+                            str(cases),
+                            change,
+                            str(k),
+                            f"**{percent(blocks)}**",
+                            percent(unjust),
+                            f"{calls:.2f}x",
+                            percent(every),
+                        ]
+                        for (mix, change, k, cases), (blocks, unjust, calls, every) in gates.items()
                     ],
                 ),
             ]
@@ -168,7 +186,11 @@ else:
                 row[1] - row[0] for (mix, change), row in staged.items() if mix != TOSSES and change == "3 broken"
             ),
             "two_stage_call_ratio": max(row[2] for (mix, _), row in staged.items() if mix != TOSSES),
-            "threshold_new_false_block_max": max(row[1] for (_, change, _), row in gates.items() if change == "none"),
+            "default_false_block_max": max(row[1] for (_, change, _, _), row in gates.items() if change == "none"),
+            "default_power_3_of_20": gates[TYPICAL, "3 broken", 1, 20][0],
+            "default_power_1_of_20": gates[TYPICAL, "1 broken", 1, 20][0],
+            "default_call_ratio": max(gates[TYPICAL, change, 1, 20][2] for change in DEFAULT_CHANGES),
+            "default_call_ratio_flaky": max(row[2] for (_, change, k, _), row in gates.items() if k == 1),
         }
         return text, {name: round(value, 4) for name, value in numbers.items()}
 

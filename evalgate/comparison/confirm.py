@@ -1,7 +1,7 @@
 """Is a failure an accident? Fresh runs of the cases that fail, until each failure is confirmed or called flaky.
 
 The same for a run, for its shards and for files: what is confirmed follows from the first runs, the comparison and the
-fresh runs alone (`Run.confirmations`). The bounds and their proof: docs/decisions/016-confirmed.md.
+fresh runs alone (`Run.confirmations`). The bounds and their proof: docs/decisions/017-confirmed.md.
 """
 
 from __future__ import annotations
