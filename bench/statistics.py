@@ -49,8 +49,8 @@ else:
         "fixed": "{draws} simulated pull requests a row, {cases} cases each; how often a gate blocks. Where nothing "
         "changed (`none`), every block is a false one.",
         "adaptive": "Adaptive repeats (`start: {first}`, `more: {more}`) beside {both} fixed ones:",
-        "default": "The default verdict, both gates together: how often it blocks; how often by cases that pass 3 times "
-        "in 10 or more, or by a regression; the agent calls of both sides with reruns, beside those of the first runs; "
+        "default": "The default verdict, both gates together: how often it blocks; how often by cases that pass 3 "
+        "times in 10 or more, or by a regression; the agent calls of both sides with reruns, beside those of the first runs; "
         "and how often `threshold: all` blocks.",
     }
 

@@ -16,7 +16,6 @@ from evalgate.model import (
     Comparison,
     FailOn,
     FailureKind,
-    FailureOrigin,
     GateKind,
     Policy,
     Run,
