@@ -50,8 +50,8 @@ else:
         "changed (`none`), every block is a false one.",
         "adaptive": "Adaptive repeats (`start: {first}`, `more: {more}`) beside {both} fixed ones:",
         "default": "The default verdict, both gates together: how often it blocks; how often by cases that pass 3 "
-        "times in 10 or more, or by a regression; the agent calls of both sides with reruns, beside those of the first runs; "
-        "and how often `threshold: all` blocks.",
+        "times in 10 or more, or by a regression; the agent calls of both sides, with reruns, beside those of the "
+        "first runs; and how often `threshold: all` blocks.",
     }
 
     def shares(mix: str, change: str, k: int, draws: int) -> dict[str, float]:
