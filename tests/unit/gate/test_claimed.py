@@ -16,7 +16,7 @@ from evalgate.results.file import Stored
 @pytest.mark.parametrize(
     ("head", "base", "origin", "blocks", "problems"),
     [
-        ("pass", "pass", "flaky", False, []),  # a fresh run did not confirm it: noise turns no check red
+        ("pass pass pass", "pass pass pass", "flaky", False, []),  # noise turns no check red
         ("fail fail fail", "pass pass pass", "new", True, []),
         ("fail fail fail", "pass pass", "unconfirmed", True, ["fresh-runs-missing"]),  # too few
         ("", "", "unconfirmed", True, ["fresh-runs-missing"]),  # their run had another `threshold`
