@@ -21,6 +21,7 @@ from evalgate.model import (
     CaseKey,
     CaseVerdict,
     Comparison,
+    CriterionComparison,
     CriterionUse,
     FailureOrigin,
     GradedTrial,
@@ -410,7 +411,26 @@ def settle(comparison: Comparison, asked: Iterable[Confirmation], *, head: Run) 
     if not found:
         return comparison
     cases = tuple(_settled(case, found[case.key]) if case.key in found else case for case in comparison.cases)
-    return dataclasses.replace(comparison, cases=cases)
+    flaky = [key for key, said in found.items() if said[0] is Finding.FLAKY]
+    rows = tuple(_without_accidents(row, flaky, comparison) for row in comparison.criteria)
+    return dataclasses.replace(comparison, cases=cases, criteria=rows)
+
+
+def _without_accidents(row: CriterionComparison, flaky: Sequence[CaseKey], known: Comparison) -> CriterionComparison:
+    """The row without the flaky cases among those that broke."""
+    turned = sum(
+        _kind(known.decided.get(key), row.name) is VerdictKind.FAIL
+        and _kind(known.base_decided.get(key), row.name) is VerdictKind.PASS
+        for key in flaky
+    )
+    if not turned or row.rule.advisory:
+        return row
+    return dataclasses.replace(row, cases=dataclasses.replace(row.cases, broken=row.cases.broken - turned))
+
+
+def _kind(case: CaseVerdict | None, criterion: str) -> VerdictKind | None:
+    found = () if case is None else case.criteria
+    return next((each.kind for each in found if each.name == criterion), None)
 
 
 def _settled(case: CaseComparison, said: tuple[Finding, bool, int]) -> CaseComparison:

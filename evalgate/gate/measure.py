@@ -228,8 +228,9 @@ class _Measuring:
             count = sum(runs for side in wanted for runs in side.values())
             if not count or (left is not None and count > left):
                 break
-            said = words.counted(len({*wanted[HEAD], *wanted[BASE]}), "failure")
-            session.watcher.say(f"Confirming {said}: {words.counted(count, 'rerun')}")
+            if not head.confirmations:
+                failures = words.counted(len({each.key for each in asked[0].suspects}), "failure")
+                session.watcher.say(f"Rerunning {failures} to see whether they last")
             before = len(head.confirmations) + len(base.confirmations if base else ())
             session.confirm(wanted[: len(session.sides)])
             head = session.run(session.sides[HEAD])

@@ -289,13 +289,15 @@ class CaseComparison:
 
     @property
     def flaky(self) -> bool:
-        """Whether outcomes differ within a side."""
-        return any(arm is not None and arm.flaky for arm in (self.head, self.base))
+        """Whether outcomes differ within a side, or reruns do not confirm a failure."""
+        sides = (self.head, self.base)
+        return self.origin is FailureOrigin.FLAKY or any(side is not None and side.flaky for side in sides)
 
     @property
     def broken(self) -> bool:
-        """Base passes, head fails."""
-        return (self.base and self.base.kind, self.head and self.head.kind) == (VerdictKind.PASS, VerdictKind.FAIL)
+        """Base passes, head fails, and not by accident."""
+        kinds = (self.base and self.base.kind, self.head and self.head.kind)
+        return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and self.origin is not FailureOrigin.FLAKY
 
     @property
     def fixed(self) -> bool:
