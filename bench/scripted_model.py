@@ -1,4 +1,4 @@
-"""A server that answers for models: the Gemini API, Vertex AI and OpenAI's chat completions, by a script and for nothing.
+"""A server that answers for models by a script, for nothing: the Gemini API, Vertex AI, OpenAI's chat completions.
 
 What an agent is asked stands in its evaluation files, and so does what it should do: the model calls the tools that the
 turn expects, where they are declared, and then gives the expected answer. A reply that has to fit a schema is made from
@@ -72,9 +72,11 @@ def _squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-def example(schema: Mapping[str, Any] | None, *, code: str = "", name: str = "", place: int = 0, defs: Any = None) -> Any:
-    """The least that fits a schema; `code`: what evalgate's judges have to repeat; `place`: in a list, so that each entry
-    of a list of verdicts has another id."""
+def example(
+    schema: Mapping[str, Any] | None, *, code: str = "", name: str = "", place: int = 0, defs: Any = None
+) -> Any:
+    """The least that fits a schema; `code`: what evalgate's judges have to repeat; `place`: in a list, so that each
+    entry of a list of verdicts has another id."""
     schema = schema or {}
     defs = schema.get("$defs") or defs or {}
     if "$ref" in schema:
@@ -135,7 +137,9 @@ def _history(contents: Any) -> tuple[list[str], list[str]]:
 
 
 def _declared(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    every = [each for tool in tools for each in tool.get("functionDeclarations") or tool.get("function_declarations") or []]
+    every = [
+        each for tool in tools for each in tool.get("functionDeclarations") or tool.get("function_declarations") or []
+    ]
     return {each["name"]: each.get("parametersJsonSchema") or each.get("parameters") for each in every}
 
 
@@ -182,7 +186,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.script.asked[method] += 1
         reply = self._reply(method, request)
         if reply is None:
-            self._send(404, json.dumps({"error": {"code": 404, "message": f"not scripted: {path}"}}), "application/json")
+            self._send(
+                404, json.dumps({"error": {"code": 404, "message": f"not scripted: {path}"}}), "application/json"
+            )
         elif method == "streamGenerateContent" and "alt=sse" in query:
             self._send(200, f"data: {json.dumps(reply)}\r\n\r\n", "text/event-stream")
         else:

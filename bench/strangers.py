@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,7 @@ def git(folder: Path, *words: str) -> str:
     ).stdout.strip()
 
 
-def repository(stranger: Stranger, folder: Path) -> tuple[str, str]:
+def repository(stranger: Stranger, folder: Path, *, turn_timeout_s: int) -> tuple[str, str]:
     """A copy of the checkout as a repository with a pull request that adds the workflow; base and head."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(stranger.path, folder, symlinks=True, ignore=shutil.ignore_patterns(".git"))
@@ -149,6 +149,8 @@ def repository(stranger: Stranger, folder: Path) -> tuple[str, str]:
     workflow = folder / ".github/workflows/evalgate.yml"
     workflow.parent.mkdir(parents=True, exist_ok=True)
     workflow.write_text(WORKFLOW, encoding="utf-8")
+    if turn_timeout_s and not (folder / "evalgate.yml").exists():
+        (folder / ".github/evalgate.yml").write_text(f"turn-timeout: {turn_timeout_s}\n", encoding="utf-8")
     git(folder, "add", "-A", "-f", ".github")
     git(folder, "commit", "-q", "-m", "Add evalgate")
     return base, git(folder, "rev-parse", "HEAD")
@@ -211,12 +213,14 @@ def environment(
     }  # fmt: skip
 
 
-def tried(stranger: Stranger, work: Path, *, typed: bool, compared: bool, timeout_s: float) -> Tried:
+def tried(
+    stranger: Stranger, work: Path, *, typed: bool, compared: bool, timeout_s: float, turn_timeout_s: int
+) -> Tried:
     """Run the gate on the agent, with the variables of its README or without."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     repo, script = work / "repository", Script()
-    sides = repository(stranger, repo)
+    sides = repository(stranger, repo, turn_timeout_s=turn_timeout_s)
     learn(repo, script)
     inputs = {**stranger.inputs, **({"baseline": "auto"} if compared else {})}
     with scripted_model.serving(script) as url, (work / "log.txt").open("w", encoding="utf-8") as log:
@@ -248,12 +252,13 @@ def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], 
     scored = total = 0
     reasons: Counter[str] = Counter()
     for suite in json.loads(results.read_text(encoding="utf-8"))["suites"]:
+        deciding = {each["name"] for each in suite.get("criteria", ()) if "threshold" in each}
         if suite.get("problem"):
             total += 1
-            reasons[f"{suite['file']}: {said_of(suite['problem'])}"] += 1
+            reasons[f"{suite['suite']}: {said_of(suite['problem'])}"] += 1
         for case in suite.get("cases", ()):
             total += 1
-            why = [reason for trial in case.get("trials", ()) for reason in not_scored(trial)]
+            why = [reason for trial in case.get("trials", ()) for reason in not_scored(trial, deciding)]
             if why or not case.get("trials"):
                 reasons[why[0] if why else case.get("reason", "no trial")] += 1
             else:
@@ -261,14 +266,14 @@ def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], 
     return scored, total, tuple(reasons.most_common())
 
 
-def not_scored(trial: Mapping[str, Any]) -> Iterator[str]:
-    """Why a trial has no score: how its agent failed, or what its criteria say."""
+def not_scored(trial: Mapping[str, Any], deciding: Collection[str]) -> Iterator[str]:
+    """Why a trial has no score: how its agent failed, or what the criteria that decide say."""
     outcome = trial.get("outcome", {})
     if "message" in outcome:
         yield said_of(outcome["message"])
         return
     for name, grade in trial.get("grades", {}).items():
-        if "value" not in grade and grade.get("reason") != "not_applicable":
+        if name in deciding and "value" not in grade and grade.get("reason") != "not_applicable":
             yield f"{name}: {said_of(grade.get('message') or grade.get('reason'))}"
 
 
@@ -287,6 +292,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "evalgate-strangers")
     parser.add_argument("--base", action="store_true", help="compare with the base as well")
     parser.add_argument("--timeout", type=float, default=900)
+    parser.add_argument(
+        "--turn-timeout",
+        type=int,
+        default=0,
+        help="written into evalgate.yml: clients of backends that are not there retry for minutes",
+    )
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
     chosen = [each for each in strangers(options.list) if not only or each.agent in only]
@@ -296,7 +307,8 @@ def main() -> None:
         runs = []
         for typed in (False, True) if stranger.variables else (False,):
             work = options.work.resolve() / stranger.agent / ("typed" if typed else "first")
-            run = tried(stranger, work, typed=typed, compared=options.base, timeout_s=options.timeout)
+            limits = {"timeout_s": options.timeout, "turn_timeout_s": options.turn_timeout}
+            run = tried(stranger, work, typed=typed, compared=options.base, **limits)
             (work / "tried.json").write_text(json.dumps({"said": str(run), "reasons": run.reasons}, indent=1))
             runs.append(run)
             if run.works:

@@ -51,7 +51,8 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
     decisive = (*tree.problems, *read.problems, *(each for each in unmatched if each.code == "outside-root"))
     if not sets and not any(problem.severity is Severity.ERROR for problem in decisive):
         cases = sum(len(each.cases) for each in read.sets.values())
-        raise hints.nothing_found(tree, cases=cases, files=len(read.sets), grep=settings.grep, problems=problems)
+        counts = {"cases": cases, "files": len(read.sets)}
+        raise hints.nothing_found(tree, **counts, grep=settings.grep, others=read.others, problems=problems)
 
     finder = CriteriaFinder(tree, settings, specs=specs)
     # the configs of files that cannot be read may be wrong as well: all is told at once

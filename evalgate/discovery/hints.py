@@ -7,15 +7,15 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from evalgate import errors
+from evalgate import errors, formats
 from evalgate.config import globs
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import NothingToDo, Place, Problem
+from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
-from evalgate.text import words
+from evalgate.text import decoding, words
 
 MOST_LOOKED_AT = 2_000
 
@@ -228,25 +228,35 @@ def _holds(tree: Tree, path: str, *marks: bytes) -> bool:
 MOST_LOOKALIKES_READ = 300
 
 
-def nothing_found(tree: Tree, *, cases: int, files: int, grep: str, problems: Iterable[Problem]) -> NothingToDo:
-    """The error for a run without cases. `cases`, `files`: how many were read before the search text was applied."""
+def nothing_found(
+    tree: Tree, *, cases: int, files: int, grep: str, others: Collection[str], problems: Iterable[Problem]
+) -> NothingToDo:
+    """The error for a run without cases. `cases`, `files`: how many were read before the search text was applied.
+    `others`: files that were passed over because nothing but their name is that of an evaluation file.
+    """
     told = tuple(problems)
     if cases and grep:
         message = (
             f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
         )
         hint = "`grep` searches case ids and the first user text."
-    elif tree.evaluation_files:
+    elif left := [path for path in tree.evaluation_files if path not in others]:
         message = "no case was selected"
-        hint = f"There are {words.counted(len(tree.evaluation_files), 'evaluation file')}: "
-        hint += f"{words.listed(tree.evaluation_files)}."
+        are = "is" if len(left) == 1 else "are"
+        hint = f"There {are} {words.counted(len(left), 'evaluation file')}: {words.listed(left)}."
     else:
         message = "no evaluation file was found"
-        hint = "\n    ".join(_where(tree))
+        hint = "\n    ".join(_where(tree, sorted(others)))
     return NothingToDo(message, hint=hint, problems=told)
 
 
-def _where(tree: Tree) -> Iterator[str]:
+MOST_OTHERS_TOLD = 5
+
+
+def _where(tree: Tree, others: Sequence[str]) -> Iterator[str]:
+    for path in others[:MOST_OTHERS_TOLD]:
+        if said := _why_other(tree, path):
+            yield f"{path} has only the name of one: {said}"
     yield (
         "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders except "
         "hidden ones, Python environments, node_modules and git-ignored ones."
@@ -258,3 +268,12 @@ def _where(tree: Tree) -> Iterator[str]:
     if alike:
         verb = "looks" if len(alike) == 1 else "look"
         yield f"{words.listed(alike)} {verb} like an evaluation set: rename to *.evalset.json, or name it."
+
+
+def _why_other(tree: Tree, path: str) -> str:
+    """What stands in a file in place of an evaluation set; "" where it is of too many problems to tell."""
+    data = tree.read(path, largest=LARGEST_BYTES)
+    text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
+    told = [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
+    first = next((problem for problem in told if problem.severity is Severity.ERROR), None)
+    return f"{first.message}. {first.hint}".rstrip(". ") + "." if first else ""

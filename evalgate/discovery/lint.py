@@ -31,17 +31,8 @@ def _named(cases: Sequence[Case]) -> str:
     return f"{'case' if len(cases) == 1 else 'cases'} {words.listed(case.case_id for case in cases)}"
 
 
-def duplicate_cases(suite: Suite) -> Iterator[Problem]:
-    """Two cases with one id: no result could say which of them it is of. Two that ask and expect the same: they count
-    twice and tell nothing more."""
-    first: dict[str, Case] = {}
-    for case in suite.eval_set.cases:
-        earlier = first.setdefault(case.case_id, case)
-        if earlier is not case:
-            where = f" (the first is at {earlier.place})" if earlier.place else ""
-            message = f"the case id {case.case_id!r} is already used{where}"
-            hint = "Give each case in a file a unique id."
-            yield errors.error("duplicate-case-id", message, place=_place_of(suite, case), hint=hint)
+def identical_cases(suite: Suite) -> Iterator[Problem]:
+    """Two cases that ask and expect the same: they count twice and tell nothing more."""
     by_opening: dict[tuple[str, int], list[Case]] = {}
     for case in suite.eval_set.cases:
         by_opening.setdefault((select.opening_text(case), len(case.conversation or ())), []).append(case)
@@ -51,7 +42,7 @@ def duplicate_cases(suite: Suite) -> Iterator[Problem]:
         by_content: dict[str, Case] = {}
         for case in alike:
             earlier = by_content.setdefault(_content(case), case)
-            if earlier is not case and earlier.case_id != case.case_id:
+            if earlier is not case:
                 message = f"case {case.case_id} is identical to case {earlier.case_id}"
                 hint = "To repeat a case, use `runs`; a copy only counts twice."
                 yield errors.warning("identical-cases", message, place=_place_of(suite, case), hint=hint)
@@ -361,7 +352,7 @@ def empty_sets(suite: Suite) -> Iterator[Problem]:
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
     empty_sets,
-    duplicate_cases,
+    identical_cases,
     silent_conversations,
     starting_prompts,
     simulator_settings,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from posixpath import basename
 from typing import Any
 
@@ -43,12 +45,16 @@ class _Cases:
         self.turns: list[Invocation] = []
         self.place: Place | None = None
         self._problems = problems
+        self._by_id: dict[str, Case] = {}
+        self._copies: Counter[str] = Counter()
 
     def add(self, path: Path, raw: Any, offset: int) -> None:
         """Read the item at `path`, the first of which decides the dialect; what is wrong with it is a problem."""
         place = self._problems.place_at(offset)
         if path[-1] == 0:  # a key that stands twice begins anew: the last one counts
             self.cases.clear()
+            self._by_id.clear()
+            self._copies.clear()
             self.place = place
             is_dataset = len(path) > 1 and agents_cli.is_dataset_case(raw)
             of_object = Dialect.AGENTS_CLI if is_dataset else Dialect.ADK
@@ -65,7 +71,23 @@ class _Cases:
         elif path[-1] == 0:
             message = f"this list is not {_sought(self._problems.file)}: {_found(raw)}"
             self._problems.error("not-an-eval-set", message, path=path, hint=_OLD_FORMATS)
-        self.cases += [case] if case is not None else []
+        self.cases += [self._renamed(case, path)] if case is not None else []
+
+    def _renamed(self, case: Case, path: Path) -> Case:
+        """The case, with a number after its id where another one has it: ADK runs both, and results go by id."""
+        earlier = self._by_id.get(case.case_id)
+        if earlier is not None:
+            name = case.case_id
+            while name in self._by_id:
+                self._copies[case.case_id] += 1
+                name = f"{case.case_id} ({self._copies[case.case_id] + 1})"
+            where = f" (the first is at {earlier.place})" if earlier.place else ""
+            message = f"the case id {case.case_id!r} is already used{where}; this case is called {name!r}"
+            hint = "Give each case in a file a unique id."
+            self._problems.warning("duplicate-case-id", message, path=path, hint=hint)
+            case = dataclasses.replace(case, case_id=name)
+        self._by_id[case.case_id] = case
+        return case
 
 
 def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> EvalSetReading:
@@ -173,7 +195,7 @@ _UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK'
 _OLD = {"final_response": "reference", "intermediate_data": "expected_tool_use"}
 _SESSION = frozenset({"app_name", "user_id", "state"})
 _CALL = frozenset({"tool_name", "tool_input"})
-_CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(("args", "arguments", "input", "tool_args"), "tool_input")}
+_CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(set(repair.ARGUMENTS) - _CALL, "tool_input")}
 _CALL_UNREAD = _UNREAD | {"id", "tool_output"}
 
 

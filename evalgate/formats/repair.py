@@ -136,8 +136,9 @@ RUBRIC = Shape("a rubric", RubricWire, rubric_id="id name", rubric_content="cont
 STEPS = Shape("intermediate_data", IntermediateDataWire, tool_uses=_CALLS, invocation_events="events")
 CONTENT = Shape("a content", ContentWire, parts="content text")
 PART = Shape("a part", PartWire, text="content")
-_ARGS = "arguments tool_input tool_args input parameters"
-CALL = Shape("a tool call", ToolCallWire, name="tool_name", args=_ARGS, id="tool_id")
+ARGUMENTS = ["args", "arguments", "input", "parameters", "tool_args", "tool_arguments", "tool_input", "tool_parameters"]
+"""What people call the arguments of a tool call."""
+CALL = Shape("a tool call", ToolCallWire, name="tool_name", args=" ".join(ARGUMENTS), id="tool_id")
 RESPONSE = Shape("a tool response", ToolResponseWire, name="tool_name", response="content result output", id="tool_id")
 
 

@@ -318,7 +318,11 @@ def run_plain_tools_in_threads() -> None:
     """
     from google.adk.tools.function_tool import FunctionTool
 
-    real = FunctionTool._invoke_callable  # noqa: SLF001 - the one place where google-adk calls functions
+    real = getattr(
+        FunctionTool, "_invoke_callable", None
+    )  # the one place where google-adk, since 1.14, calls functions
+    if real is None:
+        return
 
     async def _invoke_callable(self: Any, target: Any, args_to_call: Any) -> Any:
         thread, loop = TOOL_THREAD.get(), asyncio.get_running_loop()

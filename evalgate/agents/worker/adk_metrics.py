@@ -95,16 +95,24 @@ def _metric(told: Message, code: str) -> Any:
 
 def _invocation(turn: Message) -> Any:
     """google-adk's Invocation; a version that lacks newer keys is given the ones it knows."""
-    from google.adk.evaluation.eval_case import Invocation
+    from google.adk.evaluation import eval_case
     from pydantic import ValidationError
 
     try:
-        return Invocation.model_validate(turn)
+        return eval_case.Invocation.model_validate(turn)
     except ValidationError:
-        known = {key: value for key, value in turn.items() if key in Invocation.model_fields}
-        if len(known) == len(turn):
+        known = _known(turn, eval_case.Invocation)
+        steps = known.get("intermediate_data")
+        if isinstance(steps, dict) and hasattr(eval_case, "InvocationEvent"):
+            events = [_known(event, eval_case.InvocationEvent) for event in steps.get("invocation_events") or ()]
+            known["intermediate_data"] = {**steps, "invocation_events": events} if events else steps
+        if known == turn:
             raise
-        return Invocation.model_validate(known)
+        return eval_case.Invocation.model_validate(known)
+
+
+def _known(fields: Message, kind: Any) -> Message:
+    return {key: value for key, value in fields.items() if key in kind.model_fields}
 
 
 def _read(result: Any, code: str) -> Message:

@@ -132,6 +132,23 @@ def test_nothing_at_all(discover, repo):
     assert "*.evalset.json" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([{"id": "one", "input": "hi"}], "this list is not an evaluation set: found `id` and `input`. ADK's old"),
+        ({"tests": []}, "there is no `eval_cases`; found `tests`."),
+        ({"eval_case_results": []}, "found results of a run"),
+        ("no JSON", "this is not JSON: expecting value, found `no`."),
+    ],
+)
+def test_a_file_that_has_only_the_name_of_one_is_told_where_nothing_else_is_left(discover, repo, content, said):
+    with pytest.raises(NothingToDo, match="no evaluation file was found") as caught:
+        discover(repo({"evals/a.test.json": content}))
+    (line,) = (line for line in caught.value.hint.splitlines() if line.startswith("evals/a.test.json"))
+    assert line.startswith("evals/a.test.json has only the name of one: ")
+    assert said in line
+
+
 def test_what_git_ignores_is_found_when_it_is_named(discover, repo, evalset):
     root = repo({"bot/agent.py": AGENT, ".gitignore": "gen/\n", "gen/a.evalset.json": evalset("a", "one: hi -> ho")})
     for selection in ("gen/a.evalset.json", "gen", "gen/a.evalset.json:one"):

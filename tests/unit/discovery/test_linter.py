@@ -42,13 +42,6 @@ def test_no_cases(lint, suite):
     assert found(lint(suite("x.evalset.json"))) == [(ERROR, "no-cases")]
 
 
-def test_duplicate_ids_are_told_with_both_places(lint, suite, case):
-    (problem,) = lint(suite("x.evalset.json", case("a", "hi", line=3), case("a", "other", line=9)))
-    assert problem.code == "duplicate-case-id"
-    assert problem.place.line == 9
-    assert "x.evalset.json:3" in problem.message
-
-
 @pytest.mark.parametrize(
     ("second", "expected"),
     [

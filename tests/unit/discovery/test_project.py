@@ -62,7 +62,7 @@ JUDGED = {"criteria": {"final_response_match_v2": 0.5}}
             {},
             {"b/b.evalset.json", "b/c.evalset.json"},
         ),
-        ({"b/b.evalset.json": {**SET, "eval_cases": [CASE, CASE]}}, {}, {"b/b.evalset.json"}),
+        ({"b/b.evalset.json": {**SET, "eval_cases": []}}, {}, {"b/b.evalset.json"}),
         ({"b/b.evalset.json": os.pardir}, {}, {"b/b.evalset.json"}),  # a link that leads nowhere
         ({"evalgate.yml": RIGHT.replace("}", ", suites: [a/**]}"), "b/b.evalset.json": SET}, {}, {"b/b.evalset.json"}),
         # of the run: settings, what was asked for, a key that is not set, `strict`

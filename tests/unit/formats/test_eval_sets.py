@@ -484,6 +484,25 @@ def test_a_fault_at_the_end_leaves_no_half_set():
     assert (reading.eval_set, codes(reading)) == (None, ["json-truncated"])
 
 
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        (["a", "a", "b", "a"], ["a", "a (2)", "b", "a (3)"]),
+        # a name that is made is not another case's
+        (["a (2)", "a", "a"], ["a (2)", "a", "a (3)"]),
+        # nor taken by a later one
+        (["a", "a", "a (2)"], ["a", "a (2)", "a (2) (2)"]),
+    ],
+)
+def test_cases_of_one_id_are_told_and_kept_apart(given, ids):
+    cases = [{"eval_id": name, "conversation": []} for name in given]
+    reading = parse({"eval_set_id": "s", "eval_cases": cases})
+    assert reading.eval_set is not None
+    assert [case.case_id for case in reading.eval_set.cases] == ids
+    assert set(codes(reading, Severity.WARNING)) == {"duplicate-case-id"}
+    assert "(the first is at dir/my_set.evalset.json:" in reading.problems[0].message
+
+
 def test_of_two_lists_of_cases_the_last_counts():
     one, two = (f'"eval_cases": [{{"eval_id": "{name}", "conversation": []}}]' for name in "ab")
     reading = parse(f'{{"eval_set_id": "s", {one}, {two}}}')
@@ -583,6 +602,7 @@ def old_call(**keys) -> EvalSetReading:
         ({"name": "t", "tool_input": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
         ({"tool_name": "t", "args": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
         ({"tool_name": "t", "arguments": '{"a": 1}'}, {"a": 1}, "adk-rejects-name"),
+        ({"tool_name": "t", "tool_parameters": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
         ({"tool_name": "t", "tool_input": {"a": 1}, "note": "mine"}, {"a": 1}, "unused-key"),
         ({"tool_name": "t", "tool_input": {"a": 1}, "toolInput": {"b": 2}}, {"a": 1}, "unused-key"),
         ({"tool_name": "t", "tool_input": {}, "mock_tool_output": "x"}, {}, None),  # ADK's own, of no use here
