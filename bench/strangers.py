@@ -258,11 +258,11 @@ def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], 
             reasons[f"{suite['suite']}: {said_of(suite['problem'])}"] += 1
         for case in suite.get("cases", ()):
             total += 1
-            why = [reason for trial in case.get("trials", ()) for reason in not_scored(trial, deciding)]
-            if why or not case.get("trials"):
-                reasons[why[0] if why else case.get("reason", "no trial")] += 1
-            else:
+            if case.get("verdict") in ("pass", "fail"):
                 scored += 1
+                continue
+            why = [reason for trial in case.get("trials", ()) for reason in not_scored(trial, deciding)]
+            reasons[why[0] if why else said_of(case.get("reason", "no trial"))] += 1
     return scored, total, tuple(reasons.most_common())
 
 

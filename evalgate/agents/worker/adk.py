@@ -88,10 +88,13 @@ def run_options() -> dict[str, Any]:
 # --- what google-adk's events do not say ---
 
 
-def instrument() -> tuple[Any, Any]:
+def instrument() -> tuple[Any, ...]:
     """The first and the last of all plugins of a Runner: they note when models and tools are busy, and make model
-    requests patient."""
-    from google.adk.plugins.base_plugin import BasePlugin
+    requests patient. None where google-adk has no plugins, which is before 1.7."""
+    try:
+        from google.adk.plugins.base_plugin import BasePlugin
+    except ImportError:
+        return ()
 
     first, last = (
         type(kind.__name__, (kind, BasePlugin), {})(name=f"evalgate_{kind.__name__}")
@@ -372,7 +375,7 @@ class AdkSession:
     ADK shares one session service among all cases, where `user:` and `app:` state outlives the case that set it.
     """
 
-    def __init__(self, loaded: FoundAgent, plugins: tuple[Any, Any], start: Message, default_app: str) -> None:
+    def __init__(self, loaded: FoundAgent, plugins: tuple[Any, ...], start: Message, default_app: str) -> None:
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
         from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
         from google.adk.runners import Runner
@@ -449,12 +452,12 @@ class AdkSession:
         return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
 
 
-def _target(loaded: FoundAgent, plugins: tuple[Any, Any], app_name: str) -> Message:
+def _target(loaded: FoundAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
     """What the Runner is to run: the App with its plugins between our two, or the bare agent."""
-    first, last = plugins
     if loaded.app is None:
-        return {"app_name": app_name, "agent": loaded.root_agent, "plugins": [first, last]}
-    update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": [first, *loaded.app.plugins, last]}
+        return {"app_name": app_name, "agent": loaded.root_agent, **({"plugins": [*plugins]} if plugins else {})}
+    between = [*plugins[:1], *loaded.app.plugins, *plugins[1:]]
+    update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": between}
     return {"app": loaded.app.model_copy(update=update)}
 
 
@@ -463,12 +466,11 @@ def _event(event: Any) -> Message:
     found: Message = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
         found["content"] = _json_of(event.content)
-    if event.usage_metadata is not None:
-        found["usage_metadata"] = _json_of(event.usage_metadata)
-    if event.model_version:
+    for name in ("usage_metadata", "grounding_metadata"):
+        if getattr(event, name, None) is not None:
+            found[name] = _json_of(getattr(event, name))
+    if getattr(event, "model_version", None):  # since google-adk 1.17
         found["model_version"] = event.model_version
-    if event.grounding_metadata is not None:
-        found["grounding_metadata"] = _json_of(event.grounding_metadata)
     return found
 
 
@@ -480,7 +482,7 @@ def _json_of(value: Any) -> Any:
         return value.model_dump(mode="python", exclude_none=True)
 
 
-async def prewarm(plugins: tuple[Any, Any]) -> None:
+async def prewarm(plugins: tuple[Any, ...]) -> None:
     """Take every step of a turn once, with an agent of our own; whatever goes wrong will show, or not, in a real one.
 
     google-adk imports hundreds of modules during the first turn (a second and more), which would be counted as the
@@ -533,7 +535,7 @@ class Host:
 
     def __init__(self) -> None:
         self._loaded: FoundAgent | None = None
-        self._plugins: tuple[Any, Any] | None = None
+        self._plugins: tuple[Any, ...] | None = None
         self._default_app = ""
         self._asking = False
 

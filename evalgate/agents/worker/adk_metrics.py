@@ -94,7 +94,8 @@ def _metric(told: Message, code: str) -> Any:
 
 
 def _invocation(turn: Message) -> Any:
-    """google-adk's Invocation; a version that lacks newer keys is given the ones it knows."""
+    """google-adk's Invocation; a version that lacks newer keys is given the ones it knows, and then no events without a
+    content, which have nothing else."""
     from google.adk.evaluation import eval_case
     from pydantic import ValidationError
 
@@ -104,8 +105,11 @@ def _invocation(turn: Message) -> Any:
         known = _known(turn, eval_case.Invocation)
         steps = known.get("intermediate_data")
         if isinstance(steps, dict) and hasattr(eval_case, "InvocationEvent"):
-            events = [_known(event, eval_case.InvocationEvent) for event in steps.get("invocation_events") or ()]
-            known["intermediate_data"] = {**steps, "invocation_events": events} if events else steps
+            told = [event for event in steps.get("invocation_events") or () if event.get("content")]
+            events = [_known(event, eval_case.InvocationEvent) for event in told]
+            known["intermediate_data"] = (
+                {**steps, "invocation_events": events} if "invocation_events" in steps else steps
+            )
         if known == turn:
             raise
         return eval_case.Invocation.model_validate(known)

@@ -10,13 +10,17 @@ pytestmark = pytest.mark.integration
 
 
 def invocation(text: str) -> dict:
-    usage = {"usage_metadata": {"total_token_count": 3}, "model_version": "m"}  # which old versions do not know
-    step = {"author": "full", "content": {"parts": [{"text": "step"}]}, **usage}
+    silent = {
+        "author": "full",
+        "usage_metadata": {"total_token_count": 3},
+        "model_version": "m",
+    }  # old versions know no usage
+    step = {**silent, "content": {"parts": [{"text": "step"}]}}
     return {
         "invocation_id": "i",
         "user_content": {"role": "user", "parts": [{"text": "hi"}]},
         "final_response": {"role": "model", "parts": [{"text": text}]},
-        "intermediate_data": {"invocation_events": [step]},
+        "intermediate_data": {"invocation_events": [step, silent]},
         "duration": 0.5,
         "app_details": {"agent_details": {"full": {"name": "full", "instructions": "", "tool_declarations": []}}},
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from evalgate.agents.worker import adk, modules
 from evalgate.agents.worker.adk import Absent
 
 
@@ -21,3 +23,23 @@ def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(monkey
     assert [(str(each), each.name) for each in raised] == [("No module named 'a2a'", "a2a")] * 2
     assert raised[0] is not raised[1]  # or one would carry the tracebacks of all
     assert importlib.import_module("colorsys").__name__ == "colorsys"
+
+
+def test_an_old_google_adk_is_run_without_what_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 1.7 there are no plugins, before 1.14 no one place that calls functions, before 1.17 no model_version."""
+    tool = type("FunctionTool", (), {})
+    monkeypatch.setitem(sys.modules, "google.adk.plugins.base_plugin", None)
+    function_tool = ModuleType("google.adk.tools.function_tool")
+    function_tool.FunctionTool = tool  # type: ignore[attr-defined]
+    for name in ("google", "google.adk", "google.adk.tools"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "google.adk.tools.function_tool", function_tool)
+
+    assert adk.instrument() == ()
+    adk.run_plain_tools_in_threads()
+    assert not hasattr(tool, "_invoke_callable")
+    home = modules.Home(name="bot", file=None, folder=None, roots=(), aliases=())
+    found = adk.FoundAgent(root_agent="agent", app=None, home=home, closing=None)
+    assert adk._target(found, (), "bot") == {"app_name": "bot", "agent": "agent"}
+    event = SimpleNamespace(author="bot", content=None, usage_metadata=None, is_final_response=lambda: True)
+    assert adk._event(event) == {"author": "bot", "final": True}
