@@ -469,7 +469,7 @@ def _event(event: Any) -> Message:
     for name in ("usage_metadata", "grounding_metadata"):
         if getattr(event, name, None) is not None:
             found[name] = _json_of(getattr(event, name))
-    if getattr(event, "model_version", None):  # since google-adk 1.17
+    if getattr(event, "model_version", None):  # since google-adk 1.18
         found["model_version"] = event.model_version
     return found
 

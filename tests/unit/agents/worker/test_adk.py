@@ -26,7 +26,7 @@ def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(monkey
 
 
 def test_an_old_google_adk_is_run_without_what_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 1.7 there are no plugins, before 1.14 no one place that calls functions, before 1.17 no model_version."""
+    """Before 1.7 there are no plugins, before 1.14 no one place that calls functions, before 1.18 no model_version."""
     tool = type("FunctionTool", (), {})
     monkeypatch.setitem(sys.modules, "google.adk.plugins.base_plugin", None)
     function_tool = ModuleType("google.adk.tools.function_tool")
