@@ -176,6 +176,18 @@ def offers_agent(source: str) -> bool:
     return is_app or not names.isdisjoint(ENTRY_NAMES)
 
 
+def defines_agent(source: str) -> bool:
+    """Whether the module itself makes the agent that it offers: it is not imported from elsewhere, as tests do."""
+    if "root_agent" not in source and "get_agent_async" not in source:
+        return False
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    own = [statement for statement in body if not isinstance(statement, ast.Import | ast.ImportFrom)]
+    return not ENTRY_NAMES.isdisjoint(_bound_names(own))
+
+
 def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
     """Names that the module's own level binds, within `if`, `try` and `with` too."""
     for statement in body:
@@ -332,6 +344,7 @@ def choose_agents(
     A rule of the gate file wins (of several the last); one of the default driver without an agent only adds options.
     """
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
+    elsewhere = functools.cache(lambda: [p for p in tree.other_python if defines_agent(tree.read_source(p))])
     argument = agents.DRIVERS[agents.DEFAULT].argument
     chosen: dict[str, AgentUse] = {}
     problems: list[Problem] = []
@@ -347,6 +360,8 @@ def choose_agents(
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
         found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
+        if found is None and len(elsewhere()) == 1:
+            found = Found(folder=elsewhere()[0], found_by="only file that makes a root_agent")
         chosen[key] = UNKNOWN
         if isinstance(found, Found):
             options = {**(rule.options if rule else {}), argument: found.folder}
@@ -363,12 +378,21 @@ def choose_agents(
         else:
             absent.append(key)
     if absent:
-        files = f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})"
-        message = f"no agent found{files if len(absent) > 1 else ''}: no folder has an agent.py or __init__.py with "
-        message += "`root_agent` or an ADK `app`, or a root_agent.yaml"
-        hint = _rule_example("**" if len(absent) > 1 else absent[0], path="path/to/agent")
-        problems.append(errors.error("no-agent", message, Place(file=absent[0]), hint))
+        problems.append(_no_agent(absent, elsewhere()))
     return chosen, problems
+
+
+def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
+    """That there is no agent for the files `absent`; `elsewhere`: files that make one and are not called agent.py."""
+    several = len(absent) > 1
+    files = f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})" if several else ""
+    message = (
+        f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, or a "
+    )
+    message += "root_agent.yaml"
+    message += f"; {words.listed(elsewhere, limit=8)} have a `root_agent`" if elsewhere else ""
+    hint = _rule_example("**" if several else absent[0], path=elsewhere[0] if elsewhere else "path/to/agent")
+    return errors.error("no-agent", message, Place(file=absent[0]), hint)
 
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:

@@ -35,6 +35,7 @@ ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 """What stands at the top of a Python environment."""
 
 MOST_OTHER_JSON = 5000
+MOST_OTHER_PYTHON = 5000
 MOST_IGNORED_ENTRIES = 50_000
 """How many entries of folders that git ignores are looked at."""
 
@@ -135,8 +136,9 @@ class Tree:
     """What one walk of a checkout saw; every path is posix and relative to `root`, every list sorted.
 
     `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated: `excluded` by the
-    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`: the first of other names that
-    git keeps. `near_names`: files that it keeps, of names that are nearly those of evaluation files or criteria.
+    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`, `other_python`: the first of
+    other names that git keeps. `near_names`: files that it keeps, of names that are nearly those of evaluation files or
+    criteria.
     """
 
     def __init__(self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()) -> None:
@@ -149,6 +151,7 @@ class Tree:
         self.config_files: set[str] = set()
         self.agent_files: dict[str, frozenset[str]] = {}
         self.other_json: list[str] = []
+        self.other_python: list[str] = []
         self.near_names: list[str] = []
         self.problems: list[Problem] = []
         self._contents: dict[str, bytes] = {}
@@ -171,6 +174,7 @@ class Tree:
         self.ignored_configs = frozenset(ignored_configs - self.config_files)
         self.agent_files = dict(sorted(self.agent_files.items()))
         self.other_json.sort()
+        self.other_python.sort()
         self.near_names = sorted(set(self.near_names))
 
     def read(self, path: str, *, largest: int = LARGEST_BYTES) -> bytes | Problem:
@@ -213,6 +217,9 @@ class Tree:
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
         if path.endswith(".json") and len(self.other_json) < MOST_OTHER_JSON and not rules.match(path):
             self.other_json.append(path)
+        is_python = path.endswith(".py") and entry.name not in AGENT_NAMES
+        if is_python and len(self.other_python) < MOST_OTHER_PYTHON and not rules.match(path):
+            self.other_python.append(path)
         is_near = NEAR_CONFIG.fullmatch(entry.name) or _NEAR_SET.fullmatch(entry.name)
         if is_near and not rules.match(path) and _is_own_file(entry):
             self.near_names.append(path)

@@ -330,6 +330,35 @@ def test_a_rule_of_the_gate_file_names_the_agent_and_the_last_one_wins(discover,
     assert found.suites[0].agent.found_by == "evalgate.yml agents[1]"
 
 
+MAKES = "from google.adk.agents import Agent\nroot_agent = Agent(name='x')\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"src/desk/main.py": MAKES}, "src/desk/main.py"),
+        # who imports one does not make one
+        ({"main.py": MAKES, "tests/test_bot.py": "from main import root_agent\n"}, "main.py"),
+        # an agent where ADK looks for it comes first
+        ({"main.py": MAKES, "bot/agent.py": MAKES}, "bot"),
+        # two, and which of them is for its author to say
+        ({"one.py": MAKES, "two.py": MAKES}, None),
+        # not at the module's own level, or what no Python reads
+        ({"main.py": "def make():\n    root_agent = 1\n", "old.py": "print 'root_agent'"}, None),
+        ({".gitignore": "build/\n", "build/main.py": MAKES}, None),
+    ],
+)
+def test_an_agent_in_a_file_of_another_name(discover, repo, evalset, files, expected):
+    (suite,) = (found := discover(repo({**files, "a.evalset.json": evalset("a", "x: hi -> ho")}))).suites
+    if expected is None:
+        (problem,) = (each for each in found.problems if each.code == "no-agent")
+        assert ("one.py and two.py have a `root_agent`" in problem.message) is ("one.py" in files)
+        assert ("path: one.py" in problem.hint) is ("one.py" in files)
+    else:
+        assert suite.agent.options["path"] == expected
+        assert "no-agent" not in codes(found)
+
+
 def test_excluded_files_are_no_suites(discover, three):
     assert keys(discover(three, gate_file=GateFile(exclude=["evals/"]))) == ["other/c.test.json"]
 
