@@ -396,9 +396,10 @@ class AdkSession:
 
     async def open(self) -> AdkSession:
         """Create the session with its initial state."""
-        session = await self._service.create_session(
+        made: Any = self._service.create_session(
             app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, state=self._state
         )
+        session = await made if inspect.isawaitable(made) else made  # before google-adk 1.0 it is not
         self._session_id = session.id
         return self
 
@@ -441,12 +442,13 @@ class AdkSession:
         self._thread.shutdown(wait=False)
         from google.adk.sessions.base_session_service import GetSessionConfig
 
-        session = await self._service.get_session(
+        found: Any = self._service.get_session(
             app_name=self._app_name,
             user_id=self._user_id,
             session_id=self._session_id,
             config=GetSessionConfig(num_recent_events=0),  # every event would be copied
         )
+        session = await found if inspect.isawaitable(found) else found
         if session is None:
             return {}
         return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
