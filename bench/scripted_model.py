@@ -23,6 +23,7 @@ MOST_STEPS = 12
 """After so many tool calls in a turn the model answers, whatever is still expected."""
 
 CODE = re.compile(r"The code of this message is (\S+)")
+TO_SPLIT = re.compile(r"<<< agent_text (\S+)\n(.*?)\n>>> agent_text \1", re.DOTALL)
 SIMULATED_USER = re.compile(r"or (\S+) if the conversation is over\.\s*$")
 CALLED = re.compile(r"called tool `(\w+)`")
 
@@ -111,6 +112,8 @@ def gemini_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:
         said: tuple[str, Any] | str = json.dumps(example(schema, code=found[1] if found else ""))
     elif texts and (ending := SIMULATED_USER.search(texts[-1])):
         said = ending[1]
+    elif texts and (whole := TO_SPLIT.search(texts[-1])):
+        said = f"<sentence>{whole[2]}</sentence>"
     else:
         said = script.next(texts, done, _declared(request.get("tools") or []))
     part = {"text": said} if isinstance(said, str) else {"functionCall": {"name": said[0], "args": said[1]}}

@@ -327,10 +327,11 @@ class CriteriaFinder:
             if found := next((path for path in of_datasets if not self._is_foreign(path)), None):
                 return found
             alike = [path for path in here.values() if path != key and self._holds_criteria(path)]
-            named = [path for path in alike if path.endswith("eval_config.json")]
-            if len(named or alike) == 1:
-                self._elsewhere[(named or alike)[0]] = None
-                return (named or alike)[0]
+            usual = here.get("eval_config.json", "")
+            if usual in alike or len(alike) == 1:
+                found = usual if usual in alike else alike[0]
+                self._elsewhere[found] = None
+                return found
             if alike:
                 self._tell_several(alike)
         return None

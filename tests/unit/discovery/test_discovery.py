@@ -397,6 +397,7 @@ OURS = config(response_match_score=0.3)
         ),
         ({"t/eval/eval_config.json": OURS, "t/eval/test_config.json": OURS}, "t/eval/test_config.json", set()),
         ({"t/eval/x.json": OURS, "t/eval/eval_config.json": OURS}, "t/eval/eval_config.json", set()),
+        ({"t/eval/x_eval_config.json": OURS, "t/eval/eval_config.json": OURS}, "t/eval/eval_config.json", set()),
         # a file of any name, where it is alone
         (
             {"t/eval/sets/strict.json": OURS, "t/eval/package.json": {"a": 1}},
