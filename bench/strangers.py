@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,9 @@ KEPT = ("PATH", "LANG", "LC_", "SSL_", "REQUESTS_CA", "CURL_CA", "PIP_", "UV_", 
 """What a runner's machine has too: how names of its own variables begin."""
 
 VARIABLE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$")
+EXPECTED = ("not_applicable", "reference_missing")
+"""Reasons for no score that are as they should be: the case has nothing that the criterion could compare with."""
+
 WHY = 200
 """So much of a reason is shown."""
 
@@ -138,7 +141,7 @@ def git(folder: Path, *words: str) -> str:
     ).stdout.strip()
 
 
-def repository(stranger: Stranger, folder: Path, *, turn_timeout_s: int) -> tuple[str, str]:
+def repository(stranger: Stranger, folder: Path, *, settings: Sequence[str]) -> tuple[str, str]:
     """A copy of the checkout as a repository with a pull request that adds the workflow; base and head."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(stranger.path, folder, symlinks=True, ignore=shutil.ignore_patterns(".git"))
@@ -149,8 +152,8 @@ def repository(stranger: Stranger, folder: Path, *, turn_timeout_s: int) -> tupl
     workflow = folder / ".github/workflows/evalgate.yml"
     workflow.parent.mkdir(parents=True, exist_ok=True)
     workflow.write_text(WORKFLOW, encoding="utf-8")
-    if turn_timeout_s and not (folder / "evalgate.yml").exists():
-        (folder / ".github/evalgate.yml").write_text(f"turn-timeout: {turn_timeout_s}\n", encoding="utf-8")
+    if settings and not (folder / "evalgate.yml").exists():
+        (folder / ".github/evalgate.yml").write_text("\n".join([*settings, ""]), encoding="utf-8")
     git(folder, "add", "-A", "-f", ".github")
     git(folder, "commit", "-q", "-m", "Add evalgate")
     return base, git(folder, "rev-parse", "HEAD")
@@ -214,13 +217,13 @@ def environment(
 
 
 def tried(
-    stranger: Stranger, work: Path, *, typed: bool, compared: bool, timeout_s: float, turn_timeout_s: int
+    stranger: Stranger, work: Path, *, typed: bool, compared: bool, timeout_s: float, settings: Sequence[str]
 ) -> Tried:
     """Run the gate on the agent, with the variables of its README or without."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     repo, script = work / "repository", Script()
-    sides = repository(stranger, repo, turn_timeout_s=turn_timeout_s)
+    sides = repository(stranger, repo, settings=settings)
     learn(repo, script)
     inputs = {**stranger.inputs, **({"baseline": "auto"} if compared else {})}
     with scripted_model.serving(script) as url, (work / "log.txt").open("w", encoding="utf-8") as log:
@@ -258,11 +261,11 @@ def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], 
             reasons[f"{suite['suite']}: {said_of(suite['problem'])}"] += 1
         for case in suite.get("cases", ()):
             total += 1
-            if case.get("verdict") in ("pass", "fail"):
-                scored += 1
-                continue
             why = [reason for trial in case.get("trials", ()) for reason in not_scored(trial, deciding)]
-            reasons[why[0] if why else said_of(case.get("reason", "no trial"))] += 1
+            if case.get("verdict") in ("pass", "fail") and not why:
+                scored += 1
+            else:
+                reasons[why[0] if why else said_of(case.get("reason", "no trial"))] += 1
     return scored, total, tuple(reasons.most_common())
 
 
@@ -273,7 +276,7 @@ def not_scored(trial: Mapping[str, Any], deciding: Collection[str]) -> Iterator[
         yield said_of(outcome["message"])
         return
     for name, grade in trial.get("grades", {}).items():
-        if name in deciding and "value" not in grade and grade.get("reason") != "not_applicable":
+        if name in deciding and "value" not in grade and grade.get("reason") not in EXPECTED:
             yield f"{name}: {said_of(grade.get('message') or grade.get('reason'))}"
 
 
@@ -293,11 +296,9 @@ def main() -> None:
     parser.add_argument("--base", action="store_true", help="compare with the base as well")
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument(
-        "--turn-timeout",
-        type=int,
-        default=0,
-        help="written into evalgate.yml: clients of backends that are not there retry for minutes",
-    )
+        "--setting", action="append", default=[], metavar="NAME: VALUE",
+        help="a line for evalgate.yml: `start-timeout: 300`, as clients of backends that are not there retry for minutes",
+    )  # fmt: skip
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
     chosen = [each for each in strangers(options.list) if not only or each.agent in only]
@@ -307,7 +308,7 @@ def main() -> None:
         runs = []
         for typed in (False, True) if stranger.variables else (False,):
             work = options.work.resolve() / stranger.agent / ("typed" if typed else "first")
-            limits = {"timeout_s": options.timeout, "turn_timeout_s": options.turn_timeout}
+            limits = {"timeout_s": options.timeout, "settings": options.setting}
             run = tried(stranger, work, typed=typed, compared=options.base, **limits)
             (work / "tried.json").write_text(json.dumps({"said": str(run), "reasons": run.reasons}, indent=1))
             runs.append(run)
