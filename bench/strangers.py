@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument(
         "--setting", action="append", default=[], metavar="NAME: VALUE",
-        help="a line for evalgate.yml: `start-timeout: 300`, as clients of backends that are not there retry for minutes",
+        help="a line for evalgate.yml: `start-timeout: 300`, where clients retry backends that are not there",
     )  # fmt: skip
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
