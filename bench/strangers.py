@@ -1,6 +1,6 @@
 """Agents that others wrote, at the first try: each in a repository with nothing but the README's workflow added.
 
-    python bench/strangers.py agents.json [--only NAME,NAME] [--work FOLDER] [--base] [--timeout 900]
+    python bench/strangers.py agents.json [--only NAME,NAME] [--work FOLDER] [--alone] [--timeout 900]
 
 `agents.json` lists checkouts on this machine, with paths relative to itself:
 
@@ -40,7 +40,7 @@ from evalgate.discovery import walk
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
-"""How the scripted model is reached; a workflow would name none of them."""
+"""How the scripted model is reached: among the settings of models, which reach an agent without being named."""
 
 KEPT = ("PATH", "LANG", "LC_", "SSL_", "REQUESTS_CA", "CURL_CA", "PIP_", "UV_", "HTTP", "NO_PROXY", "NODE_EXTRA")
 """What a runner's machine has too: how names of its own variables begin."""
@@ -202,9 +202,7 @@ def environment(
     (work / "event.json").write_text(json.dumps(event), encoding="utf-8")
     addresses = dict.fromkeys(ADDRESSES[:2], url) | dict.fromkeys(ADDRESSES[2:], f"{url}/v1")
     given = {"GOOGLE_API_KEY": "key-0001-of-nobody", **typed}
-    settings = {
-        "env": ", ".join([*given, *ADDRESSES]), "baseline": "none", "cache": str(work.parent / "cache"), **inputs
-    }  # fmt: skip
+    settings = {"env": ", ".join(typed), "cache": str(work.parent / "cache"), **inputs}
     return {
         **{name: value for name, value in os.environ.items() if name.upper().startswith(KEPT)},
         **{f"INPUT_{name.upper()}": value for name, value in settings.items()},
@@ -225,7 +223,7 @@ def tried(
     repo, script = work / "repository", Script()
     sides = repository(stranger, repo, settings=settings)
     learn(repo, script)
-    inputs = {**stranger.inputs, **({"baseline": "auto"} if compared else {})}
+    inputs = {**stranger.inputs, **({} if compared else {"baseline": "none"})}
     with scripted_model.serving(script) as url, (work / "log.txt").open("w", encoding="utf-8") as log:
         variables = dict(stranger.variables) if typed else {}
         if "GOOGLE_APPLICATION_CREDENTIALS" in variables:
@@ -293,7 +291,7 @@ def main() -> None:
     parser.add_argument("list", type=Path)
     parser.add_argument("--only", default="", help="names of agents, divided by commas")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "evalgate-strangers")
-    parser.add_argument("--base", action="store_true", help="compare with the base as well")
+    parser.add_argument("--alone", action="store_true", help="do not compare with the base")
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument(
         "--setting", action="append", default=[], metavar="NAME: VALUE",
@@ -309,7 +307,7 @@ def main() -> None:
         for typed in (False, True) if stranger.variables else (False,):
             work = options.work.resolve() / stranger.agent / ("typed" if typed else "first")
             limits = {"timeout_s": options.timeout, "settings": options.setting}
-            run = tried(stranger, work, typed=typed, compared=options.base, **limits)
+            run = tried(stranger, work, typed=typed, compared=not options.alone, **limits)
             (work / "tried.json").write_text(json.dumps({"said": str(run), "reasons": run.reasons}, indent=1))
             runs.append(run)
             if run.works:
