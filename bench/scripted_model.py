@@ -65,8 +65,14 @@ class Script:
             if left[name]:
                 left[name] -= 1
             elif name in tools and len(done) < MOST_STEPS:
-                return name, args
+                return name, {**_required(tools[name]), **args}
         return known.answer
+
+
+def _required(schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Arguments that a tool cannot do without, where the case leaves them out."""
+    fields = (schema or {}).get("properties") or {}
+    return {name: example(fields[name]) for name in (schema or {}).get("required") or () if name in fields}
 
 
 def _squeezed(text: str) -> str:

@@ -95,7 +95,10 @@ def errors_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def sentence(error: BaseException) -> str:
-    """`ValueError: what it said`, on one line of a readable length."""
+    """`ValueError: what it said`, on one line of a readable length; of a group, which says nothing, its first error."""
+    grouped = getattr(error, "exceptions", None)
+    if isinstance(grouped, (tuple, list)) and grouped and isinstance(grouped[0], BaseException):
+        return sentence(grouped[0]) + (f" (and {len(grouped) - 1} more)" if len(grouped) > 1 else "")
     try:
         said = " ".join(str(error).split())
     except Exception:
@@ -128,7 +131,9 @@ def own_traceback(error: BaseException) -> str:
     lines += traceback.format_exception_only(type(error), error)
     text = "".join(lines).rstrip()
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if cause is not None and cause is not error:
+    if getattr(error, "exceptions", None):
+        text += f"\nof which {sentence(error)}"
+    elif cause is not None and cause is not error:
         text += f"\ncaused by {sentence(cause)}"
     return text[-8000:]
 

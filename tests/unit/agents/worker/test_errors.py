@@ -155,6 +155,21 @@ class UnspeakableError(Exception):
         raise RuntimeError
 
 
+@pytest.mark.parametrize(
+    ("grouped", "said"),
+    [
+        # anyio's, around what an MCP server's client raises
+        ([ConnectionError("refused")], "ConnectionError: refused"),
+        ([ExceptionGroup("inner", [ValueError("a"), KeyError("b")])], "ValueError: a (and 1 more)"),
+        ([OSError("one"), OSError("two"), OSError("three")], "OSError: one (and 2 more)"),
+    ],
+)
+def test_a_group_says_what_its_first_error_says(grouped: list[Exception], said: str) -> None:
+    group = ExceptionGroup("unhandled errors in a TaskGroup", grouped)
+    assert errors.sentence(group) == said
+    assert errors.own_traceback(group).endswith(f"\nof which {said}")
+
+
 def test_an_exception_that_cannot_be_printed_has_its_name() -> None:
     assert errors.sentence(UnspeakableError()) == "UnspeakableError"
 
