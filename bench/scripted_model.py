@@ -101,8 +101,9 @@ def example(
     if kind == "array":
         count = int(schema.get("minItems") or schema.get("min_items") or 1)
         return [example(schema.get("items"), code=code, place=index, defs=defs) for index in range(count)]
+    text = code if name == "code" and code else "" if name.endswith("_excerpt") else "as expected"
     plain: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "null": None}
-    return plain.get(kind, code if name == "code" and code else "as expected")
+    return plain.get(kind, text)
 
 
 # --- the two APIs ----------------------------------------------------------------------------------
