@@ -442,9 +442,6 @@ WHY_WIDTH = 300
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
 """How the line of a traceback begins that has the error."""
 
-_UV_SAYS = ("cause: ", "\N{BOX DRAWINGS LIGHT HORIZONTAL}\N{BLACK RIGHT-POINTING TRIANGLE} ", "error: ")
-"""What uv puts before the reason why it could not install; the first of these that is there."""
-
 
 def why_failed(failure: AgentFailure) -> str:
     """`ModuleNotFoundError: No module named 'foo'`: why the base's agent failed, bounded, without a full stop."""
@@ -455,10 +452,6 @@ def why_failed(failure: AgentFailure) -> str:
         why = error or why.partition("cannot be loaded: ")[2]
     elif failure.kind in (FailureKind.START, FailureKind.EXITED) and error:
         why = f"{why}: {error}"
-    elif failure.kind is FailureKind.INSTALL:
-        said = (failure.detail.partition(mark)[2].partition("\n\n")[0] for mark in _UV_SAYS)
-        reason = " ".join(next(filter(None, said), "").split())
-        why = f"{why}: {reason}" if reason else why
     return plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -477,10 +478,23 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: World) -> in
     if finished.timed_out:
         raise InstallFailed(f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s", detail)
     if finished.returncode != 0:
-        what = " ".join(["uv", *command[:2]])
-        raise InstallFailed(f"installing {needs} failed: `{what}` ended with {finished.returncode}", detail)
+        said = _cause(detail) or f"`{' '.join(['uv', *command[:2]])}` ended with {finished.returncode}"
+        raise InstallFailed(f"installing {needs} failed: {said}", detail)
     counted = _INSTALLED.search(finished.stderr_tail)
     return int(counted[1]) if counted else 0
+
+
+_COULD_NOT = re.compile("\\s*(?:error:|\N{MULTIPLICATION SIGN}) *")
+_BECAUSE = re.compile("\\s*(?:cause:|\\S\\S\N{BLACK RIGHT-POINTING TRIANGLE}) *")
+"""How the lines begin in which uv says what it could not do, and why."""
+
+
+def _cause(detail: str) -> str:
+    """uv's own sentence on why it failed, from the lines that it wrote; "" where there is none."""
+    lines = itertools.dropwhile(lambda line: not _COULD_NOT.match(line), detail.splitlines())
+    told = itertools.takewhile(lambda line: line.strip() and not line.startswith("hint:"), itertools.islice(lines, 5))
+    said = " ".join(_BECAUSE.sub(": ", line, count=1).strip() for line in told)
+    return _COULD_NOT.sub("", said, count=1).replace(" : ", ": ").replace(":: ", ": ")
 
 
 def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str, str]) -> process.Finished:

@@ -91,7 +91,7 @@ def change(repo: Repository, base: dict[str, str | None], head: dict[str, str]) 
         ),
         (
             {"requirements.txt": "shelf==9.9\n"},
-            f"{NOT_MADE} `uv pip install` ended with 1: Because there is no version of shelf==9.9 and you require",
+            f"{NOT_MADE} No solution found when resolving dependencies: Because there is no version of shelf==9.9",
         ),
         ({"desk.evalset.json": CONFLICT}, COMPARED),
     ],

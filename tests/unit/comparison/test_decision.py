@@ -175,13 +175,7 @@ def test_the_bases_own_failures_are_inconclusive(text: str, kind: str, said: str
         (FailureKind.START, "the agent was not ready within 2 s", "", "the agent was not ready within 2 s"),
         (FailureKind.EXITED, "the process ended", "at x\nTypeError: no", "the process ended: TypeError: no"),
         (FailureKind.RAISED, "KeyError: 1", "KeyError: 1", "KeyError: 1"),
-        (
-            FailureKind.INSTALL,
-            "it failed",
-            "error: None\n  cause: Because\n  it is.\n\nhint: no",
-            "it failed: Because it is",
-        ),
-        (FailureKind.INSTALL, "it failed", "", "it failed"),
+        (FailureKind.INSTALL, "installing a.txt failed: no.", "error: no", "installing a.txt failed: no"),
         (FailureKind.RAISED, "word " * 200, "", "word " * 59 + "wo..."),
     ],
 )
