@@ -9,8 +9,8 @@ from evalgate.system import python_env
 UNSOLVABLE = """\
 Using Python 3.13.0
   \N{MULTIPLICATION SIGN} No solution found when resolving dependencies:
-  \u2570\u2500\u25b6 Because shelf was not found in the package registry and you require
-      shelf, your requirements are unsatisfiable.
+  \u2570\u2500\u25b6 Because shelf was not found and you need
+      shelf.
 
       hint: Did you mean `shelve`?
 """
@@ -28,8 +28,7 @@ hint: `desk` was included because `shelf` depends on `desk`
     [
         (
             UNSOLVABLE,
-            "No solution found when resolving dependencies: Because shelf was not found in the package registry and you "
-            "require shelf, your requirements are unsatisfiable.",
+            "No solution found when resolving dependencies: Because shelf was not found and you need shelf.",
         ),
         (
             FETCHING,
