@@ -45,6 +45,8 @@ def interval(differences: Sequence[float], *, draws: int, seed: int, confidence:
     reach = math.sqrt(cases / (cases - 1)) * student((1 + confidence) / 2, freedom=cases - 1)
     tail = NormalDist().cdf(-reach)
     low, high = (float(end) for end in np.quantile(means, [tail, 1 - tail]))
+    if forth == back:  # each side is the other's mirror image: so are the ends
+        low, high = min(low, -high), max(high, -low)
     return Interval(low=low, high=high) if forth <= back else Interval(low=-high, high=-low)
 
 

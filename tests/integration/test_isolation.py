@@ -166,7 +166,7 @@ def test_ordinary_programs_find_what_they_share_and_where_to_write(isolated: Iso
 
 
 @pytest.mark.skipif(
-    not isolation.landlock_rights(), reason="needs Landlock, and a setpriv (util-linux 2.40) that knows it"
+    not isolation.landlock_rights(), reason="needs the system: Landlock, and a setpriv (util-linux 2.40) that knows it"
 )
 @pytest.mark.parametrize("role", isolation.ROLES)
 def test_nothing_is_put_where_others_look_for_their_files(repository: Path, isolated: Isolation, role: str) -> None:

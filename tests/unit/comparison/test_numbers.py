@@ -30,6 +30,12 @@ def test_an_interval_of_one_case_is_unknown() -> None:
     assert tests.interval([0.5], draws=100, seed=1) is None
 
 
+def test_the_ends_of_mirrored_differences_mirror_each_other() -> None:
+    found = tests.interval([0.0, 0.0, -1.0, 1.0, 0.5, -0.5], draws=199, seed=1)
+    assert found is not None
+    assert found.low == -found.high
+
+
 def test_cases_that_all_moved_alike_leave_nothing_open() -> None:
     found = tests.interval([0.25] * 8, draws=100, seed=1)
     assert found is not None
