@@ -57,7 +57,7 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
         if why:
             hint = "A path that is not below `root` is given in full, by the command line or the workflow."
             raise ConfigError(f"`{config_settings.input_name(name)}`: {path[:200]!r} {why}", hint=hint)
-    refused = [name for name in merged.env if variables.matches(name, variables.NEVER)]
+    refused = [name for name in merged.env if variables.is_of_ci(name)]
     if refused:
         raise ConfigError(
             f"`env` names {', '.join(refused)}: the workflow's own variables are never passed to an agent",

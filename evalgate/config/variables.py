@@ -89,6 +89,9 @@ NEVER = (
 )  # fmt: skip
 """What nobody can pass on, at a terminal either: it belongs to the workflow, or to the job of another CI."""
 
+OF_PEOPLE = frozenset({"GITHUB_PERSONAL_ACCESS_TOKEN"})
+"""What is named like the workflow's own, and never is: GitHub's MCP server asks people for it."""
+
 OF_OUR_PROCESS = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONEXECUTABLE", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT",
     "__PYVENV_LAUNCHER__", "PWD", "OLDPWD", "SHLVL", "_",
@@ -106,6 +109,11 @@ def is_terminal(environ: Mapping[str, str]) -> bool:
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a variable's name matches one of the globs."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def is_of_ci(name: str) -> bool:
+    """Whether a variable belongs to the workflow or the job, and reaches no agent."""
+    return matches(name, NEVER) and name not in OF_PEOPLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +144,7 @@ class AgentVariables:
 
     def passes(self, name: str) -> bool:
         """Whether agents get the variable where it is set."""
-        if matches(name, (*NEVER, *OF_INSTALLERS)):
+        if is_of_ci(name) or matches(name, OF_INSTALLERS):
             return False
         if name in self.names:
             return True
@@ -173,7 +181,7 @@ class AgentVariables:
         value = self.environ.get(name, "").strip()
         if self.passes(name):
             return self._why_unset([name]) if not value else ""
-        if matches(name, NEVER):
+        if is_of_ci(name):
             return (
                 f"{name} belongs to the workflow and is never passed to an agent; pass a narrower one under another "
                 "name"
@@ -193,7 +201,9 @@ class AgentVariables:
             return ""
         is_set = [name for name in names if self.environ.get(name, "").strip()]
         named = [name for name in names if name in self.environ]
-        return whys[(is_set or named)[0]] if is_set or named else self._why_unset(names)
+        if is_set or named:
+            return whys[(is_set or named)[0]]
+        return whys[names[0]] if is_of_ci(names[0]) else self._why_unset(names)
 
     def _why_unset(self, names: Sequence[str]) -> str:
         """Of variables that are all empty or not set."""
