@@ -128,7 +128,7 @@ else:
             [
                 WORDS["fixed"].format(draws=f"{draws:,}", cases=simulated.CASES),
                 table(
-                    ["Pass probabilities", "Change", "Runs a side", "evalgate", *OTHERS],
+                    ["Pass probabilities", "Change", "Runs per side", "evalgate", *OTHERS],
                     [
                         [
                             mix,
@@ -154,7 +154,7 @@ else:
                         "Pass probabilities",
                         "Cases",
                         "Change",
-                        "Runs a side",
+                        "Runs per side",
                         "Default",
                         "3 in 10 or more",
                         "Calls",
