@@ -106,7 +106,7 @@ class Box:
         }
         suite = {"eval_set_id": "geo", "eval_cases": [{"eval_id": "capital", "conversation": [turn]}]}
         self.base |= {
-            "evalgate.yml": gate_file,
+            "evalgate.yml": f"{gate_file}\njudge: {{api_key_env: JUDGE_KEY}}\n",
             "evals/geo.evalset.json": json.dumps(suite),
             "evals/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}} | criteria),
         }
@@ -201,7 +201,7 @@ class Box:
             "INPUT_GITHUB-TOKEN": f"{MARK}-token-of-the-job",
             "ACTIONS_RUNTIME_TOKEN": f"{MARK}-token-of-the-runtime",
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN": f"{MARK}-token-of-the-identity",
-            "GEMINI_API_KEY": f"{MARK}-key-of-the-judge",
+            "JUDGE_KEY": f"{MARK}-key-of-the-judge",
         }
 
 
@@ -222,7 +222,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     for name in SHIPPED:
         shutil.copy2(ROOT / name, folder / name)
     shutil.copytree(ROOT / "evalgate", folder / "evalgate", ignore=shutil.ignore_patterns("__pycache__"))
-    _docker("build", "--quiet", "--tag", IMAGE, str(folder))
+    _docker("build", "--quiet", "--network", "host", "--tag", IMAGE, str(folder))
     return IMAGE
 
 
