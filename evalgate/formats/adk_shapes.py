@@ -32,7 +32,7 @@ from evalgate.model import (
     ToolResponse,
     Usage,
 )
-from evalgate.model.shapes import Count, Seconds, Wire
+from evalgate.model.shapes import Count, Kept, KeptValue, Seconds, Wire
 from evalgate.text import words
 
 
@@ -125,24 +125,24 @@ class ToolResponseWire(Wire):
 class AttachmentWire(Wire):
     """What a google.genai Part may hold beside text, calls and responses: it is kept as it is."""
 
-    inline_data: dict[str, Any] | None = None
-    file_data: dict[str, Any] | None = None
-    executable_code: dict[str, Any] | None = None
-    code_execution_result: dict[str, Any] | None = None
-    tool_call: dict[str, Any] | None = None
-    tool_response: dict[str, Any] | None = None
+    inline_data: Kept = None
+    file_data: Kept = None
+    executable_code: Kept = None
+    code_execution_result: Kept = None
+    tool_call: Kept = None
+    tool_response: Kept = None
 
 
 class PartDetailsWire(AttachmentWire):
     """What a google.genai Part says of its content."""
 
     thought_signature: str | None = None
-    video_metadata: dict[str, Any] | None = None
-    media_resolution: Any = None
-    part_metadata: dict[str, Any] | None = None
-    audio_transcription: Any = None
-    media_processing: Any = None
-    speech_metadata: Any = None
+    video_metadata: Kept = None
+    media_resolution: KeptValue = None
+    part_metadata: Kept = None
+    audio_transcription: KeptValue = None
+    media_processing: KeptValue = None
+    speech_metadata: KeptValue = None
 
 
 class PartWire(PartDetailsWire):

@@ -6,6 +6,7 @@ import functools
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, alias_generators
+from pydantic_core import PydanticCustomError
 
 from evalgate.model.run import MOST_COUNT, MOST_SECONDS
 
@@ -57,6 +58,18 @@ def is_deep(value: Any, *, levels: int) -> bool:
             for inner in (each.values() if isinstance(each, dict) else each)
         ]
     return bool(level)
+
+
+def _not_deep(value: Any) -> Any:
+    if is_deep(value, levels=MOST_LEVELS):
+        raise PydanticCustomError("wrong_value", f"lists and objects are nested in more than {MOST_LEVELS} levels")
+    return value
+
+
+MOST_LEVELS = 100
+"""Of values that are kept as they are; pydantic writes 255."""
+Kept: TypeAlias = Annotated[dict[str, Any] | None, AfterValidator(_not_deep)]
+KeptValue: TypeAlias = Annotated[Any, AfterValidator(_not_deep)]
 
 
 class Wire(BaseModel):

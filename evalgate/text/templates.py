@@ -17,6 +17,7 @@ REQUIRED: Final = ("stop_signal", "conversation_plan", "conversation_history")
 """The names that ADK requires in every template; a scenario with a persona also needs `persona`."""
 _FAULTS: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What a template that computes can raise beside Jinja's own errors."""
+_TOO_DEEP: Final = "an expression has too many operators or brackets within each other; split it with `{% set %}`"
 
 
 class TemplateError(ValueError):
@@ -26,9 +27,11 @@ class TemplateError(ValueError):
 def problem_of(template: str) -> str:
     """Why ADK would refuse the template; empty where it would not."""
     try:
-        lacking = [name for name in REQUIRED if name not in names_in(template)]
+        names = names_in(template)
+        compiled(template)
     except TemplateError as error:
         return str(error)
+    lacking = [name for name in REQUIRED if name not in names]
     wanted = words.listed(f"`{{{{ {name} }}}}`" for name in lacking)
     return f"{wanted} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
 
@@ -38,10 +41,17 @@ def names_in(template: str) -> frozenset[str]:
     from jinja2 import TemplateSyntaxError, meta  # noqa: PLC0415 - see the module
     from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415 - see the module
 
+    environment = SandboxedEnvironment()
+    environment.filters["render_string_filter"] = str  # ADK's, see `compiled`
+    finding = meta.TrackingCodeGenerator(environment)
+    finding.optimizer = None  # it takes the cube of the time for a long chain of operators
     try:
-        return frozenset(meta.find_undeclared_variables(SandboxedEnvironment().parse(template)))
+        finding.visit(environment.parse(template))
     except TemplateSyntaxError as error:
         raise TemplateError(f"not a valid Jinja template: {error.message} (line {error.lineno})") from error
+    except RecursionError:
+        raise TemplateError(_TOO_DEEP) from None
+    return frozenset(finding.undeclared_identifiers)
 
 
 def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
@@ -53,7 +63,7 @@ def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
     from jinja2.runtime import Context  # noqa: PLC0415 - see the module
     from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415 - see the module
 
-    environment = SandboxedEnvironment()
+    environment = SandboxedEnvironment(optimized=False)  # as in `names_in`
 
     @jinja2.pass_context
     def render_string(context: Context, text: str) -> str:
@@ -64,6 +74,8 @@ def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
         ready = environment.from_string(template)
     except jinja2.TemplateError as error:
         raise TemplateError(f"not a valid Jinja template: {error}") from error
+    except (MemoryError, RecursionError, SyntaxError):  # Python reads 200 brackets within each other, and no more
+        raise TemplateError(_TOO_DEEP) from None
 
     def render(values: Mapping[str, Any]) -> str:
         try:

@@ -451,3 +451,17 @@ def test_a_file_is_split_in_either_spelling_and_behind_a_byte_order_mark():
 )
 def test_every_other_file_is_left_to_be_read_in_whole(text):
     assert split_cases(text) is None
+
+
+def test_what_is_nested_too_deeply_to_be_kept_is_an_error_at_its_place():
+    """pydantic, which reads any depth, writes 255 levels."""
+    for levels, codes in ((90, []), (101, ["wrong-value"]), (190, ["wrong-value"])):
+        data = json.loads("[" * levels + "]" * levels)
+        turn = {**TURN, "user_content": {"parts": [{"inline_data": {"data": data}}]}}
+        case = {"eval_id": "a", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}
+        reading = parse({"eval_case_results": [case]})
+        assert errors(reading) == codes, levels
+        for problem in reading.problems:
+            assert problem.message == "lists and objects are nested in more than 100 levels"
+            assert problem.place is not None
+            assert (problem.place.json_path or "").endswith("user_content.parts[0].inline_data")

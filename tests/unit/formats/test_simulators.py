@@ -12,6 +12,9 @@ from evalgate.formats import CriteriaReading
 from evalgate.model import SimulatorUse
 
 TEMPLATE = "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}"
+RENDERS_AGAIN = TEMPLATE + "{{ stop_signal | render_string_filter }}"
+CHAIN = TEMPLATE + "{{ a" + "/a" * 300 + " }}"
+LONG_CHAIN = TEMPLATE + "{{ a" + "*a" * 1500 + " }}"
 
 
 def parse(simulator) -> CriteriaReading:
@@ -38,6 +41,7 @@ def test_without_a_config_there_is_none_and_an_empty_one_is_adks_default():
         ({"max_allowed_invocations": -7}, "max_turns", None),
         ({"max_allowed_invocations": "4"}, "max_turns", 4),  # pydantic reads numbers from text, in ADK too
         ({"customInstructions": TEMPLATE}, "custom_instructions", TEMPLATE),
+        ({"customInstructions": RENDERS_AGAIN}, "custom_instructions", RENDERS_AGAIN),  # by ADK's own filter
         ({"stop_signal": "BYE"}, "stop_signal", "BYE"),  # ours
     ],
 )
@@ -58,6 +62,9 @@ def test_what_is_said_is_kept(given, field, value):
         ({"model": " "}, "wrong-value", "model", ""),
         ({"stop_signal": ""}, "wrong-value", "stop_signal", ""),  # it would be found in every reply
         ({"custom_instructions": "Be a user."}, "bad-instructions", "custom_instructions", "conversation_plan"),
+        # ADK's Jinja runs into Python's limits; looking for names took minutes
+        ({"custom_instructions": CHAIN}, "bad-instructions", "custom_instructions", ""),
+        ({"custom_instructions": LONG_CHAIN}, "bad-instructions", "custom_instructions", ""),
         ({"custom_instructions": TEMPLATE + "{% if %}"}, "bad-instructions", "custom_instructions", "stop_signal"),
         ({"model_configuration": []}, "wrong-type", "model_configuration", ""),
         ({"model_configuration": {"temprature": 0}}, "bad-option", "model_configuration.temprature", "`temperature`"),
