@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
+from evalgate.discovery import dotenv
 from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
@@ -25,7 +26,6 @@ EXAMPLES = (".env.example", ".env-example", ".env.sample", ".env.template", "env
 VERTEX = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 """What google-genai asks Vertex AI with, besides credentials."""
 
-_DOTENV = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 _GEMINI = re.compile(r"gemini-\d[\w.-]*")
 _YAML_MODEL = re.compile(r"^\s*(?:-\s*)?model:\s*['\"]?([\w./:-]+)", re.MULTILINE)
 _CATCH_ALL = frozenset({"KeyError", "LookupError", "Exception", "BaseException"})
@@ -122,19 +122,6 @@ class AgentSource:
         return self.samples.get(VERTEX[0], "").strip().lower() in TRUE_WORDS
 
 
-def parse_dotenv(text: str) -> dict[str, str]:
-    """Names and values of a `.env`, quotes and comments taken off."""
-    found = {}
-    for name, rest in _DOTENV.findall(text):
-        value = rest.strip()
-        quote = value[:1]
-        if quote in ("'", '"') and quote in value[1:]:
-            found[name] = value[1 : value.index(quote, 1)]
-        else:
-            found[name] = re.split(r"\s#|^#", value, maxsplit=1)[0].strip()
-    return found
-
-
 ReadText = Callable[[str], str | None]
 """The text of a file by its posix path below the root; None where there is none."""
 
@@ -159,7 +146,7 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         if each.name not in reads or each.need > reads[each.name].need:
             reads[each.name] = each
     named = {each.name: each for source in reversed(seen.values()) for each in reversed(source.models)}
-    dotenv, values = _nearest((".env",), folder, read)
+    file, values = _nearest((dotenv.NAME,), folder, read)
     example, samples = _nearest(EXAMPLES, folder, read)
     return AgentSource(
         reads=tuple(reads[name] for name in sorted(reads)),
@@ -167,7 +154,7 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         models=tuple(named[name] for name in sorted(named)),
         files=tuple(seen),
         has_own_key=any(source.has_own_key for source in seen.values()),
-        dotenv=dotenv,
+        dotenv=file,
         values=values,
         example=example,
         samples=samples,
@@ -228,7 +215,7 @@ def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, di
         for name in names:
             text = read(_join(str(place), name))
             if text is not None:
-                return _join(str(place), name), parse_dotenv(text)
+                return _join(str(place), name), dotenv.parse(text)
     return "", {}
 
 

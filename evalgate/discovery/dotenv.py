@@ -103,19 +103,23 @@ def read(path: Path) -> dict[str, str]:
     """What a file sets, each variable as it stands there: values that refer to others are left out."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            lines = file.read(LARGEST_BYTES).splitlines()
+            values = parse(file.read(LARGEST_BYTES))
     except (OSError, ValueError):
         return {}
+    return {name: value for name, value in values.items() if "${" not in value}
+
+
+def parse(text: str) -> dict[str, str]:
+    """What a file with this text sets, quotes and comments taken off."""
     values = {}
-    for line in lines:
+    for line in text.splitlines():
         if (found := _LINE.fullmatch(line)) is not None:
             name, value = found[1], found[2].strip()
             if value[:1] in ("'", '"'):
                 value = value[1:].partition(value[0])[0]
             else:
                 value = re.split(r"\s#", f" {value}", maxsplit=1)[0].strip()
-            if "${" not in value:
-                values[name] = value
+            values[name] = value
     return values
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evalgate.discovery import agent_source
+from evalgate.discovery import agent_source, dotenv
 from evalgate.discovery.agent_source import Need
 from evalgate.model import AgentUse
 
@@ -93,19 +93,6 @@ def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("A=1\nexport B = two words # said\n#C=3\n", {"A": "1", "B": "two words"}),
-        ("A='x # y'\nB=\"\"\nC=\n", {"A": "x # y", "B": "", "C": ""}),
-        ("not a line\n1A=2\nA-B=3", {}),
-        ("A=x#y", {"A": "x#y"}),
-    ],
-)
-def test_dotenv(text: str, values: dict[str, str]) -> None:
-    assert agent_source.parse_dotenv(text) == values
-
-
-@pytest.mark.parametrize(
     ("files", "options", "names"),
     [
         # the modules that the agent imports, and no others
@@ -171,7 +158,7 @@ NEAR_PYTHON = st.lists(
 @example("os.environ[" * 300 + "'A'" + "]" * 300)
 def test_no_text_breaks_it(text: str) -> None:
     agent_source.read_module(text, file="agent.py")
-    agent_source.parse_dotenv(text)
+    dotenv.parse(text)
 
 
 @settings(max_examples=20)
