@@ -17,7 +17,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project
-from evalgate.discovery.dotenv import Asking
+from evalgate.discovery.dotenv import CREDENTIALS, Asking
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.github import events, forks
@@ -53,10 +53,12 @@ def insist(found: Project, *, strict: bool) -> Project:
 
 
 def tell_keys(agents: AgentVariables, asking: Asking) -> Iterator[Problem]:
-    """A notice for each of the judges' keys that agents get as well where they do not get everything, for each that
-    `env` has in a glob, which they do not get, and for each `.env` that judges are asked with."""
+    """A notice for each of the judges' keys that `env` names for agents and that is no model provider's usual variable,
+    for each that `env` has in a glob, which they do not get, and for each `.env` that judges are asked with."""
     for name in sorted(agents.judge_keys):
-        if name in agents.environ and agents.passes(name) and not agents.everything:
+        if name in agents.environ and agents.passes(name):
+            if agents.everything or name in variables.OF_MODELS or name == CREDENTIALS:
+                continue  # goes without saying
             message = f"{name} is a judge's key, and the agent gets it as well"
             hint = "An agent that should not use it: give the judge a key under another name (`judge: api_key_env`)."
             yield Problem(severity=Severity.NOTE, code="key-of-both", message=message, hint=hint)
@@ -70,9 +72,10 @@ def tell_keys(agents: AgentVariables, asking: Asking) -> Iterator[Problem]:
 
 
 def tell_token(root: Path, context: Context) -> Iterator[Problem]:
-    """A warning where the checkout of a workflow keeps its token, which an agent can read."""
+    """A warning where the checkout of a workflow keeps its token."""
     if not context.is_attended and forks.keeps_token(root):
-        message = "the checkout keeps the job's token in git's configuration, where the agent can read it"
+        who = "the job's other steps" if context.isolate else "the agent"
+        message = f"the checkout keeps the job's token in git's configuration, where {who} can read it"
         hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
         yield Problem(severity=Severity.WARNING, code="token-in-checkout", message=message, hint=hint)
 

@@ -138,7 +138,7 @@ def _check_checkout(sha: str, root: Path) -> None:
         )
     if keeps_token(folder):
         raise ConfigError(
-            "workflow_dispatch: the checkout keeps the token in git's configuration, where the agent can read it",
+            "workflow_dispatch: the checkout keeps the token in git's configuration, where the fork's code may read it",
             hint="Set `persist-credentials: false` at actions/checkout.",
         )
 

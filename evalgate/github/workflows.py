@@ -121,7 +121,9 @@ def problems(step: GateStep) -> Iterator[Problem]:
         message = "no step before it checks the repository out"
         yield errors.error("workflow-checkout", message, step.place, "- uses: actions/checkout@v5")
     elif step.measures and step.checkout is not None and _shown(step.checkout.get("persist-credentials")) != "false":
-        message = "actions/checkout leaves the job's token in git's configuration, where the agent can read it"
+        message = (
+            "actions/checkout leaves the job's token in git's configuration, where the job's other steps can read it"
+        )
         hint = "Set at actions/checkout:\n    with:\n      persist-credentials: false"
         yield errors.warning("token-in-checkout", message, step.place, hint)
 
