@@ -183,6 +183,7 @@ class WorkerConversation:
         self._limits = limits
         self._on_timeout = on_timeout
         self._watch = Stopwatch()
+        self._held_s = 0.0
         self._done: list[Invocation] = []
         self._steps: list[StepEvent] = []
         self._turn: int | None = None
@@ -203,7 +204,7 @@ class WorkerConversation:
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         self._turn = len(self._done) + 1
-        self._box.enter(Phase.TURN)
+        self._enter(Phase.TURN)
         began = time.monotonic()
         steps = self._steps = []
         with self._watch:
@@ -235,7 +236,7 @@ class WorkerConversation:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
         self._steps = []
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
-        self._box.enter(Phase.ENDING)
+        self._enter(Phase.ENDING)
         with self._watch:
             deadline = self._ends_at()
             self._say(protocol.end(self._box.name), deadline)
@@ -251,9 +252,14 @@ class WorkerConversation:
             self._open = False
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
+    def _enter(self, phase: Phase) -> None:
+        self._held_s += self._worker.boxes.held_s(self._box)
+        self._box.enter(phase)
+
     def _ends_at(self) -> float:
-        limits = self._limits
-        return time.monotonic() + min(limits.turn_timeout_s, max(limits.case_timeout_s - self._watch.seconds, 0.0))
+        """When its time is up, but for what other conversations take of it."""
+        limits, taken_s = self._limits, self._watch.seconds - self._held_s
+        return time.monotonic() + min(limits.turn_timeout_s, max(limits.case_timeout_s - taken_s, 0.0))
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
@@ -264,12 +270,12 @@ class WorkerConversation:
         while mail is None:
             for answer in self._tools.due():
                 self._say(answer, deadline)
-            left_s = max(deadline - time.monotonic(), 0.0)
+            left_s = max(deadline + self._worker.boxes.held_s(self._box) - time.monotonic(), 0.0)
             next_s = self._tools.due_in()
             try:
                 mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
             except queue.Empty:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline + self._worker.boxes.held_s(self._box):
                     raise self._failed(self._worker.failure or self._timed_out()) from None
         match mail:
             case AgentFailure():
@@ -308,11 +314,17 @@ class WorkerConversation:
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
         waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
-        case = self._watch.seconds >= self._limits.case_timeout_s
+        boxes = self._worker.boxes
+        case = self._watch.seconds - self._held_s - boxes.held_s(self._box) >= self._limits.case_timeout_s
         message = timed_out(self._limits, case=case, waited_for=waited_for)
         if tools := running_tools(self._steps):
             one = "the tool {} was" if len(tools) == 1 else "the tools {} were"
             message += f", while {one.format(words.listed(repr(name[:80]) for name in tools))} running"
+        if stall := boxes.stall_of(self._box):
+            blocks = f"{stall.where[:200] or 'it'} waits without `await`, which stops all conversations of its process"
+            message += f"; {blocks}"
+            text = f"the agent's process was ended: in another conversation {blocks}"
+            self._worker.end(AgentFailure(kind=FailureKind.UNREACHABLE, message=text))  # the others are tried again
         return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:

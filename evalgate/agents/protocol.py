@@ -118,6 +118,21 @@ class EndedSaid(Said):
     state: dict[str, Any] | None = None
 
 
+class Stalled(Said):
+    """What this session runs keeps the worker from all others, for so many seconds so far; `where`: what it runs."""
+
+    type: Literal["stalled"]
+    session: str
+    seconds: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
+    where: str = ""
+
+
+class Resumed(Said):
+    """The worker serves all its sessions again."""
+
+    type: Literal["resumed"]
+
+
 class MetricResult(Said):
     """Answer to metric."""
 
@@ -156,7 +171,7 @@ class ToolResultSaid(Said):
 
 
 SessionMessage: TypeAlias = Started | EventSaid | TurnEnd | TurnFailed | EndedSaid | ToolCallSaid | ToolResultSaid
-WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult
+WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed
 
 _READER: TypeAdapter[WorkerMessage] = TypeAdapter(Annotated[WorkerMessage, Field(discriminator="type")])
 

@@ -21,7 +21,9 @@ from evalgate.agents.protocol import (
     MetricResult,
     ProtocolError,
     Ready,
+    Resumed,
     SessionMessage,
+    Stalled,
     Started,
     ToolCallSaid,
     ToolResultSaid,
@@ -99,7 +101,7 @@ _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
 class Mailbox:
     """The mail of one conversation, or the result of one metric."""
 
-    __slots__ = ("bytes", "events", "mail", "name", "phase")
+    __slots__ = ("bytes", "entered", "events", "held_s", "mail", "name", "phase")
 
     def __init__(self, name: str, phase: Phase) -> None:
         self.name = name
@@ -107,10 +109,12 @@ class Mailbox:
         self.enter(phase)
 
     def enter(self, phase: Phase) -> None:
-        """Wait for something else now; the count of bytes and events begins anew."""
+        """Wait for something else now; the counts of bytes, events and seconds begin anew."""
         self.phase = phase
         self.bytes = 0
         self.events = 0
+        self.entered = time.monotonic()
+        self.held_s = 0.0  # in which another conversation kept the worker
 
 
 class Mailboxes:
@@ -126,6 +130,44 @@ class Mailboxes:
         self._issued = 0
         self._late_bytes = 0
         self._ended: AgentFailure | None = None
+        self._stall: Stalled | None = None
+        self._stalled_since = 0.0
+
+    def stalled(self, said: Stalled | None) -> None:
+        """One conversation keeps the worker from the others, or none any more.
+
+        The others' clocks stand still meanwhile. So its own must not: one that waits for nothing is not believed.
+        """
+        with self._lock:
+            self._end_stall()
+            holder = self._boxes.get(said.session) if said is not None else None
+            if said is not None and holder is not None and holder.phase is not Phase.IDLE:
+                self._stall = said
+                self._stalled_since = max(time.monotonic() - said.seconds, self._stalled_since)
+
+    def held_s(self, box: Mailbox) -> float:
+        """The seconds of what the box waits for in which another conversation kept the worker."""
+        with self._lock:
+            return box.held_s + self._held_now(box)
+
+    def stall_of(self, box: Mailbox) -> Stalled | None:
+        """What keeps the worker from all other conversations, if it is this one."""
+        with self._lock:
+            return self._stall if self._stall is not None and self._stall.session == box.name else None
+
+    def _held_now(self, box: Mailbox) -> float:
+        if self._stall is None or self._stall.session == box.name:
+            return 0.0
+        return max(time.monotonic() - max(self._stalled_since, box.entered), 0.0)
+
+    def _end_stall(self, of: Mailbox | None = None) -> None:
+        """Count what the stall took until now; `of`: only if it is this one's."""
+        if self._stall is None or (of is not None and self._stall.session != of.name):
+            return
+        for box in self._boxes.values():
+            box.held_s += self._held_now(box)
+        self._stall = None
+        self._stalled_since = time.monotonic()
 
     def open(self, phase: Phase) -> Mailbox:
         """A box under a new name; where the worker has ended already, its failure is in it."""
@@ -141,6 +183,7 @@ class Mailboxes:
         """Nobody listens any more: what still comes for it is dropped."""
         with self._lock:
             self._boxes.pop(box.name, None)
+            self._end_stall(box)
 
     def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
         """Put a message of `size` bytes into its box; a failure where it has no place there, or no room."""
@@ -159,6 +202,7 @@ class Mailboxes:
                 return too_large(f"{MOST_EVENTS:,} events in one turn")
             if not isinstance(message, EventSaid | ToolCallSaid | ToolResultSaid):
                 box.phase = Phase.IDLE
+                self._end_stall(box)
             box.mail.put(message)
             return None
 
@@ -313,6 +357,8 @@ class Worker:
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
             failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
+        elif isinstance(message, Stalled | Resumed):
+            self.boxes.stalled(message if isinstance(message, Stalled) else None)
         else:
             failure = self.boxes.add(message, size=size)
         if failure is not None:

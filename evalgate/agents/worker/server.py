@@ -30,7 +30,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from . import errors, pipe, tools
+from . import errors, pipe, stalls, tools
 from .pipe import Pipe
 from .tools import SessionTools
 
@@ -173,6 +173,7 @@ class Server:
             return 0
         if not await self._greet(hello):
             return 1
+        stalls.watch(asyncio.get_running_loop(), self._pipe.send)
         while True:
             message = await self._inbox.get()
             if message is None or message.get("type") == "bye":
@@ -222,6 +223,7 @@ class Server:
     async def _serve(self, message: Message) -> None:
         kind = message.get("type")
         name = str(message.get("session", ""))
+        stalls.SESSION.set(name)
         try:
             if kind == "start":
                 if self._asks:
