@@ -484,8 +484,8 @@ def _run(command: Sequence[str], needs: Needs, folder: Path, world: World) -> in
     return int(counted[1]) if counted else 0
 
 
-_COULD_NOT = re.compile("\\s*+(?:error:|\N{MULTIPLICATION SIGN}) *+")
-_BECAUSE = re.compile("\\s*+(?:cause:|\\S\\S\N{BLACK RIGHT-POINTING TRIANGLE}) *+")
+_COULD_NOT = re.compile("^\\s*+(?:error:|\N{MULTIPLICATION SIGN}) *+")
+_BECAUSE = re.compile("^\\s*+(?:cause:|\\S\\S\N{BLACK RIGHT-POINTING TRIANGLE}) *+")
 """How the lines begin in which uv says what it could not do, and why."""
 
 
