@@ -199,13 +199,15 @@ class CriterionResult:
     @property
     def floor(self) -> float:
         """The drop that is tolerated, on the criterion's own scale."""
-        if self.measured is None:
-            return 0.0
+        return max(self.rule.max_drop * self.reach, self.rule.scale.resolution) if self.measured is not None else 0.0
+
+    @property
+    def reach(self) -> float:
+        """How long the scale is; of an open one, base's mean."""
         scale = self.rule.scale
-        reach = (
-            abs(self.measured.base) if scale.lowest is None or scale.highest is None else scale.highest - scale.lowest
-        )
-        return max(self.rule.max_drop * reach, scale.resolution)
+        if scale.lowest is None or scale.highest is None:
+            return 0.0 if self.measured is None else abs(self.measured.base)
+        return scale.highest - scale.lowest
 
     def drop(self, estimate: Estimate) -> float:
         """By how much head is worse."""
@@ -243,6 +245,24 @@ class CriterionResult:
                 return False
         return True
 
+    def would_see_floor(self, *, alpha: float) -> bool:
+        """Whether a drop of the floor would be seen with a probability of 80%: without that, an interval of width 0
+        says no more than that few runs agree."""
+        if self.fact:
+            return True
+        if not self.reach:
+            return False
+        scaled = [
+            dataclasses.replace(
+                sample,
+                head=tuple(None if value is None else value / self.reach for value in sample.head),
+                base=tuple(None if value is None else value / self.reach for value in sample.base),
+            )
+            for sample in self.samples
+        ]
+        found = power.detectable(scaled, alpha=alpha, floor=0.0, fact=False)
+        return found is not None and found.drop is not None and found.drop <= self.floor / self.reach + DUST
+
     @property
     def base_failed(self) -> int:
         """How many cases lack a score for the base's own failures alone."""
@@ -252,12 +272,15 @@ class CriterionResult:
         """What is said where too little was measured; None where it is enough. What a budget cut short is inconclusive
         where the trials that never ran would have been enough; so is what only the base's own failures keep from being
         compared."""
-        full = sum(sample.full for sample in self.samples)
+        # by runs: more of them do not make more that is missing
+        full = math.fsum(sample.measured_share for sample in self.samples)
         enough = max(len(self.samples) * min_measured - DUST, DUST)
         if self.measured is not None and full >= enough:
             return None
-        never_ran = sum(sample.unrun and not sample.failed for sample in self.samples) if truncated else 0
-        return Change.INCONCLUSIVE if full + never_ran + self.base_failed >= enough else Change.NOT_MEASURED
+        lacking = [sample for sample in self.samples if sample.base_failed]
+        lacking += [sample for sample in self.samples if truncated and sample.unrun and not sample.failed]
+        excused = math.fsum(1 - sample.measured_share for sample in lacking)
+        return Change.INCONCLUSIVE if full + excused >= enough else Change.NOT_MEASURED
 
 
 def _chance(samples: Sequence[Sample]) -> float:
@@ -487,10 +510,13 @@ class _Criteria:
         worse_at_best = adjusted({each.rule.name: each.p_value(each.at_best).worse for each in results})
         better_at_worst = adjusted({each.rule.name: each.p_value(each.at_worst).better for each in results})
         alpha, rows = self._policy.alpha, []
+        own_alpha = alpha * self._share / max(len(results), 1)
         for result in results:
             name, found = result.rule.name, result.measured
             missing = result.missing(min_measured=self._policy.min_measured, truncated=self._truncated)
             regressed = max(worse[name], worse_at_best[name]) < alpha and result.is_beyond_floor(worse=True)
+            # a smaller one than what is let pass was seen
+            seen = min(worse[name], better[name]) < alpha
             improved = max(better[name], better_at_worst[name]) < alpha and result.is_beyond_floor(worse=False)
             rows.append(
                 CriterionComparison(
@@ -501,7 +527,13 @@ class _Criteria:
                         lower_is_better=result.rule.lower_is_better,
                         floor=result.floor,
                     ),
-                    change=_change(result, regressed=regressed, improved=improved, missing=missing),
+                    change=_change(
+                        result,
+                        regressed=regressed,
+                        improved=improved,
+                        missing=missing,
+                        seen=seen or result.would_see_floor(alpha=own_alpha),
+                    ),
                     cases=self._cases(result, pairs),
                     difference=None
                     if found is None
@@ -532,7 +564,8 @@ class _Criteria:
         )
 
 
-def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing: Change | None) -> Change:
+def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing: Change | None, seen: bool) -> Change:
+    """`seen`: whether a drop of what is let pass would have been seen."""
     if result.clock_based:
         return Change.NOT_MEASURED
     if regressed:
@@ -541,7 +574,9 @@ def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing
         return missing
     if improved:
         return Change.IMPROVED
-    return Change.UNCHANGED if result.is_within_floor() else Change.INCONCLUSIVE
+    if not result.is_within_floor():
+        return Change.INCONCLUSIVE
+    return Change.UNCHANGED if seen else Change.NO_DIFFERENCE
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:

@@ -166,6 +166,11 @@ class Sample:
         """Whether no score is missing."""
         return self.paired and None not in self.head and None not in self.base
 
+    @property
+    def measured_share(self) -> float:
+        """The share of runs with a score, of the side that has fewer; 0 where a side has none."""
+        return min(len(known(side)) / len(side) if side else 0.0 for side in (self.head, self.base))
+
     def filled(self, *, head: float, base: float) -> Sample:
         """The same with numbers in the place of those that are not known."""
         return Sample(

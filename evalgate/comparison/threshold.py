@@ -26,6 +26,7 @@ from evalgate.text import words
 class Counts:
     """How a suite's cases ended. `allowed` failures are among `passed`; `unrun`: a budget kept them from running;
     `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
+    `in_part`: of cases that were measured in some runs only, and reached their thresholds there, the shares of runs.
     """
 
     total: int
@@ -35,18 +36,22 @@ class Counts:
     doubtful: int
     partial: int
     allowed: int
+    in_part: float = 0.0
 
     @property
     def measured(self) -> int:
         """Cases that passed or failed."""
         return self.passed + self.failed
 
+    def reaches(self, cases: int, *, min_measured: float) -> bool:
+        """Whether so many whole cases, and the runs of those measured in part, are the share that was asked for."""
+        return cases + self.in_part >= round(self.total * min_measured, 9) - 1e-9
+
     def enough(self, *, required: float, min_measured: float) -> bool:
         """Whether what was measured is enough, and passes."""
         measured = self.measured
-        return (
-            measured > 0 and measured >= needed(self.total, min_measured) and self.passed >= needed(measured, required)
-        )
+        is_enough = measured > 0 and self.reaches(measured, min_measured=min_measured)
+        return is_enough and self.passed >= needed(measured, required)
 
 
 def count(
@@ -64,7 +69,16 @@ def count(
         doubtful=sum(case.doubtful for case in own),
         partial=sum(case.partial for case in own),
         allowed=len(allowed),
+        in_part=math.fsum(
+            _measured_share(case) for case in cases if case.kind is VerdictKind.NOT_MEASURED and not case.doubtful
+        ),
     )
+
+
+def _measured_share(case: CaseVerdict) -> float:
+    """The share of runs in which the worst-measured deciding criterion has a score."""
+    deciding = [verdict.values for verdict in case.criteria if verdict.kind is not None and verdict.values]
+    return min((sum(each is not None for each in values) / len(values) for values in deciding), default=0.0)
 
 
 def judge(  # noqa: PLR0911 - a row each
@@ -81,7 +95,7 @@ def judge(  # noqa: PLR0911 - a row each
         return VerdictKind.NOT_MEASURED, "no case"
     if total - failed < needed(total, required):
         return VerdictKind.FAIL, f"{failed} of {total:,} cases failed"
-    if measured + unrun == 0 or measured + unrun < needed(total, min_measured):
+    if measured + unrun == 0 or not counts.reaches(measured + unrun, min_measured=min_measured):
         return VerdictKind.NOT_MEASURED, f"{total - measured} of {total:,} cases could not be evaluated"
     if unrun and not counts.enough(required=required, min_measured=min_measured):
         return VerdictKind.INCONCLUSIVE, f"{unrun} of {total:,} cases did not finish"
@@ -97,7 +111,7 @@ def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset
     """What is wrong with a suite apart from its failures: a failure more never takes anything out of it."""
     whole = counts.measured - counts.partial + counts.unrun
     kinds = set()
-    if whole < needed(counts.total, min_measured) or counts.doubtful:
+    if not counts.reaches(whole, min_measured=min_measured) or counts.doubtful:
         kinds.add(VerdictKind.NOT_MEASURED)
     if counts.unrun and not counts.enough(required=required, min_measured=min_measured):
         kinds.add(VerdictKind.INCONCLUSIVE)

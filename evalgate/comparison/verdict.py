@@ -162,12 +162,14 @@ def _largest_drop(row: CriterionComparison) -> float:
 
 
 def _passed_sentence(rows: Sequence[CriterionComparison]) -> str:
-    """That nothing fell by more than is tolerated."""
+    """That nothing fell by more than is tolerated; no more than that, where so few runs would not show it."""
     cases = words.counted(max(row.cases.compared for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
     broken = max((row.cases.broken for row in rows), default=0)
     beyond = f" beyond the tolerated drop ({words.counted(broken, 'case')} broke)" if broken else ""
     rose = f"; {words.listed(better)} improved" if better else ""
+    if any(row.change is Change.NO_DIFFERENCE for row in rows):
+        return f"No regression seen in {cases}{beyond}, with too few runs to rule one out{rose}."
     return f"No regression in {cases}{beyond}{rose}."
 
 

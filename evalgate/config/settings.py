@@ -324,7 +324,7 @@ class Settings(BaseModel):
         description="Share of a suite's measured cases that must pass.\n1.0, as in ADK: all of them.",
         json_schema_extra=INPUT,
     )
-    min_measured: float = Field(default=1.0, ge=0, le=1, description="Share of a suite's cases that must be measured.")
+    min_measured: float = Field(default=1.0, ge=0, le=1, description="Share of a suite's runs that must be measured.")
     adk_compat: bool = Field(
         default=False,
         description="Use ADK's arithmetic even where ADK is wrong (docs/adk-parity.md); may give false passes.",

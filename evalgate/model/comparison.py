@@ -198,7 +198,8 @@ class Change(enum.StrEnum):
 
     REGRESSED = "regressed"  # significant, and larger than what the policy lets pass
     IMPROVED = "improved"
-    UNCHANGED = "unchanged"  # the whole interval lies within what the policy lets pass
+    UNCHANGED = "unchanged"  # the whole interval lies within what the policy lets pass, and a larger drop would be seen
+    NO_DIFFERENCE = "no_difference"  # the interval lies within it too, but so few runs would not show a larger drop
     INCONCLUSIVE = "inconclusive"  # the data cannot tell
     NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
 

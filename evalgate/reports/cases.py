@@ -53,6 +53,7 @@ CHANGES: Final[Mapping[Change, str]] = {
     Change.REGRESSED: "worse",
     Change.IMPROVED: "better",
     Change.UNCHANGED: "same",
+    Change.NO_DIFFERENCE: "no significant difference",
     Change.INCONCLUSIVE: "inconclusive",
     Change.NOT_MEASURED: "not measured",
 }
@@ -68,6 +69,7 @@ KINDS: Final[Mapping[Change, VerdictKind]] = {
     Change.REGRESSED: VerdictKind.FAIL,
     Change.IMPROVED: VerdictKind.PASS,
     Change.UNCHANGED: VerdictKind.PASS,
+    Change.NO_DIFFERENCE: VerdictKind.PASS,
     Change.INCONCLUSIVE: VerdictKind.INCONCLUSIVE,
     Change.NOT_MEASURED: VerdictKind.NOT_MEASURED,
 }
@@ -341,7 +343,10 @@ def turned(row: CriterionComparison) -> str:
 
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:
     """The criteria that decide, worst first, and the others."""
-    order = (Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE, Change.IMPROVED, Change.UNCHANGED)
+    order = (
+        *(Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE),
+        *(Change.IMPROVED, Change.NO_DIFFERENCE, Change.UNCHANGED),
+    )
     deciding = sorted((row for row in comparison.criteria if row.rule.gating), key=lambda row: order.index(row.change))
     return deciding, [row for row in comparison.criteria if not row.rule.gating]
 

@@ -59,6 +59,14 @@ class Budget:
                 self._calls += 1
             return not self.ended
 
+    def has_room(self, trials: int) -> bool:
+        """Whether so many further trials may begin without ending the run."""
+        limits = self._limits
+        with self._lock:
+            is_over = limits.agent_calls is not None and self._calls + trials > limits.agent_calls
+            # what they will take is not known
+            return not (self.ended or is_over or limits.tokens is not None or limits.usd is not None)
+
     def spend(self, outcome: Outcome) -> None:
         """Count what the model calls of a trial reported."""
         if self._limits == Limits():

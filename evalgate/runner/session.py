@@ -21,6 +21,7 @@ from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
     FRESH,
+    INFRASTRUCTURE,
     AgentFailure,
     AgentUse,
     CaseKey,
@@ -46,6 +47,7 @@ from evalgate.runner import trials
 from evalgate.runner.budget import Budget, Limits
 from evalgate.runner.trials import Abreast, Task, TrialRunner
 from evalgate.simulation import user
+from evalgate.text import words
 
 Find: TypeAlias = Callable[[str], Grade | None]
 """Looks up the grade of a criterion that is known already."""
@@ -157,6 +159,7 @@ class Side:
         self.journal = journal
         self.skipped = frozenset(skipped)
         self.graded: dict[TrialKey, GradedTrial] = {}
+        self.again: frozenset[TrialKey] = frozenset()  # run once more, whatever the journal holds
         self.fresh: list[GradedTrial] = []
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
@@ -203,7 +206,8 @@ class Side:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
         session, journal, addresses = self._session, self.journal, self.addresses(task)
         kept = addresses.grades
-        trial = journal.trial(addresses.trial, task.key)
+        is_again = task.key in self.again
+        trial = None if is_again else journal.trial(addresses.trial, task.key)
         if trial is None:
             if not session.budget.begin():
                 return
@@ -231,6 +235,14 @@ class Side:
         else:
             self.graded[task.key] = graded
         session.watcher.trial_done(task.key, outcome, trial.seconds, of_base=task.side > 0)
+
+
+FEW_LOST = 0.25
+"""Up to this share of the trials that a provider failed are run once more."""
+
+
+def _is_outage(trial: GradedTrial) -> bool:
+    return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
 
 
 class Session:
@@ -283,11 +295,35 @@ class Session:
         kept must not be paid for."""
         self._repeats = repeats
         self._carry_out(range(repeats), only=None)
+        self._once_more(range(repeats))
 
     def again(self, cases: Collection[CaseKey], *, more: int) -> None:
         """Run these cases `more` times more on every side. Raises as `first` does."""
         self._more, self._repeated = more, frozenset(cases)
-        self._carry_out(range(self._repeats, self._repeats + more), only=self._repeated)
+        repeats = range(self._repeats, self._repeats + more)
+        self._carry_out(repeats, only=self._repeated)
+        self._once_more(repeats)
+
+    def _once_more(self, repeats: Sequence[int]) -> None:
+        """Run the few trials again, once, that a provider failed: at the end, when it may have recovered. With many
+        runs some fail nearly always, and one that is missing leaves its case not measured. Where most fail it is an
+        outage, and within a bound on runs there may be none left for the others."""
+        lost = [
+            {key for key, trial in side.graded.items() if key.repeat in repeats and _is_outage(trial)}
+            for side in self.sides
+        ]
+        count, every = sum(map(len, lost)), sum(key.repeat in repeats for side in self.sides for key in side.graded)
+        is_few = 0 < count <= max(1, every * FEW_LOST)
+        if not (is_few and self.settings.retries and self.budget.has_room(count)) or self.stop.is_set():
+            return
+        self.watcher.say(f"{words.counted(count, 'run')} lost to rate limits or lost connections: trying once more")
+        for side, keys in zip(self.sides, lost, strict=True):
+            side.again = frozenset(keys)
+        self._carry_out(
+            repeats,
+            only=frozenset((key.suite, key.case_id) for keys in lost for key in keys),
+            wants=lambda task: task.key in lost[task.side],
+        )
 
     def confirm(self, wanted: Sequence[Mapping[CaseKey, int]]) -> None:
         """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`."""

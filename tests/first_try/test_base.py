@@ -36,7 +36,7 @@ WORKS: dict[str, str] = {
         }
     ),
 }
-COMPARED = "pass. No regression in 4 compared cases."
+COMPARED = "pass. No regression seen in 4 compared cases"
 NOTHING_YET = "Nothing to compare with yet: the base has no agent for these evaluation files or its own."
 CANNOT_START = "inconclusive. Not compared: the base cannot start:"
 NOT_MADE = "inconclusive. Not compared: the base's environment cannot be made: installing requirements.txt failed:"

@@ -117,9 +117,9 @@ ROWS = {
     "it has no evalgate.yml": Row(
         base={"evalgate.yml": None}, code=0, kind="pass", said="Nothing to compare with yet: the base has no agent"
     ),
-    "it has no criteria": Row(base={"test_config.json": None}, code=0, kind="pass", said="No regression in 4"),
+    "it has no criteria": Row(base={"test_config.json": None}, code=0, kind="pass", said="No regression seen in 4"),
     "it has no evaluation files": Row(
-        base={"desk.evalset.json": None}, code=0, kind="pass", said="No regression in 4 compared cases"
+        base={"desk.evalset.json": None}, code=0, kind="pass", said="No regression seen in 4 compared cases"
     ),
     "it has no evaluation files and fails": Row(
         base={"desk.evalset.json": None, "agent.py": agent("base", turn="raise SystemExit(3)")},
@@ -128,7 +128,10 @@ ROWS = {
         said="the base's agent failed in every run",
     ),
     "its evaluation file is broken": Row(
-        base={"desk.evalset.json": '{"eval_cases": ['}, code=0, kind="pass", said="No regression in 4 compared cases"
+        base={"desk.evalset.json": '{"eval_cases": ['},
+        code=0,
+        kind="pass",
+        said="No regression seen in 4 compared cases",
     ),
     "its evaluation file is broken, and it has no evalgate.yml": Row(
         base={"desk.evalset.json": '{"eval_cases": [', "evalgate.yml": None},
@@ -140,7 +143,7 @@ ROWS = {
         head={"agent.py": None, "bot/main.py": agent("head"), "evalgate.yml": gate("bot/main.py")},
         code=0,
         kind="pass",
-        said="No regression in 4 compared cases",
+        said="No regression seen in 4 compared cases",
     ),
     # --- what decides then ---
     "the thresholds say no": Row(

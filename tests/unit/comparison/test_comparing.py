@@ -35,7 +35,13 @@ STEADY = {number: f"answer {number}" for number in range(40)}
     [
         ("FFF/PPP " * 3 + "PPP/PPP " * 9, {}, "regressed"),
         ("PPP/FFF " * 3 + "PPP/PPP " * 9, {}, "improved"),
-        ("PPP/PPP " * 9, {}, "unchanged"),
+        ("PPP/PPP " * 9, {}, "no_difference"),  # two broken cases of nine would not be seen for sure
+        ("PPP/PPP " * 40, {}, "unchanged"),  # two of 40 would
+        ("PPP/PPP " * 39, {}, "no_difference"),
+        ("PPPPP/PPPPP " * 20, {}, "unchanged"),
+        ("P/P " * 5, {}, "no_difference"),
+        ("P/P " * 100, {}, "unchanged"),
+        ("P/P " * 5, {"deterministic": True}, "unchanged"),
         ("F/P " * 4 + "P/P " * 4, {}, "inconclusive"),  # 4 of 4 discordant: p = 1/16
         ("F/P " * 5 + "P/P " * 4, {}, "regressed"),  # 1/32
         (
@@ -47,10 +53,10 @@ STEADY = {number: f"answer {number}" for number in range(40)}
         ("F/P " * 5 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "inconclusive"),  # reruns spend alpha too
         ("F/P " * 6 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "regressed"),  # 1/64 < 0.02
         ("55/66 " * 10, {}, "regressed"),  # graded: 0.1 lower in every run
-        ("56/55 " * 10, {"max_drop": 0.1}, "unchanged"),
+        ("56/55 " * 10, {"max_drop": 0.1}, "unchanged"),  # a smaller difference was seen
         ("??/PP " * 3, {}, "not_measured"),
         ("?P/PP " + "PP/PP " * 3, {}, "not_measured"),
-        ("?P/PP " + "PP/PP " * 30, {"min_measured": 0.9}, "unchanged"),
+        ("?P/PP " + "PP/PP " * 30, {"min_measured": 0.9}, "no_difference"),
         ("?P/PP " + "PP/PP " * 3, {"min_measured": 0.5}, "inconclusive"),  # what is missing could have been a drop
         ("F?/PP " * 3, {}, "not_measured"),  # a good run in each missing place would leave p = 1/8
         ("F?/PP " * 6, {}, "regressed"),  # and here 1/64
@@ -131,7 +137,7 @@ def test_advisory_suites_and_unreliable_cases_have_rows_of_their_own() -> None:
     unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(5))
     rows = sides.compare(text, unreliable=unreliable).criteria
     assert [(row.rule.gating, row.rule.advisory, row.change.value) for row in rows] == [
-        (True, False, "unchanged"),
+        (True, False, "no_difference"),
         (False, True, "regressed"),
     ]
 
@@ -174,7 +180,7 @@ def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
     text = "F/P " * 5 + "P/P " * 4 + "; " + "9/9 " * 9
     scales = {"m": Scale(), "s": Scale(highest=None, clocked=True)}
     beside = sides.compare(text, uses=uses, scales=scales)
-    assert [row.change.value for row in beside.criteria] == ["inconclusive", "unchanged"]
+    assert [row.change.value for row in beside.criteria] == ["inconclusive", "no_difference"]
     apart = sides.compare(text, uses=uses, scales=scales, run_together=False)
     met, seconds = apart.criteria
     assert (seconds.change, seconds.clock_based, sides.worse(seconds)) == (Change.NOT_MEASURED, True, None)
@@ -189,7 +195,7 @@ def test_criteria_beside_each_other_are_held_to_more() -> None:
     text = "F/P " * 5 + "P/P " * 4
     assert sides.compare(text).criteria[0].change is Change.REGRESSED
     two = sides.compare(f"{text} ; {'P/P ' * 9}")
-    assert [row.change.value for row in two.criteria] == ["inconclusive", "unchanged"]
+    assert [row.change.value for row in two.criteria] == ["inconclusive", "no_difference"]
     assert sides.adjusted(two.criteria[0]) == pytest.approx(2 / 32)
 
 
@@ -273,6 +279,7 @@ MIRROR = {
     Change.REGRESSED: Change.IMPROVED,
     Change.IMPROVED: Change.REGRESSED,
     Change.UNCHANGED: Change.UNCHANGED,
+    Change.NO_DIFFERENCE: Change.NO_DIFFERENCE,
     Change.INCONCLUSIVE: Change.INCONCLUSIVE,
     Change.NOT_MEASURED: Change.NOT_MEASURED,
 }

@@ -49,6 +49,9 @@ def kinds(verdict: Verdict) -> dict[str, str]:
         ("FF/PP " + "PP/PP " * 8, NEW, "fail", "inconclusive", True),  # a new failure is not
         ("FPFP/PPFF " + "PPPP/PPPP " * 8, NEW, "pass", "unchanged", False),  # flaky
         ("FF/?? " + "PP/PP " * 8, NEW, "fail", "not_measured", True),  # unknown on the base: blocks
+        ("?PPPP/PPPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.95}, "pass", "inconclusive", False),  # by runs
+        ("?PPPP/PPPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.96}, "not_measured", "not_measured", True),
+        ("?PPPF/PPPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.8}, "not_measured", "inconclusive", True),
         ("FF/FF FF/PP " + "PP/PP " * 7, NEW, "fail", "inconclusive", True),
         ("FF/FF ??/PP " + "PP/PP " * 7, NEW, "not_measured", "not_measured", True),  # let pass, and yet no pass
         ("FF/FF " + "PP/PP " * 8, {"fail_on": frozenset({FailOn.REGRESSION})}, "fail", "pass", False),
@@ -306,7 +309,12 @@ def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said:
 @pytest.mark.parametrize(
     ("text", "policy", "reason"),
     [
-        ("PPP/PPP " * 9, {}, "All 9 cases passed. No regression in 9 compared cases."),
+        ("PPP/PPP " * 40, {}, "All 40 cases passed. No regression in 40 compared cases."),
+        (
+            "PPP/PPP " * 9,
+            {},
+            "All 9 cases passed. No regression seen in 9 compared cases, with too few runs to rule one out.",
+        ),
         (
             "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
             {"fail_on": frozenset({FailOn.REGRESSION})},
@@ -318,7 +326,10 @@ def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said:
         (
             "FF/FF " + "PP/PP " * 8,
             NEW,
-            "8 of 9 cases passed; allowed failures: 1 pre-existing. No regression in 9 compared cases.",
+            (
+                "8 of 9 cases passed; allowed failures: 1 pre-existing. No regression seen in 9 compared cases, with "
+                "too few runs to rule one out."
+            ),
         ),
         (
             "F/P " + "P/P " * 8,

@@ -87,9 +87,15 @@ def side_of(
     return side
 
 
-def session_of(*, concurrency: int = 4, budget: str = "") -> Session:
+def session_of(*, concurrency: int = 4, budget: str = "", retries: int = 0) -> Session:
     settings = Settings.model_validate(
-        {"runs": "1+1", "concurrency": concurrency, "retries": 0, "seed": 7, **({"budget": budget} if budget else {})}
+        {
+            "runs": "1+1",
+            "concurrency": concurrency,
+            "retries": retries,
+            "seed": 7,
+            **({"budget": budget} if budget else {}),
+        }
     )
     limiters = rate_limit.limiters_for(JudgeRule(), rate_limit.SystemClock())
     return Session(settings, watcher=SilentWatcher(), now=NOW, panel=None, limiters=limiters)
@@ -170,6 +176,36 @@ def test_resuming_tries_failures_again_that_lie_around_the_agent(tmp_path: Path,
     assert tried == [{"c1", "x"} if kind in around else set(), set()]
     failures = [sum(trial.failure is not None for trial in run.trials) for run in (failed, *runs)]
     assert failures == ([2, 0, 0] if kind in around else [2, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost", "retries", "budget", "tries", "failures"),
+    [
+        (FailureKind.UNREACHABLE, {"c1"}, 1, "", 3, 0),  # two attempts at once, one at the end
+        (FailureKind.RATE_LIMITED, {"c1"}, 1, "agent_calls=5", 2, 1),  # no run is left for it
+        (FailureKind.RATE_LIMITED, {"c1"}, 1, "agent_calls=6", 3, 0),
+        (FailureKind.UNREACHABLE, {"c1"}, 1, "tokens=1000", 2, 1),  # nor is it known what it takes
+        (FailureKind.UNREACHABLE, {"c1"}, 0, "", 1, 1),  # nobody wants it
+        (FailureKind.UNREACHABLE, {"c1", "c2"}, 1, "", 4, 2),  # two of five are an outage
+        (FailureKind.RAISED, {"c1"}, 1, "", 1, 1),  # the agent's own doing
+    ],
+)
+def test_the_few_that_a_provider_failed_are_run_once_more_at_the_end(
+    tmp_path: Path, kind: FailureKind, lost: set[str], retries: int, budget: str, tries: int, failures: int
+) -> None:
+    def fail(key: TrialKey, turn: int) -> None:
+        if key.case_id in lost and "x" not in {asked.case_id for asked in agent.asked}:  # the last case
+            raise AgentFailed(AgentFailure(kind=kind, message="not now"))
+
+    agent = fakes.FakeAgent(fail)
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        session = session_of(concurrency=1, retries=retries, budget=budget)
+        session.runner = dataclasses.replace(session.runner, pause_s=0.0)
+        side = side_of(session, journal, agent)
+        session.first(1)
+        run = session.run(side)
+    assert sum(key.case_id in lost for key in agent.asked) == tries
+    assert [sum(trial.failure is not None for trial in run.trials), run.truncated] == [failures, ""]
 
 
 @pytest.mark.parametrize(
