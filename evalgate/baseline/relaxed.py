@@ -15,7 +15,9 @@ from evalgate.agents.tools import toolbox
 from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import BaseRules
+from evalgate.config import places
 from evalgate.config.settings import Runs, Settings
+from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Place
 from evalgate.formats import fingerprints
 from evalgate.model import (
@@ -246,6 +248,7 @@ SETTINGS: Final[Mapping[str, IsWeaker]] = {
     "budget": _is_any_tightened,  # what it cuts short is inconclusive, on which the gate need not block
     "skip_judged": operator.lt,  # switched on
     "strict": operator.gt,  # switched off
+    "seed": operator.ne,  # none is better than another, but the luckiest of many is
 }
 
 JUDGE: Final[Mapping[str, IsWeaker]] = {
@@ -285,7 +288,6 @@ TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
 """What else can weaken the gate, and where that is told."""
 
 NOT_WEAKER: Final[Mapping[str, str]] = {
-    "seed": "random draws; none is better than another",
     **dict.fromkeys(("concurrency", "workers", "isolation"), "how fast, not what is asked"),
     **dict.fromkeys(
         ("turn_timeout", "case_timeout", "start_timeout", "memory", "max_output"),
@@ -318,6 +320,7 @@ def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) ->
         before, after = getattr(theirs, name), getattr(ours, name)
         if mode is mode_then and before != after:
             yield _setting(head, "tools", name, was=before, now=after)
+    yield from _recordings(suites, base, head)
     yield from _contents(base, head, _metrics(suites, base.root) | _metrics(suites, head.root))
 
 
@@ -358,10 +361,32 @@ def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Itera
         rules = settings.gate_file
         mocks = rules.tools.mocks if "mocks" in _tool_files(settings) else ""
         named.append({rules.judge.calibration, rules.judge.replay, mocks} - {""})
-    for name in sorted({*metrics, *(named[0] & named[1])}):
+    # where each side has its folder elsewhere, the setting says so
+    cassettes = _cassettes(base) if base.gate_file.tools.cassettes == head.gate_file.tools.cassettes else frozenset()
+    cassettes = cassettes if "cassettes" in _tool_files(head) else frozenset()
+    for name in sorted({*metrics, *(named[0] & named[1]), *cassettes}):
         was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
             yield _rule(f"contents of {name}", was or "no file", now or "no file", place=Place(file=name))
+
+
+def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[RelaxedRule]:
+    """Recorded conversations that stand in for an agent, and are others now: nothing but the change says them."""
+    codes = [discovery_agents.AgentCode(each.root, apart=discovery_agents.apart_of(each)) for each in (base, head)]
+    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites if not agents.is_asked(suite.agent)}
+    for use in uses.values():
+        was, now = (code.fingerprint(use)[:8] for code in codes)
+        if was and was != now:
+            yield _rule(f"recordings of {use.options.get('path') or 'the agent'}", was, now or "no file")
+
+
+def _cassettes(settings: Settings) -> frozenset[str]:
+    """The recorded tool calls that answer in the tools' stead, relative to the checkout."""
+    folder = settings.gate_file.tools.cassettes
+    if "cassettes" not in _tool_files(settings) or places.why_not(settings.root, folder, trusted=True):
+        return frozenset()
+    found = (settings.root / folder).rglob("*.json")
+    return frozenset(path.relative_to(settings.root).as_posix() for path in found)
 
 
 def _digest(path: Path) -> str:

@@ -20,7 +20,7 @@ from evalgate.text import words
 
 RULES = (
     *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "policy", "admission", "pass_rate", "min_measured"),
-    *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age"),
+    *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age", "seed"),
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
 UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"

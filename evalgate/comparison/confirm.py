@@ -19,6 +19,7 @@ from evalgate.errors import Problem, Severity
 from evalgate.model import (
     CaseComparison,
     CaseKey,
+    CaseStatus,
     CaseVerdict,
     Comparison,
     CriterionComparison,
@@ -169,7 +170,7 @@ def suspects(
             continue
         keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         cases = [verdicts[key] for key in keys if key not in unreliable]
-        if not _fails(suite, cases, policy):
+        if not _fails(suite, cases, policy, new=added(by_case.values())):
             continue
         for case in cases:
             if case.kind is VerdictKind.FAIL:
@@ -178,10 +179,18 @@ def suspects(
     return tuple(each for each in found if not _is_certain(each, head, steady=steady, of=len(found), policy=policy))
 
 
-def _fails(suite: Suite, cases: Sequence[CaseVerdict], policy: Policy) -> bool:
+def _fails(suite: Suite, cases: Sequence[CaseVerdict], policy: Policy, *, new: Collection[CaseKey]) -> bool:
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    kind, _ = threshold.judge(threshold.count(cases), required=required, min_measured=policy.min_measured)
-    return kind is VerdictKind.FAIL
+    return any(
+        threshold.judge(threshold.count(part), required=required, min_measured=policy.min_measured)[0]
+        is VerdictKind.FAIL
+        for part in threshold.groups(cases, added=new, required=required)
+    )
+
+
+def added(cases: Iterable[CaseComparison]) -> frozenset[CaseKey]:
+    """The cases that the base does not have."""
+    return frozenset(case.key for case in cases if case.status is CaseStatus.NEW)
 
 
 def _looks(

@@ -107,6 +107,15 @@ def judge(  # noqa: PLR0911 - a row each
     return VerdictKind.PASS, f"{words.counted(counts.allowed, 'failure')} allowed" if counts.allowed else ""
 
 
+def groups(
+    cases: Sequence[CaseVerdict], *, added: Collection[CaseKey], required: float
+) -> Sequence[Sequence[CaseVerdict]]:
+    """The cases that each have to reach the pass rate by themselves: the base's, and those that the change adds, with
+    which it would else make up for failures."""
+    split = [[case for case in cases if (case.key in added) is is_new] for is_new in (False, True)]
+    return split if required < 1 and all(split) else [cases]
+
+
 def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset[VerdictKind]:
     """What is wrong with a suite apart from its failures: a failure more never takes anything out of it."""
     whole = counts.measured - counts.partial + counts.unrun

@@ -44,13 +44,14 @@ class Allowed:
 
     `origins`: whose failure each failed case is. `failures`: those that are allowed, and do not block. `unconfirmed`:
     failures that a spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do
-    not decide.
+    not decide. `added`: cases that the base does not have.
     """
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     failures: frozenset[CaseKey] = frozenset()
     unconfirmed: frozenset[CaseKey] = frozenset()
     unreliable: frozenset[CaseKey] = frozenset()
+    added: frozenset[CaseKey] = frozenset()
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
         """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
@@ -82,15 +83,16 @@ def find(
     too, but none that the base does not have, or has no outcome of. `asked`: what was to be confirmed.
     """
     if comparison is None or comparison.base is None:
-        origins, old = confirm.origins(asked, head=run), set()
+        origins, old, added = confirm.origins(asked, head=run), set(), frozenset[CaseKey]()
         cut_short = bool(run.truncated)
     else:
         failures = {case.key: case for case in comparison.cases if case.origin is not None}
         origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
         old = {key for key, case in failures.items() if case.status is CaseStatus.PAIRED}
+        added = confirm.added(comparison.cases)
         cut_short = bool(run.truncated or comparison.base.truncated)
     if policy.threshold is ThresholdRule.ALL:
-        return Allowed(origins=origins, unreliable=unreliable)
+        return Allowed(origins=origins, unreliable=unreliable, added=added)
     confirmable = {each.key for own in asked for each in own.suspects}
     flaky = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
     unconfirmed = {key for key in confirmable if origins.get(key) is FailureOrigin.UNCONFIRMED}
@@ -102,6 +104,7 @@ def find(
         failures=frozenset(flaky),
         unconfirmed=frozenset(unconfirmed) if cut_short else frozenset(),
         unreliable=unreliable,
+        added=added,
     )
 
 
@@ -268,14 +271,10 @@ def _judge_suite(
         cases.append(case if why is None else dataclasses.replace(case, nonblocking=why))
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    kind, reason = comparison_threshold.judge(
-        comparison_threshold.count(counted), required=required, min_measured=policy.min_measured
-    )
-    failures = {case.key for case in counted if case.kind is VerdictKind.FAIL}
-    settled = comparison_threshold.count(counted, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
-    if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
-        kind, reason = comparison_threshold.judge(settled, required=required, min_measured=policy.min_measured)
-    beside = comparison_threshold.beside(settled, required=required, min_measured=policy.min_measured)
+    parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
+    judged = [_judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts]
+    kind, reason, _ = min(judged, key=lambda part: SEVERITY.index(part[0]))
+    beside = {each for part in judged for each in (*part[2], *((part[0],) if part[0] is not VerdictKind.PASS else ()))}
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
@@ -283,8 +282,21 @@ def _judge_suite(
         required_pass_rate=required,
         reason=reason,
         advisory=suite.key in policy.advisory or (bool(cases) and not counted),
-        beside=frozenset() if kind is VerdictKind.PASS else beside - {kind},
+        beside=frozenset() if kind is VerdictKind.PASS else frozenset(beside - {kind}),
     )
+
+
+def _judge_cases(
+    cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
+) -> tuple[VerdictKind, str, frozenset[VerdictKind]]:
+    """What becomes of cases that have a pass rate to reach together: kind, reason, and the kinds beside it."""
+    rates = {"required": required, "min_measured": policy.min_measured}
+    kind, reason = comparison_threshold.judge(comparison_threshold.count(cases), **rates)
+    failures = {case.key for case in cases if case.kind is VerdictKind.FAIL}
+    settled = comparison_threshold.count(cases, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
+    if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
+        kind, reason = comparison_threshold.judge(settled, **rates)
+    return kind, reason, comparison_threshold.beside(settled, **rates)
 
 
 def _sentence(

@@ -39,6 +39,7 @@ from evalgate.model import (
     Policy,
     Run,
     Shard,
+    Suite,
 )
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
@@ -87,16 +88,21 @@ def opened(
             opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
         )
         agents = stack.enter_context(open_agents(rules.suites, root=settings.root, sandboxes=sandboxes[HEAD]))
-        built = _criteria(rules, agents, panel)
+        root, suites = settings.root, rules.suites
+        theirs: Mapping[str, Agent] = {}
+        if base is not None and len(journals) > 1:
+            root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
+            theirs = stack.enter_context(open_agents(suites, root=root, sandboxes=sandboxes[BASE]))
+        by_base = rules.by_base and base is not None and base.root is not None
+        built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else ())
         code_of = _code_of(settings, settings.root)
         head = Side(session, rules.suites, agents=agents, criteria=built, journal=journals[HEAD], code_of=code_of)
         session.sides.append(head)
         if base is not None and len(journals) > 1:
-            root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
             then = Side(
                 session,
                 suites,
-                agents=stack.enter_context(open_agents(suites, root=root, sandboxes=sandboxes[BASE])),
+                agents=theirs,
                 criteria=built,
                 journal=journals[BASE],
                 code_of=_code_of(settings, root),
@@ -118,14 +124,28 @@ def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Ite
         yield others
 
 
-def _criteria(rules: Rules, agents: Mapping[str, Agent], panel: JudgePanel | None) -> dict[str, dict[str, Criterion]]:
-    """Head's criteria for both sides: the same judges, blind to the side; custom metrics by head's own code."""
+def _criteria(
+    rules: Rules,
+    agents: Mapping[str, Agent],
+    panel: JudgePanel | None,
+    *,
+    theirs: Mapping[str, Agent],
+    suites: Sequence[Suite],
+) -> dict[str, dict[str, Criterion]]:
+    """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own code, or by the
+    base's where its rules decide. `theirs`, `suites`: the agents and suites of which metrics are the base's."""
+    metrics = {
+        suite.key: theirs[fingerprints.agent_key(suite.agent)].run_metric
+        for suite in suites
+        if not suite.agent.is_absent
+    }
     settings = rules.settings
     judge = None if settings.skip_judged else panel
     built = {}
     for suite in rules.suites:
         agent = agents[fingerprints.agent_key(suite.agent)]
-        services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric, judge=judge)
+        run_metric = metrics.get(suite.key, agent.run_metric)
+        services = CriterionServices(adk_compat=settings.adk_compat, run_metric=run_metric, judge=judge)
         built[suite.key] = {use.name: criteria.build(use, services) for use in suite.criteria}
     return built
 

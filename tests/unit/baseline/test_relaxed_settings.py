@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ MOCK: dict[str, Any] = {"tools": {"mode": "mock", "mocks": "a.yml"}}
         ({"skip-judged": True}, {}, []),
         ({"strict": True}, {}, ["strict: true > false"]),
         ({}, {"strict": True}, []),
+        ({}, {"seed": 7}, ["seed: 0 > 7"]),  # the luckiest of many
         # who judges, and what people must have said of it
         ({}, {"judge": {"client": "replay"}}, ["judge.client: unset > replay"]),
         ({}, {"judge": {"base_url": "http://x"}}, ["judge.base_url: unset > http://x"]),
@@ -111,6 +113,7 @@ def suite(*codes: str, agent: str) -> Suite:
         ("calibration.json", {"judge": {"calibration": "calibration.json"}}),
         ("replies.jsonl", {"judge": {"replay": "replies.jsonl"}}),
         ("mocks.yml", {"tools": {"mode": "mock", "mocks": "mocks.yml"}}),
+        ("tool-cassettes/a/b.json", {"tools": {"mode": "replay"}}),
         ("metrics/own.py", {}),
         ("agents/desk/metrics/own.py", {}),  # in the agent's folder
         ("agents/metrics/own.py", {}),  # beside it
@@ -131,6 +134,38 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
     (sides[1].root / name).unlink()
     (told,) = relaxed.of_settings(*sides, suites)
     assert told.head == "no file"
+
+
+@pytest.mark.parametrize(
+    ("mode", "other", "told"),
+    [
+        ("replay", {}, True),
+        ("live", {}, False),  # nobody reads them
+        ("replay", {"cassettes": "mine"}, False),  # which the setting says
+    ],
+)
+def test_when_a_cassette_counts(tmp_path: Path, mode: str, other: dict[str, str], told: bool) -> None:
+    base = choice(tmp_path / "base", tools={"mode": mode})
+    head = choice(tmp_path / "head", tools={"mode": mode, **other})
+    for side, names in ((base, ("a", "b")), (head, ("a", "b", "new"))):
+        for name in names:
+            path = side.root / f"tool-cassettes/{name}.json"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("{}" if name == "b" else f'{{"side": "{side.root.name}"}}')
+    subjects = [each.subject for each in relaxed.of_settings(base, head) if each.subject.startswith("contents")]
+    assert subjects == (["contents of tool-cassettes/a.json"] if told else [])  # a new one is of a new case
+
+
+def test_other_recordings_of_an_agent_are_told(tmp_path: Path) -> None:
+    base, head = choice(tmp_path / "base"), choice(tmp_path / "head")
+    for side, text in ((base, "{}"), (head, '{"better": true}')):
+        (side.root / "kept").mkdir()
+        (side.root / "kept/a.session.json").write_text(text)
+    uses = [AgentUse(driver=driver, options={"path": "kept"}) for driver in ("replay", "adk")]
+    for use, expected in zip(uses, (["recordings of kept"], []), strict=True):
+        suites = (dataclasses.replace(suite(agent="kept"), agent=use),)
+        assert [each.subject for each in relaxed.of_settings(base, head, suites)] == expected
+        assert list(relaxed.of_settings(base, base, suites)) == []
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,24 @@ def test_a_case_that_the_change_adds_must_pass() -> None:
         assert kinds(verdict)["threshold"] == "fail"
 
 
+@pytest.mark.parametrize(
+    ("text", "new", "threshold"),
+    [
+        ("FF/PP FF/PP " + "PP/PP " * 2 + "PP/.. " * 16, 16, "fail"),  # 18 of 20, of the base's own 2 of 4
+        ("FF/PP " + "PP/PP " * 9 + "PP/.. " * 10, 10, "pass"),  # 9 of 10
+        ("PP/PP " * 18 + "FF/.. " * 2, 2, "fail"),  # 18 of 20, and none of the new
+        ("PP/PP " * 10 + "FF/.. " + "PP/.. " * 9, 10, "pass"),
+        ("FF/.. " + "PP/.. " * 9, 10, "pass"),  # all are new
+        ("??/PP " + "PP/PP " * 9 + "PP/.. ", 1, "not_measured"),
+    ],
+)
+def test_cases_that_a_change_adds_make_up_for_no_failure(text: str, new: int, threshold: str) -> None:
+    count = len(text.split())
+    unpaired = {(sides.SUITE, f"c{number}"): CaseStatus.NEW for number in range(count - new, count)}
+    verdict = decide(text, policy=Policy(threshold=ThresholdRule.ALL, pass_rate=0.9), unpaired=unpaired)
+    assert kinds(verdict)["threshold"] == threshold
+
+
 def test_without_a_comparison_there_is_one_gate() -> None:
     head, _ = sides.sides("FF/PP")
     verdict = comparison_verdict.decide(head, Policy(**NEW), comparison=None)  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""Ways to game the gate from a pull request: each ends red, or is told at the top of the comment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+BROKEN = (1, 2, 3, 4)
+"""Cases that head answers wrongly: four of six, at two runs a side a regression."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Game:
+    """A change beside the broken agent. `code`: of the gate. `said`: what its comment says, before the details."""
+
+    play: Callable[[Repository], None]
+    base: Callable[[Repository], None] = lambda repo: None
+    wrong: tuple[int, ...] = BROKEN
+    arguments: tuple[str, ...] = ()
+    code: int = 1
+    said: str = ""
+
+
+def rules(**more: Any) -> Callable[[Repository], None]:
+    return lambda repo: repo.gate_file(**more)
+
+
+def easy(repo: Repository) -> None:
+    """Twenty more that anybody passes."""
+    repo.cases(*range(6), *range(100, 120))
+
+
+def all_but(*numbers: int) -> Callable[[Repository], None]:
+    return lambda repo: repo.cases(*(number for number in range(6) if number not in numbers))
+
+
+def expects_nonsense(repo: Repository) -> None:
+    repo.cases(*range(6), answers=dict.fromkeys(BROKEN, "nothing of the kind"))
+
+
+def renames_ids(repo: Repository) -> None:
+    path = repo.root / "desk.evalset.json"
+    path.write_text(path.read_text().replace('"case_', '"other_'))
+
+
+def criteria(**given: Any) -> Callable[[Repository], None]:
+    return lambda repo: repo.write("test_config.json", json.dumps({"criteria": given}))
+
+
+def second_config(repo: Repository) -> None:
+    """One that lies nearer to the evaluation file, which moves with it."""
+    repo.write("deep/test_config.json", json.dumps({"criteria": {"response_match_score": 0.0}}))
+    repo.git("mv", "desk.evalset.json", "deep/desk.evalset.json")
+
+
+def commits_results(repo: Repository) -> None:
+    """A report folder that says that all passed."""
+    repo.write(".gitignore", "*.log\n")
+    repo.write("evalgate-report/results.json", "{}")
+    repo.write("evalgate-report/journal.jsonl", "{}\n")
+
+
+GAMES = {
+    "an easy case for each that fails, under a pass rate": Game(
+        base=rules(**{"pass-rate": 0.8}),
+        play=easy,
+        wrong=(1, 2),
+        arguments=("--pass-rate", "0.8", "--fail-on", "threshold"),
+        said="2 of 26 cases failed",
+    ),
+    "the same, where reruns confirm": Game(
+        base=rules(**{"pass-rate": 0.8, "threshold": "confirmed"}),
+        play=easy,
+        wrong=(1, 2),
+        arguments=("--pass-rate", "0.8", "--threshold", "confirmed", "--fail-on", "threshold"),
+        said="2 of 26 cases failed",
+    ),
+    "hard cases go": Game(play=all_but(*BROKEN), code=0, said="4 cases deleted"),
+    "expected answers are what the agent says now": Game(
+        play=expects_nonsense, code=0, said="expectations of 4 cases changed"
+    ),
+    "cases get other ids": Game(play=renames_ids, said="6 cases deleted"),
+    "a lower threshold": Game(play=criteria(response_match_score=0.0), said="threshold of `response_match_score`"),
+    "another criterion": Game(
+        play=criteria(tool_trajectory_avg_score=0.0),
+        code=0,
+        said="criterion `response_match_score` (was `0.90`) removed",
+    ),
+    "criteria beside a file that moves": Game(play=second_config, said="threshold of `response_match_score`"),
+    "another seed": Game(play=rules(seed=7), said="`seed` changed from `0` to `7`"),
+    "fewer runs": Game(base=rules(runs=2), play=rules(runs=1), said="`runs` changed from `2` to `1`"),
+    "no regression gate": Game(
+        base=rules(**{"fail-on": ["regression"]}),
+        play=rules(**{"fail-on": ["not_measured"]}),
+        code=0,
+        said="`fail_on` changed from `with regression` to `without regression`",
+    ),
+    "a lower pass rate": Game(play=rules(**{"pass-rate": 0.1}), said="`pass_rate` changed from `1.00` to `0.10`"),
+    "the file is excluded": Game(play=rules(exclude=["desk*"]), code=4),
+    "an agent that passes": Game(
+        play=lambda repo: repo.gate_file(
+            agents=[{"driver": "command", "command": [sys.executable, "other.py"]}],
+        ),
+        said="`agent of desk.evalset.json` changed",
+    ),
+    "a budget of one run": Game(play=rules(budget="agent_calls=1"), code=3, said="`budget` changed"),
+    "results of its own": Game(play=commits_results),
+}
+
+
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\n*.log\n")
+    made.agent("base")
+    made.gate_file()
+    made.cases(*range(6))
+    return made
+
+
+@pytest.mark.parametrize("game", GAMES.values(), ids=list(GAMES))
+def test_a_game_is_red_or_told(tmp_path: Path, game: Game) -> None:
+    repo = repository(tmp_path)
+    game.base(repo)
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.agent("head", wrong=game.wrong)
+    repo.write("other.py", (repo.root / "agent.py").read_text())
+    game.play(repo)
+    repo.commit("head")
+    runs = () if "--runs" in game.arguments or "runs" in str(game.said) else ("--runs", "2")
+    code, said = repo.run(*runs, *game.arguments)
+    assert code == game.code, said
+    if game.said:
+        assert game.said in repo.comment().partition("<details>")[0], repo.comment()
