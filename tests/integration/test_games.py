@@ -69,7 +69,78 @@ def commits_results(repo: Repository) -> None:
     repo.write("evalgate-report/journal.jsonl", "{}\n")
 
 
+def crashes(repo: Repository) -> None:
+    """Rather than answering wrongly."""
+    path = repo.root / "agent.py"
+    path.write_text(path.read_text().replace("bad = number in WRONG", "bad = number in WRONG and sys.exit(3)"))
+
+
+def hungry(tokens: int) -> Callable[[Repository], None]:
+    def play(repo: Repository) -> None:
+        path = repo.root / "agent.py"
+        usage = f'usage_metadata={{"total_token_count": {tokens}}}, final=True'
+        path.write_text(path.read_text().replace("final=True", usage))
+
+    return play
+
+
+def twice(repo: Repository) -> None:
+    """Two cases of one name: the second is easy."""
+    path = repo.root / "desk.evalset.json"
+    read = json.loads(path.read_text())
+    read["eval_cases"] += [{**read["eval_cases"][0], "eval_id": f"case_{number}"} for number in BROKEN]
+    path.write_text(json.dumps(read))
+
+
+def hides(repo: Repository) -> None:
+    """Another file remains, so that there is something to evaluate."""
+    repo.git("mv", "desk.evalset.json", "other.evalset.json")
+    all_but(*BROKEN)(repo)
+    (repo.root / ".hidden").mkdir()
+    repo.git("mv", "other.evalset.json", ".hidden/desk.evalset.json")
+
+
 GAMES = {
+    "it crashes where it would fail, and few need be measured": Game(
+        base=rules(**{"min-measured": 0.3}),
+        play=crashes,
+        wrong=BROKEN,
+        code=3,
+        arguments=("--min-measured", "0.3", "--runs", "1"),
+        said="4 of 6 cases could be evaluated on the base",
+    ),
+    "it spends the budget": Game(
+        base=lambda repo: (repo.gate_file(budget="tokens=3000"), hungry(100)(repo))[0],
+        play=lambda repo: (repo.gate_file(budget="tokens=3000"), hungry(900)(repo))[0],
+        code=3,
+        wrong=(),
+        said="tokens where the base used",
+    ),
+    "a suite is advisory": Game(
+        play=rules(suites=[{"match": ["desk*"], "severity": "advisory"}]),
+        code=0,
+        said="`severity of desk.evalset.json`",
+    ),
+    "a criterion that does not gate": Game(
+        play=rules(compare={"response_match_score": {"gating": False}}), said="`gating of response_match_score`"
+    ),
+    "a drop of everything is tolerated": Game(play=rules(**{"max-drop": 1}), said="`max_drop` changed"),
+    "no significance is enough": Game(play=rules(alpha=0.000001), said="`alpha` changed"),
+    "only easy cases are selected": Game(play=rules(grep="case_0"), code=2),
+    "two cases of one name": Game(play=twice, code=2),
+    "the file is hidden, few cases remain": Game(play=hides, code=0, said="4 cases deleted"),
+    "it runs out of time where it would fail": Game(
+        play=lambda repo: repo.write(
+            "agent.py",
+            (repo.root / "agent.py")
+            .read_text()
+            .replace("bad = number in WRONG", "bad = number in WRONG and __import__('time').sleep(60)"),
+        ),
+        base=rules(**{"turn-timeout": 0.5, "min-measured": 0.3}),
+        arguments=("--runs", "1", "--turn-timeout", "0.5", "--min-measured", "0.3"),
+        wrong=(1, 2, 3),
+        code=3,
+    ),
     "an easy case for each that fails, under a pass rate": Game(
         base=rules(**{"pass-rate": 0.8}),
         play=easy,
@@ -136,8 +207,9 @@ def test_a_game_is_red_or_told(tmp_path: Path, game: Game) -> None:
     repo.write("other.py", (repo.root / "agent.py").read_text())
     game.play(repo)
     repo.commit("head")
-    runs = () if "--runs" in game.arguments or "runs" in str(game.said) else ("--runs", "2")
+    runs = () if {"--runs", "--min-measured"} & set(game.arguments) or "runs" in str(game.said) else ("--runs", "2")
     code, said = repo.run(*runs, *game.arguments)
     assert code == game.code, said
+    assert game.code or game.said
     if game.said:
         assert game.said in repo.comment().partition("<details>")[0], repo.comment()

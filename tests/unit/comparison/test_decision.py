@@ -49,9 +49,9 @@ def kinds(verdict: Verdict) -> dict[str, str]:
         ("FF/PP " + "PP/PP " * 8, NEW, "fail", "inconclusive", True),  # a new failure is not
         ("FPFP/PPFF " + "PPPP/PPPP " * 8, NEW, "pass", "unchanged", False),  # flaky
         ("FF/?? " + "PP/PP " * 8, NEW, "fail", "not_measured", True),  # unknown on the base: blocks
-        ("?PPPP/PPPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.95}, "pass", "inconclusive", False),  # by runs
-        ("?PPPP/PPPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.96}, "not_measured", "not_measured", True),
-        ("?PPPF/PPPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.8}, "not_measured", "inconclusive", True),
+        ("?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.95}, "pass", "inconclusive", False),  # by runs
+        ("?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.96}, "not_measured", "not_measured", True),
+        ("?PPPF/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.8}, "not_measured", "inconclusive", True),
         ("FF/FF FF/PP " + "PP/PP " * 7, NEW, "fail", "inconclusive", True),
         ("FF/FF ??/PP " + "PP/PP " * 7, NEW, "not_measured", "not_measured", True),  # let pass, and yet no pass
         ("FF/FF " + "PP/PP " * 8, {"fail_on": frozenset({FailOn.REGRESSION})}, "fail", "pass", False),
@@ -99,6 +99,58 @@ def test_without_a_comparison_there_is_one_gate() -> None:
     head, _ = sides.sides("FF/PP")
     verdict = comparison_verdict.decide(head, Policy(**NEW), comparison=None)  # type: ignore[arg-type]
     assert kinds(verdict) == {"threshold": "fail"}
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "regression"),
+    [
+        ("!/P " * 3 + "P/P " * 17, BaseSource.RERUN, "not_measured"),  # 17 of 20, and 20 of 20
+        ("!/P " * 2 + "P/P " * 18, BaseSource.RERUN, None),  # two may be an accident
+        ("!/P " * 3 + "P/! " + "P/P " * 16, BaseSource.RERUN, None),  # so may three against one
+        ("!/! " * 4 + "P/P " * 16, BaseSource.RERUN, None),  # it is the same on the base
+        ("P/! " * 4 + "P/P " * 16, BaseSource.RERUN, None),
+        ("!PP/PPP " * 3 + "PPP/PPP " * 17, BaseSource.RERUN, "not_measured"),  # one run of three
+        ("!/P " * 3 + "P/P " * 17, BaseSource.STORE, "not_measured"),  # the agent's own doing, whenever the base ran
+        ("?/P " * 3 + "P/P " * 17, BaseSource.STORE, None),  # an outage of today
+        ("?/P " * 3 + "P/P " * 17, BaseSource.RERUN, "not_measured"),
+    ],
+)
+def test_head_must_be_as_measurable_as_the_base(text: str, source: BaseSource, regression: str | None) -> None:
+    policy = Policy(threshold=ThresholdRule.ALL, min_measured=0.7)
+    head, base = sides.sides(text)
+    compared = sides.compare_runs(head, base, policy=policy)
+    compared = dataclasses.replace(compared, origin=dataclasses.replace(compared.origin, source=source))
+    verdict = comparison_verdict.decide(head, policy, comparison=compared)
+    assert (kinds(verdict)["regression"] == "not_measured", verdict.blocks) == (bool(regression),) * 2
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "spent", "regression"),
+    [
+        (500, 200, "the budget of 1,000 agent tokens is spent", "not_measured"),
+        (400, 200, "the budget of 1,000 agent tokens is spent", "inconclusive"),  # twice is not more than twice
+        (500, 200, "the budget of $2 for agents is spent", "not_measured"),
+        (500, 200, "the budget of 9 agent runs is spent", "inconclusive"),  # tokens are not what it counts
+        (500, None, "the budget of 1,000 agent tokens is spent", "inconclusive"),  # nobody told
+        (None, 200, "the budget of 1,000 agent tokens is spent", "inconclusive"),
+    ],
+)
+def test_a_budget_that_head_alone_spends_blocks(
+    head: int | None, base: int | None, spent: str, regression: str
+) -> None:
+    ours, theirs = (
+        dataclasses.replace(
+            run, truncated=spent, trials=tuple(dataclasses.replace(trial, tokens=own) for trial in run.trials)
+        )
+        for run, own in zip(sides.sides("P/P " * 4 + "./. " * 4), (head, base), strict=True)
+    )
+    policy = Policy(threshold=ThresholdRule.ALL)
+    compared = sides.compare_runs(ours, theirs, policy=policy)
+    verdict = comparison_verdict.decide(ours, policy, comparison=compared)
+    assert kinds(verdict)["regression"] == regression
+    assert verdict.blocks is (regression == "not_measured")
+    if verdict.blocks:
+        assert "Head used 2,000 tokens where the base used 800 for the same 4 runs" in verdict.reason
 
 
 STOPPED = AgentFailure(kind=FailureKind.START, message="SyntaxError: invalid syntax")
