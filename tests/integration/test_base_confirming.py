@@ -53,7 +53,7 @@ def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: R
         "case_2": ("flaky", 0),
     }
     assert (repo.asked("head"), repo.asked("base")) == (3 + needed + 1, 0)
-    assert "Confirming 2 failures: 2 reruns" in said
+    assert "Rerunning 2 failures" in said
     assert not repo.results("base.json").get("confirmations")
 
 
