@@ -143,7 +143,14 @@ def recorded(label: Label, stored: Stored | None) -> Evidence:
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
     final_state, ended_by = transcript.final_state, transcript.ended_by
-    return Evidence(case=case, actual=turns, expected=case.conversation, final_state=final_state, ended_by=ended_by)
+    return Evidence(
+        case=case,
+        actual=turns,
+        expected=case.conversation,
+        final_state=final_state,
+        ended_by=ended_by,
+        repeat=where.repeat,
+    )
 
 
 def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: Evidence) -> CriterionUse:

@@ -85,12 +85,13 @@ REFUSED = frozenset({JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Who asks, whom, and with which options."""
+    """Who asks, whom, with which options, and about which run of the case."""
 
     criterion: str
     panel: JudgePanel
     options: JudgedOptions
     adk_compat: bool = False
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +126,8 @@ def with_judge(
     if services.judge is None:
         message = "`skip-judged` is set"
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message=message)
-    rule = make(Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat))
-    return lambda evidence: unready(evidence) or rule(evidence)
+    asking = Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat)
+    return lambda evidence: unready(evidence) or make(dataclasses.replace(asking, repeat=evidence.repeat))(evidence)
 
 
 def sampled(
@@ -148,6 +149,7 @@ def sampled(
         system=question.system,
         config=judge.judge_model_config or {},
         schema=question.schema,
+        repeat=asking.repeat,
     )
     return SampledRequest(
         request=request,

@@ -83,7 +83,9 @@ def _turn(index: int, invocation: Invocation) -> Json:
 def ask_service(ask: Asking, body: Json, metric: str) -> SampledRequest:
     """The body as a question to the service; one sample, since it samples by itself."""
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
-    request = JudgeRequest(model=MODEL + metric, prompt=text, criterion=ask.criterion, version=VERSION)
+    request = JudgeRequest(
+        model=MODEL + metric, prompt=text, criterion=ask.criterion, version=VERSION, repeat=ask.repeat
+    )
     return SampledRequest(request=request, parse=lambda reply: _vote(reply.text), num_samples=1)
 
 

@@ -37,6 +37,7 @@ class Entry:
     version: str = ""
     model: str = ""
     sample: int = 0
+    repeat: int = 0
     run: str = ""
 
 
@@ -58,6 +59,7 @@ def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
         "config": dict(request.config),
         "schema": None if request.schema is None else dict(request.schema),
         "sample": request.sample,
+        **({"repeat": request.repeat} if request.repeat else {}),
         **({"endpoint": endpoint} if endpoint else {}),
     }
     text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -73,6 +75,7 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
         version=request.version,
         model=request.model,
         sample=request.sample,
+        repeat=request.repeat,
     )
 
 

@@ -17,6 +17,7 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.judges.cache import Entry
+from evalgate.model import FRESH
 
 
 def read_recordings(path: Path, *, warn: Callable[[str], None] = lambda _: None) -> Mapping[str, Entry]:
@@ -57,13 +58,13 @@ class Recorder:
             self._kept.add(entry.address)
 
     def close(self) -> None:
-        """Put the file in order: by criterion, model, sample and address. Raises OSError."""
+        """Put the file in order: by criterion, model, repeat, sample and address. Raises OSError."""
         with self._lock:
             if not self._path.exists():
                 return
             kept = sorted(
                 read_recordings(self._path).values(),
-                key=lambda each: (each.criterion, each.model, each.sample, each.address),
+                key=lambda each: (each.criterion, each.model, each.repeat, each.sample, each.address),
             )
             ordered = self._path.with_suffix(".ordered")
             ordered.write_text("".join(cache.render_entry(entry) + "\n" for entry in kept), encoding="utf-8")
@@ -100,11 +101,17 @@ class ReplayJudge:
         entry = self._recorded.get(cache.address_of(request))
         if entry is None:
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
+            if request.repeat:
+                detail += f", or fewer runs were recorded (this is {_run(request.repeat)})"
             raise JudgeFailed(base.failure(JudgeFailureKind.NO_RECORDING, self._setting, detail=detail))
         return entry.reply
 
     def close(self) -> None:
         """See Judge."""
+
+
+def _run(repeat: int) -> str:
+    return f"run {repeat + 1}" if repeat < FRESH else f"rerun {repeat - FRESH + 1}"
 
 
 DRIVER = JudgeDriver(name="replay", missing=missing, open=open_client)

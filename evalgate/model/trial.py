@@ -102,13 +102,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that a criterion may see. `expected` is None for scenarios."""
+    """All that a criterion may see. `expected` is None for scenarios; `repeat`: the trial's, to ask about it afresh."""
 
     case: Case
     actual: tuple[Invocation, ...]
     expected: tuple[Invocation, ...] | None
     final_state: Json | None = None
     ended_by: Ending | None = None
+    repeat: int = 0
 
 
 MOST: Final = 1e100

@@ -79,6 +79,7 @@ def grade(
                 expected=task.case.conversation,
                 final_state=outcome.final_state,
                 ended_by=outcome.ended_by,
+                repeat=trial.key.repeat,
             )
             for name, criterion in criteria.items():
                 grades[name] = find(name) or _grade_one(name, criterion, evidence, keep)

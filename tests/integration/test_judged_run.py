@@ -102,13 +102,14 @@ def run(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_judged_gate_asks_three_of_five_then_nobody(tmp_path: Path, gemini: Gemini) -> None:
-    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}")
+@pytest.mark.parametrize("runs", [1, 2])  # the agent answers the same twice: the verdicts on it are two all the same
+def test_a_judged_gate_asks_three_of_five_then_nobody(tmp_path: Path, gemini: Gemini, runs: int) -> None:
+    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}\nruns: {runs}")
     code, said = run(root, MY_JUDGE_KEY="a-secret-judge-key")
     assert code == 0, said
-    assert gemini.asked == 4 * 3  # five samples agree after three
+    assert gemini.asked == runs * 4 * 3  # five samples agree after three
     assert run(root, MY_JUDGE_KEY="a-secret-judge-key")[0] == 0
-    assert gemini.asked == 4 * 3  # unchanged answers are judged from the cache
+    assert gemini.asked == runs * 4 * 3  # unchanged answers are judged from the cache
     written = b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
     assert b"a-secret-judge-key" not in written
     assert re.search(rb"It says the same", written)  # each rationale is kept

@@ -17,6 +17,7 @@ from evalgate.model import (
     AgentDetails,
     Case,
     Content,
+    ConversationScenario,
     CriterionUse,
     Event,
     Evidence,
@@ -79,11 +80,15 @@ def grade(
     *,
     of: Case | None = None,
     adk_compat: bool = False,
+    repeat: int = 0,
     **options: Any,
 ) -> Grade:
     held = panel(scripted)
     evidence = Evidence(
-        case=of or case("c"), actual=tuple(actual), expected=None if expected is None else tuple(expected)
+        case=of or case("c"),
+        actual=tuple(actual),
+        expected=None if expected is None else tuple(expected),
+        repeat=repeat,
     )
     try:
         services = CriterionServices(judge=held, adk_compat=adk_compat)
@@ -477,6 +482,16 @@ def test_nothing_to_judge_is_no_score(name: str, adk_compat: bool) -> None:
     assert isinstance(grade(name, judge, [], [], adk_compat=adk_compat), NotEvaluated)
     assert isinstance(grade(name, judge, [ONE], [REFERENCE, REFERENCE], adk_compat=adk_compat), NotEvaluated)
     assert judge.requests == []
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_every_run_of_a_case_is_asked_about_for_itself(name: str) -> None:
+    scenario = ConversationScenario(starting_prompt="how much?", conversation_plan="Ask for a price.")
+    of = dataclasses.replace(case("c"), scenario=scenario, rubrics=(rubric("a"),))
+    seen = [turn("how much?", call("price"), answer="seven")] * 2
+    judge = ScriptedJudge(say("what no criterion can read"))
+    grade(name, judge, seen, seen, of=of, repeat=7)
+    assert {asked.repeat for asked in judge.requests} == {7}, "every question, the repeated ones among them"
 
 
 def test_eleven_criteria_ask_a_judge() -> None:

@@ -16,7 +16,7 @@ from evalgate.judges import replay
 from evalgate.judges.base import JudgeReply
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.replay import Recorder
-from evalgate.model import Text
+from evalgate.model import FRESH, Text
 
 KEY = "AIzaSyD-very-secret-0001"
 
@@ -35,10 +35,15 @@ KEY = "AIzaSyD-very-secret-0001"
         {"system": "you judge"},
         {"schema": {"type": "object"}},
         {"sample": 1},
+        {"repeat": 1},  # another run of the case, though the agent gave the same answer
+        {"sample": 1, "repeat": 1},
+        {"repeat": FRESH},  # a confirmation
     ],
 )
 def test_every_field_counts(changed: dict[str, object]) -> None:
-    assert judges_cache.address_of(request(**changed)) != judges_cache.address_of(request())
+    others = ({}, {"sample": 2}, {"sample": FRESH})
+    known = {judges_cache.address_of(request(**each)) for each in others}
+    assert judges_cache.address_of(request(**changed)) not in known
 
 
 def test_another_endpoint_is_another_judge() -> None:

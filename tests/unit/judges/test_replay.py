@@ -34,12 +34,15 @@ def test_what_was_recorded_is_answered(recorded: Path, whole_folder: bool) -> No
     judge.close()
 
 
-@pytest.mark.parametrize("changed", [{"prompt": "another"}, {"sample": 3}, {"version": "2"}, {"config": {"seed": 1}}])
+@pytest.mark.parametrize(
+    "changed", [{"prompt": "another"}, {"sample": 3}, {"repeat": 1}, {"version": "2"}, {"config": {"seed": 1}}]
+)
 def test_anything_else_is_not_recorded(recorded: Path, changed: dict[str, object]) -> None:
     with pytest.raises(JudgeFailed) as raised:
         opened(recorded).ask(request(**changed))
     assert raised.value.failure.kind is JudgeFailureKind.NO_RECORDING
     assert "record it once with an API key" in raised.value.failure.message
+    assert ("fewer runs were recorded" in raised.value.failure.message) == ("repeat" in changed)
 
 
 def test_what_is_missing(tmp_path: Path, recorded: Path) -> None:
