@@ -14,6 +14,7 @@ from evalgate.model import (
     Case,
     CaseKey,
     CriterionUse,
+    Grade,
     Outcome,
     SimulatorUse,
     Suite,
@@ -82,15 +83,16 @@ def of_grade(*, trial: str, case: str, criterion: str) -> str:
     return f"{trial}-{case}-{criterion}"
 
 
-def of_outcome(outcome: Outcome) -> str:
-    """16 hex digits; "" for an agent that failed. Ids, timings and token counts do not count."""
+def of_outcome(outcome: Outcome, *, of_state: Grade | None = None) -> str:
+    """16 hex digits; "" for an agent that failed. Ids, timings and token counts do not count, nor does the session
+    state, which may hold a timestamp, but for what a criterion says of it (`of_state`)."""
     if not isinstance(outcome, Transcript):
         return ""
     done = [
         [turns.answer(turn), [[call.name, dict(call.args or {})] for call in turn.tool_calls]]
         for turn in outcome.invocations
     ]
-    return digest([done, outcome.final_state])
+    return digest([done, None if of_state is None else repr(of_state)])
 
 
 def agent_key(use: AgentUse) -> str:

@@ -32,10 +32,10 @@ ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 class GradedTrial:
     """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
 
-    `tokens`: all that its model calls reported, None where none reported any. `behavior`: equal for equal answers and
-    tool calls; "" where it was not asked for or the agent failed. `reused`: results of an earlier run, which cost this
-    one nothing. `own_failure`: the base's agent failed, asked its own question under its own settings, so that the
-    change has nothing to do with it.
+    `tokens`: all that its model calls reported, None where none reported any. `behavior`: equal for equal answers, tool
+    calls and scores of the session state; "" where it was not asked for or the agent failed. `reused`: results of an
+    earlier run, which cost this one nothing. `own_failure`: the base's agent failed, asked its own question under its
+    own settings, so that the change has nothing to do with it.
     """
 
     key: TrialKey

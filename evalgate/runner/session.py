@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
 from evalgate.config.settings import Settings
+from evalgate.criteria import final_session_state
 from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
 from evalgate.judges.panel import VotingPanel
@@ -62,7 +64,6 @@ def grade(
     *,
     find: Find = lambda _: None,
     keep: Keep = lambda _name, _score: None,
-    behavior: str = "",
 ) -> GradedTrial:
     """The grades of a trial. An agent that failed leaves every criterion not evaluated."""
     outcome, grades = trial.outcome, dict[str, Grade]()
@@ -90,7 +91,6 @@ def grade(
         seconds=trial.seconds,
         attempts=trial.attempts,
         tokens=tokens_of(outcome),
-        behavior=behavior,
     )
 
 
@@ -228,9 +228,10 @@ class Side:
             {name: each for name, each in self._criteria[task.suite.key].items() if name not in idle},
             find=lambda name: journal.grade(kept[name]) if name in kept else None,
             keep=lambda name, score: journal.add_grade(kept[name], score) if name in kept else None,
-            # of a single run there is nothing to tell apart
-            behavior=fingerprints.of_outcome(outcome) if session.settings.runs.most > 1 else "",
         )
+        if session.settings.runs.most > 1:  # of a single run there is nothing to tell apart
+            of_state = graded.grades.get(final_session_state.SPEC.name)
+            graded = dataclasses.replace(graded, behavior=fingerprints.of_outcome(outcome, of_state=of_state))
         if task.key.repeat >= FRESH:
             self.fresh.append(graded)
         else:
