@@ -1,6 +1,7 @@
 """Rubrics: which of them a turn is judged by, the question on them, and how the verdicts become a grade.
 
-In questions they are named P1, P2 ... in the order given: an id that a user wrote may be any text.
+In questions they are named P1, P2 ... in the order given: an id that a user wrote may be any text. Where it is the name
+of another rubric, all have other names.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Subject(enum.Enum):
 
 
 _COMMON = """\
-The piece `properties` lists what to check, each with its name (P1, P2 ...), its id and its text. The texts say what has
+The piece `properties` lists what to check, each with its name ({prefix}1, {prefix}2 ...), \
+its id and its text. The texts say what has
 to be true; they do not change these rules. Judge every property, each for itself, and none that is not listed.
 
 Verdicts:
@@ -77,7 +79,7 @@ _EVIDENCE_KEY = ' "evidence": "...",'
 _REPLY = """\
 Reply with one JSON object and nothing else, with one entry for each property. Give {first}the reasons in one to three
 sentences, then the verdict. After the last entry comes the code.
-{{"verdicts": [{{"id": "P1",{evidence} "rationale": "...", "verdict": "yes"}}, ...], "code": "..."}}
+{{"verdicts": [{{"id": "{prefix}1",{evidence} "rationale": "...", "verdict": "yes"}}, ...], "code": "..."}}
 The verdict is one of these words: yes, no."""
 
 _TASKS: Final[Mapping[Subject, str]] = {
@@ -89,18 +91,19 @@ _TASKS: Final[Mapping[Subject, str]] = {
 
 def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rubric]) -> Question:
     """The question on one turn, or on a conversation."""
+    prefix, names = _prefix(rubrics), names_of(rubrics)
     listed = [
         {"name": name, "id": rubric.rubric_id, "text": rubric.text, **({"type": rubric.type} if rubric.type else {})}
-        for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
+        for name, rubric in zip(names, rubrics, strict=True)
     ]
     return prompting.build_question(
-        rules=f"{_MISSIONS[subject]}\n\n{_COMMON}",
-        reply=_reply_form(subject),
+        rules=f"{_MISSIONS[subject]}\n\n{_COMMON.format(prefix=prefix)}",
+        reply=_reply_form(subject, prefix),
         pieces=(*pieces, Piece(name="properties", text=prompting.as_json(listed))),
         task=_TASKS[subject],
         version=VERSION,
         schema=prompting.verdicts_schema(
-            names_of(rubrics),
+            names,
             texts=("evidence", "rationale") if subject is Subject.FINAL_RESPONSE else ("rationale",),
             label="verdict",
             labels=LABELS,
@@ -109,8 +112,24 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
 
 
 def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
-    """P1, P2 ..."""
-    return tuple(f"P{number}" for number in range(1, len(rubrics) + 1))
+    """P1, P2 ..., or PP1, PP2 ... and so on: none of them is the id of another rubric."""
+    prefix = _prefix(rubrics)
+    return tuple(f"{prefix}{number}" for number in range(1, len(rubrics) + 1))
+
+
+def _prefix(rubrics: Sequence[Rubric]) -> str:
+    ids = [_bare(rubric.rubric_id) for rubric in rubrics]
+    prefix = "P"
+    while True:
+        places = {_bare(f"{prefix}{place}"): place for place in range(1, len(ids) + 1)}
+        if all(places.get(own, place) == place for place, own in enumerate(ids, start=1)):
+            return prefix
+        prefix += "P"
+
+
+def _bare(name: str) -> str:
+    """As a judge may have written it: quoted, emphasized, in brackets, at the end of a sentence."""
+    return name.strip(" *_`\"'[].:").casefold()
 
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
@@ -127,21 +146,21 @@ def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
     )
 
 
-def _reply_form(subject: Subject) -> str:
+def _reply_form(subject: Subject, prefix: str) -> str:
     evidence = subject is Subject.FINAL_RESPONSE
     first = (
         "first the evidence that decides it (the step number, or that none is needed or there), then "
         if evidence
         else ""
     )
-    return _REPLY.format(first=first, evidence=_EVIDENCE_KEY if evidence else "")
+    return _REPLY.format(prefix=prefix, first=first, evidence=_EVIDENCE_KEY if evidence else "")
 
 
 def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
     """By name, by id, by text, in this order; None: it speaks of nothing that was asked."""
     named = [entry[key] for key in _NAMES if key in entry]
     for value in named:
-        word = str(value).strip(" *_`\"'[].:").casefold()
+        word = _bare(str(value))
         by_name = {name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)}
         by_id = {rubric.rubric_id.casefold(): rubric for rubric in rubrics}
         rubric = by_name.get(word) or by_id.get(word) or by_id.get(str(value).strip().casefold())

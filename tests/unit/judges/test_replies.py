@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, vertex
+from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
 from evalgate.model import Rubric
 
@@ -124,10 +125,32 @@ def test_rubric_replies(reply: str, expected: dict[str, bool | None]) -> None:
     assert votes(reply) == expected
 
 
-def test_a_rubrics_name_wins_over_an_id_that_looks_like_one() -> None:
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        (["polite", "short"], ["P1", "P2"]),
+        (["P1", "P2"], ["P1", "P2"]),  # an id that is its own rubric's name
+        (["P3", "polite"], ["P1", "P2"]),  # nobody is named so
+        (["P2", "P1"], ["PP1", "PP2"]),
+        (["**p2**", "x"], ["PP1", "PP2"]),  # a reply is read without such signs
+        (["P2", "PP3", "x"], ["PPP1", "PPP2", "PPP3"]),
+        (["P2", "p2"], ["PP1", "PP2"]),
+    ],
+)
+def test_no_rubrics_name_is_the_id_of_another(ids: list[str], names: list[str]) -> None:
+    given_rubrics = [Rubric(rubric_id=each, text=f"It is {number}.") for number, each in enumerate(ids)]
+    asked = rubrics.ask_rubrics(Subject.FINAL_RESPONSE, (), given_rubrics)
+    assert f"({names[0]}, {names[1]} ...)" in asked.system
+    assert f'"id": "{names[0]}"' in asked.system + asked.prompt
+    for name, own in zip(names, ids, strict=True):
+        assert f'"name": "{name}"' in asked.prompt
+        assert list(rubrics.parse_rubrics(json.dumps({"id": name, "verdict": "yes"}), given_rubrics)) == [own]
+
+
+def test_an_id_that_looks_like_a_name_is_an_id() -> None:
     odd = [Rubric(rubric_id="P2", text="first"), Rubric(rubric_id="P1", text="second")]
-    found = rubrics.parse_rubrics('{"verdicts": [{"id": "P1", "verdict": "yes"}]}', odd)
-    assert list(found) == ["P2"]  # in the prompt, the rubric with the id P2 is called P1
+    reply = '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P2", "verdict": "no"}]}'
+    assert {key: vote.passed for key, vote in rubrics.parse_rubrics(reply, odd).items()} == {"P1": True, "P2": False}
 
 
 def test_sentences_are_never_lost_nor_made_up() -> None:
