@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import warnings
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -45,7 +46,26 @@ def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
             types.GenerateContentConfig.model_validate(json.loads(config))
         except ValidationError as error:
             return _told(error.errors(include_url=False)[0], types.GenerateContentConfig)
+    for name in SYSTEM_INSTRUCTION:
+        if (own := json.loads(config).get(name)) is not None and text_of_instruction(own) is None:
+            return f"`{name}` is {_short(own)}, expected text", (name,), ""
     return None
+
+
+SYSTEM_INSTRUCTION = ("system_instruction", "systemInstruction")
+
+
+def text_of_instruction(written: Any) -> str | None:
+    """The text of a system instruction in any of its forms: a text, a part, a content, a list of these; None where
+    something else than text is in it."""
+    if isinstance(written, str):
+        return written
+    if isinstance(written, Mapping):
+        return text_of_instruction(written.get("parts") or written.get("text"))
+    if not isinstance(written, list):
+        return None
+    texts = [text_of_instruction(each) for each in written]
+    return None if None in texts else "\n".join(text for text in texts if text)
 
 
 def _told(error: ErrorDetails, model: type[BaseModel]) -> tuple[str, tuple[str | int, ...], str]:

@@ -141,13 +141,14 @@ def sampled(
     """The question as a ballot on one label, or on the items of `names`, which maps them to what the prompt calls
     them; items that a reply passes over are asked for once more."""
     judge = asking.options.judge_model_options
+    system, config = prompting.with_instruction(question.system, judge.judge_model_config or {})
     request = JudgeRequest(
         model=judge.judge_model,
         prompt=question.prompt,
         criterion=asking.criterion,
         version=question.version,
-        system=question.system,
-        config=judge.judge_model_config or {},
+        system=system,
+        config=config,
         schema=question.schema,
         repeat=asking.repeat,
     )

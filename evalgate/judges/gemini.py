@@ -112,7 +112,7 @@ def _config(request: JudgeRequest) -> types.GenerateContentConfig:
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     if config.http_options is not None:
         config.http_options.retry_options = types.HttpRetryOptions(attempts=1)
-    if request.system and config.system_instruction is None:
+    if request.system:
         config.system_instruction = request.system
     if request.schema is not None and not (
         config.response_schema or config.response_json_schema or config.response_mime_type

@@ -97,9 +97,8 @@ def _options(request: JudgeRequest, model: str) -> tuple[dict[str, Any], str]:
     """The call's arguments, and the first field of the config that cannot be said here."""
     config = {to_camel(name): value for name, value in request.config.items() if value is not None}
     messages = [{"role": "user", "content": request.prompt}]
-    system = request.system or config.pop("systemInstruction", "")
-    if isinstance(system, str) and system:
-        messages.insert(0, {"role": "system", "content": system})
+    if request.system:
+        messages.insert(0, {"role": "system", "content": request.system})
     options: dict[str, Any] = {"messages": messages}
     limit = config.pop("maxOutputTokens", None)
     if limit is not None:

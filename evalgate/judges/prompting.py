@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
+from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
 from evalgate.judges.base import Vote
 from evalgate.model import (
     AgentDetails,
@@ -166,6 +167,14 @@ def build_question(
         pieces=tuple(pieces),
         code=fenced.code if is_coded else "",
     )
+
+
+def with_instruction(system: str, config: Json) -> tuple[str, Json]:
+    """The system prompt with the `system_instruction` of the config after it, and the config without. Sent in the
+    config, it would replace the rules at one provider and be refused by others."""
+    own = [text_of_instruction(config[name]) for name in SYSTEM_INSTRUCTION if config.get(name)]
+    rest = {name: value for name, value in config.items() if name not in SYSTEM_INSTRUCTION}
+    return "\n".join(each for each in (system, *own) if each), rest
 
 
 _BRIEFLY: Final = "Give the object alone, with empty reasons and excerpts, and quote nothing."

@@ -11,7 +11,7 @@ from evalgate import errors, judges
 from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
-from evalgate.judges import clients, models
+from evalgate.judges import clients, models, prompting
 from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import (
     USER_SIMULATOR,
@@ -114,13 +114,14 @@ class LlmUser:
         self._told = len(history)
         try:
             question = self._script.question()
+            system, config = prompting.with_instruction(question.system, self._use.config or {})
             request = JudgeRequest(
                 model=self._use.model,
                 prompt=question.prompt,
                 criterion=USER_SIMULATOR,
                 version=question.version,
-                system=question.system,
-                config=self._use.config or {},
+                system=system,
+                config=config,
                 sample=self._services.draw,
             )
             reply = self._panel.ask(request)

@@ -143,6 +143,27 @@ def test_what_the_judge_is_asked() -> None:
     assert "seven" not in asked.system
 
 
+@pytest.mark.parametrize(
+    "written_as",
+    [
+        {"system_instruction": "Be strict."},
+        {"systemInstruction": "Be strict."},
+        {"system_instruction": {"parts": [{"text": "Be strict."}], "role": "user"}},
+        {"system_instruction": {"text": "Be strict."}},
+        {"system_instruction": ["Be", {"text": "strict."}]},
+    ],
+)
+def test_a_system_instruction_is_added_to_the_rules(written_as: dict[str, Any]) -> None:
+    judge = ScriptedJudge(say(valid("valid")))
+    for config in ({}, written_as):
+        options = {"num_samples": 1, "judge_model_config": {"temperature": 0, **config}}
+        grade(MATCH, judge, [ONE], [REFERENCE], judge_model_options=options)
+    without, asked = judge.requests
+    assert asked.config == {"temperature": 0}  # at one provider it would replace the rules, another refuses it
+    assert asked.system.startswith(without.system)
+    assert asked.system.removeprefix(without.system).split() == ["Be", "strict."]
+
+
 def test_turns_without_a_reference_are_left_out_and_silence_is_invalid() -> None:
     judge = ScriptedJudge(say(valid("valid")))
     silent, unasked = turn("b"), turn("c", answer="x")

@@ -1,6 +1,7 @@
 """Which judge is asked is written into the options, where it counts for the address of a grade."""
 
 import pytest
+from pydantic import ValidationError
 
 from evalgate import criteria
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
@@ -70,3 +71,10 @@ def test_a_judge_at_another_address_is_another_judge(name: str, options: dict[st
     assert (here.endpoint, there.endpoint) == ("", endpoint)
     one, other = (fingerprints.of_criterion(each, version="1", adk_compat=False) for each in (here, there))
     assert (one != other) == bool(endpoint)
+
+
+@pytest.mark.parametrize("name", ["system_instruction", "systemInstruction"])
+def test_a_system_instruction_is_text(name: str) -> None:
+    image = {"inline_data": {"mime_type": "image/png", "data": "aGk="}}
+    with pytest.raises(ValidationError, match=f"`{name}` is .*, expected text"):
+        JudgeRule.model_validate({"config": {name: [{"text": "Be strict."}, image]}})

@@ -70,13 +70,13 @@ def test_function_calls_and_the_clients_retries_are_off() -> None:
     assert found.http_options.retry_options.attempts == 1
 
 
-def test_a_schema_and_a_system_prompt_of_the_users_own_stand() -> None:
-    schema, own = {"type": "object"}, {"response_mime_type": "text/plain", "system_instruction": "mine"}
+def test_a_schema_of_the_users_own_stands() -> None:
+    schema, own = {"type": "object"}, {"response_mime_type": "text/plain"}
     found = config_sent(schema=schema, system="ours", config=own)
     assert (found.response_json_schema, found.response_mime_type, found.system_instruction) == (
         None,
         "text/plain",
-        "mine",
+        "ours",
     )
     found = config_sent(schema=schema, system="ours")
     assert (found.response_json_schema, found.response_mime_type, found.system_instruction) == (

@@ -70,11 +70,6 @@ def test_what_cannot_be_said_here_is_told_and_not_left_out() -> None:
     assert "thinkingConfig has no meaning" in raised.value.failure.message
 
 
-def test_the_system_prompt_of_the_config() -> None:
-    found = sent(config={"system_instruction": "mine"})
-    assert found["messages"][0] == {"role": "system", "content": "mine"}
-
-
 @pytest.mark.parametrize(
     ("schema", "strict"), [({"type": "object", "additionalProperties": False}, True), ({"type": "object"}, False)]
 )

@@ -152,12 +152,22 @@ def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
         address(scenario={"persona": Persona(persona_id="EXPERT")}),
         address(model="gpt-4.1"),
         address(config={"temperature": 0.0}),
+        address(config={"system_instruction": "Be brief."}),  # added to the script, not instead of it
         address(draw=1),
         address(stop_signal="END"),
         address(custom_instructions="{{ conversation_plan }}"),
     ]
     assert len({address(), *others}) == 1 + len(others)
     assert address() == address(case_id="another")
+
+
+def test_a_system_instruction_is_added_to_the_script():
+    user, judge = begin("Yes.", config={"system_instruction": "Be brief."})
+    user.next_message([turn("Hello.")])
+    (asked,) = judge.requests
+    assert asked.system.endswith("Be brief.")
+    assert "You play a user" in asked.system
+    assert asked.config == {}
 
 
 def test_each_question_tells_the_whole_conversation_so_far():
