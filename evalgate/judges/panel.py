@@ -43,6 +43,11 @@ from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import JudgeUse, Usage
 
+LOOK_S = 0.5
+"""How often a call looks whether the program stops."""
+
+_STOPPED = JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before the judge answered")
+
 
 class VotingPanel:
     """See JudgePanel. One a run, closed at its end.
@@ -74,16 +79,20 @@ class VotingPanel:
         self._under_way: dict[str, Future[JudgeReply]] = {}
         self._refusals: dict[str, JudgeFailure] = {}
         self._without_schema: set[str] = set()
-        self._closed = False
+        self._ended = threading.Event()
 
     def uses(self) -> tuple[JudgeUse, ...]:
         """What each criterion asked so far, and what it cost."""
         return self._ledger.uses()
 
+    def end(self) -> None:
+        """Fail the calls that are under way, and all further ones: the program stops, and waits for no answer."""
+        self._ended.set()
+
     def close(self) -> None:
-        """End all waits, let clients go, put the recording in order; calls not begun fail."""
+        """End all calls and waits, let clients go, put the recording in order."""
+        self.end()
         with self._lock:
-            self._closed = True
             pools = tuple(self._pools.values())
         for pool in pools:
             pool.shutdown(wait=False)  # a future that is cancelled would never wake those who wait for it
@@ -107,7 +116,7 @@ class VotingPanel:
         owner: dict[Future[Sample], int] = {}
 
         def start(which: int) -> None:
-            if self._closed:
+            if self._ended.is_set():
                 return
             ballot = ballots[which]
             pool = self._pool(ballot.request.model)
@@ -164,10 +173,8 @@ class VotingPanel:
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
         """See JudgePanel."""
-        if self._closed:
-            raise JudgeFailed(
-                JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before the judge was asked")
-            )
+        if self._ended.is_set():
+            raise JudgeFailed(_STOPPED)
         address = judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
         found = self._remembered(request, address)
         if found is not None:
@@ -257,14 +264,33 @@ class VotingPanel:
         with_schema = request.schema is not None and request.model not in self._without_schema
         if with_schema:
             try:
-                return client.judge.ask(request)
+                return self._wait_for(client, request)
             except JudgeFailed as failed:
                 if failed.failure.kind is not JudgeFailureKind.BAD_REQUEST:
                     raise
-        reply = client.judge.ask(dataclasses.replace(request, schema=None))
+        reply = self._wait_for(client, dataclasses.replace(request, schema=None))
         if with_schema:
             self._without_schema.add(request.model)
         return reply
+
+    def _wait_for(self, client: Client, request: JudgeRequest) -> JudgeReply:
+        """The reply, or a failure once the program stops. No client can be called back from a provider that is silent,
+        so each is asked on a thread that nobody waits for at the end."""
+        future: Future[JudgeReply] = Future()
+
+        def ask() -> None:
+            try:
+                future.set_result(client.judge.ask(request))
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+                future.set_exception(error)
+
+        if not self._ended.is_set():
+            threading.Thread(target=ask, name="judge-call", daemon=True).start()
+        while not future.done():
+            if self._ended.is_set():
+                raise JudgeFailed(_STOPPED)
+            futures.wait((future,), timeout=LOOK_S)
+        return future.result()
 
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
         if fresh and self._cache is not None:

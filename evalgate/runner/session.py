@@ -227,8 +227,13 @@ class Side:
             task,
             {name: each for name, each in self._criteria[task.suite.key].items() if name not in idle},
             find=lambda name: journal.grade(kept[name]) if name in kept else None,
-            keep=lambda name, score: journal.add_grade(kept[name], score) if name in kept else None,
+            # a judge that was cut off may have left a part of a score
+            keep=lambda name, score: (
+                journal.add_grade(kept[name], score) if name in kept and not session.stop.is_set() else None
+            ),
         )
+        if session.stop.is_set() and any(name not in idle and journal.grade(kept[name]) is None for name in kept):
+            return
         if session.settings.runs.most > 1:  # of a single run there is nothing to tell apart
             of_state = graded.grades.get(final_session_state.SPEC.name)
             graded = dataclasses.replace(graded, behavior=fingerprints.of_outcome(outcome, of_state=of_state))
@@ -445,6 +450,8 @@ class Session:
 
     def _close(self) -> None:
         self._limiters.clock.call_off()
+        if self._panel is not None:
+            self._panel.end()
         for side in self.sides:
             for agent in side.agents.values():
                 agent.close()

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,6 +31,7 @@ class Gemini(ThreadingHTTPServer):
         self.asked = 0
         self.status = 200
         self.prompts: list[str] = []
+        self.silent = threading.Event()
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -41,6 +46,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked += 1
         self.server.prompts.append(body)
+        while self.server.silent.is_set():
+            time.sleep(0.05)
         reply: dict[str, Any] = {"error": {"code": self.server.status, "message": "no", "status": "UNAVAILABLE"}}
         if self.server.status == 200:
             text = json.dumps(
@@ -160,6 +167,25 @@ def test_without_a_key_nothing_is_spent_and_the_ways_out_are_told(tmp_path: Path
     code, said = run(root, "--skip-judged")
     assert code == 3  # skipped is not passed
     assert "NOT MEASURED" in said
+
+
+def test_ctrl_c_waits_for_no_judge(tmp_path: Path, gemini: Gemini) -> None:
+    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(GOOGLE)}
+    gemini.silent.set()
+    command = [sys.executable, "-m", "evalgate", "run", "--cache", "cache"]
+    environment = {**inherited, "MY_JUDGE_KEY": "a-secret-judge-key"}
+    with subprocess.Popen(command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not gemini.asked:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        interrupted = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    gemini.silent.clear()
+    assert (process.returncode, time.monotonic() - interrupted < 5) == (130, True), said
+    assert run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")[0] == 0  # nothing of the cut calls was kept
 
 
 def test_a_recording_gates_without_an_account(tmp_path: Path, gemini: Gemini) -> None:
