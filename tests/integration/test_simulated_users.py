@@ -256,11 +256,11 @@ def test_a_conversation_is_led_to_its_end_and_then_again_without_a_call(
     assert [dialogue(each) for each in first] == [WHOLE, WHOLE]
     assert [each["ended_by"] for each in first] == ["stop_signal"] * 2
     assert gemini.played == 2 * 2 * 3  # repeats have users of their own
-    assert gemini.judged == 2 * 3 * 3  # two messages and the end, three samples each; equal repeats are judged once
+    assert gemini.judged == 2 * 2 * 3 * 3  # two messages and the end, three samples each; each repeat for itself
     code, said = run(root, "--runs", "2")  # a new journal: the agent talks anew, its users and judges are remembered
     assert code == 0, said
     assert [dialogue(each) for each in outcomes(root)] == [WHOLE, WHOLE]
-    assert (gemini.played, gemini.judged) == (2 * 2 * 3, 2 * 3 * 3)
+    assert (gemini.played, gemini.judged) == (2 * 2 * 3, 2 * 2 * 3 * 3)
     assert uses(root)["user_simulator"]["cached"] == 2 * 2 * 3
     written = b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
     assert b"a-secret-key" not in written
