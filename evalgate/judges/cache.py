@@ -160,5 +160,10 @@ class VerdictCache:
         except OSError as error:
             self._warn(f"judge cache: {path.name} could not be written: {error.strerror or type(error).__name__}")
 
+    def forget(self, address: str) -> None:
+        """Drop a reply, where there is one."""
+        with contextlib.suppress(OSError):
+            self._path(address).unlink()
+
     def _path(self, address: str) -> Path:
         return self._folder / address[:2] / f"{address}.json"

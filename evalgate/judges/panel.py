@@ -152,7 +152,7 @@ class VotingPanel:
         except JudgeFailed as failed:
             return Sample(index=index, failure=failed.failure)
         votes: dict[str, Vote] = dict(ballot.parse(reply))
-        texts, cached = [reply.text], reply.cached
+        texts, cached, asked = [reply.text], reply.cached, [request]
         # ADK's arithmetic has no second question for what was passed over; what may be a quote is no vote there either
         lacking = tuple(
             item for item in ballot.items if (not votes[item].sure if item in votes else not ballot.adk_compat)
@@ -160,13 +160,16 @@ class VotingPanel:
         if lacking and ballot.again is not None:
             later: Mapping[str, Vote] = {}
             with contextlib.suppress(JudgeFailed):  # without a second reply the items stay passed over
-                second = self.ask(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
+                asked.append(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
+                second = self.ask(asked[-1])
                 later = ballot.parse(second)
                 texts.append(second.text)
                 cached = cached and second.cached
             for item in lacking:
                 votes |= confirmed(item, votes.pop(item, None), later.get(item))
         kept = {item: votes[item] for item in ballot.items if item in votes}
+        if len(kept) < len(ballot.items):
+            self._forget(*asked)
         return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached)
 
     # --- one question -----------------------------------------------------------------------------
@@ -291,6 +294,12 @@ class VotingPanel:
                 raise JudgeFailed(_STOPPED)
             futures.wait((future,), timeout=LOOK_S)
         return future.result()
+
+    def _forget(self, *requests: JudgeRequest) -> None:
+        """Replies that say nothing are no answers: the next run asks again."""
+        for request in requests:
+            if self._cache is not None:
+                self._cache.forget(judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model)))
 
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
         if fresh and self._cache is not None:

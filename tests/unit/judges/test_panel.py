@@ -143,6 +143,14 @@ def test_failures_are_never_kept(tmp_path: Path) -> None:
     assert panel(by_sample("valid"), cache=cache).ask(request()).text == "valid"
 
 
+def test_a_reply_that_says_nothing_is_not_kept(tmp_path: Path) -> None:
+    cache, items = VerdictCache(tmp_path), ("a", "b")
+    for said, passed in (("a=yes", None), ("a=yes b=no", False)):  # the next run asks again, and is told
+        result = panel(by_sample(said, said), cache=cache).vote(ballot(items=items, num_samples=1, again=again))
+        assert result.items["b"].passed is passed
+    assert len(list(tmp_path.rglob("*.json"))) == 1
+
+
 def test_an_answer_that_comes_between_the_look_and_the_question_is_not_asked_for_again(tmp_path: Path) -> None:
     judge, ledger = by_sample("valid"), UsageLedger()
 
