@@ -34,6 +34,7 @@ from evalgate.model import (
     FailureKind,
     Interval,
     Policy,
+    Power,
     PValue,
     RelaxedRule,
     Run,
@@ -348,12 +349,7 @@ def compare(
         overall=overall,
         head_rates=power.rates([sample.head[: sample.head_first] for sample in outcomes]),
         base_rates=power.rates([sample.base[: sample.base_first] for sample in outcomes]),
-        power=power.detectable(
-            outcomes,
-            alpha=policy.alpha * share / max(sum(row.rule.gating for row in rows), 1),
-            floor=policy.max_drop,
-            fact=overall is not None and overall.fact,
-        ),
+        power=criteria.power(outcomes, rows, overall),
         relaxed=relaxed,
         by_base=by_base,
         alpha=policy.alpha,
@@ -449,6 +445,17 @@ class _Criteria:
         is_judged = any(use.is_judged for pair in pairs for use in pairing.deciding(pair.uses))
         result = self._result(rule, [pairing.outcomes(pair) for pair in pairs], is_judged=is_judged)
         return self._compared([result], pairs, advisory=False)[0]
+
+    def power(
+        self, outcomes: Sequence[Sample], rows: Sequence[CriterionComparison], overall: CriterionComparison | None
+    ) -> Power | None:
+        """Which drop of the trials that pass would have been seen, as one criterion of those that decide."""
+        return power.detectable(
+            outcomes,
+            alpha=self._policy.alpha * self._share / max(sum(row.rule.gating for row in rows), 1),
+            floor=self._policy.max_drop,
+            fact=overall is not None and overall.fact,
+        )
 
     def _spends(self, results: Sequence[CriterionResult]) -> float:
         """How often chance alone makes one of these criteria regress: what the test can reach of alpha's share."""
