@@ -404,7 +404,7 @@ def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with
     runner.check_out()
     step = runner.run(agent=AGENT)
 
-    assert runner.asked()[asked:] == ["Lyon is the capital of France."], "the base's agent was not asked again"
+    assert set(runner.asked()[asked:]) == {"Lyon is the capital of France."}, "the base's agent was not asked again"
     assert step.code == 1, step.stdout + step.stderr
     assert runner.base[:7] in only(double.state.comments)["body"]
     assert "(cached results, less than an hour old" in only(double.state.comments)["body"]
