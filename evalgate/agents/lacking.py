@@ -19,6 +19,7 @@ READ = 4_000
 _GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
 
+LITELLM: Final = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
 LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     # os.environ["NAME"], as our worker tells it; in the traceback of a program; before and since Python 3.13
     (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),
@@ -38,7 +39,7 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     # boto3, which LiteLLM and Strands ask for Bedrock
     (re.compile(r"Unable to locate credentials"), ("AWS_ACCESS_KEY_ID",)),
     # LiteLLM sends an empty key to other providers, which refuse it
-    (re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - "), ()),
+    (LITELLM, ()),
     # the agent's own words: `DB_URL is not set`, `DB_URL environment variable ...`, `environment variable DB_URL`
     (re.compile(rf"{_NAME} (?:is |was |environment variable |env var )*"
                 r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
@@ -55,7 +56,8 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
             found = pattern.search(text)
             if found is None:
                 continue
-            lacking = names or (found[1] if found[1].isupper() else f"{found[1].upper()}_API_KEY",)
+            is_provider = pattern is LITELLM
+            lacking = names or (f"{found[1].upper()}_API_KEY" if is_provider else found[1],)
             if why := variables.why_lacking(lacking):
                 return dataclasses.replace(failure, message=f"{why} ({failure.message})")
             break  # it is there, so that the failure is another one

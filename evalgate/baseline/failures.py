@@ -14,6 +14,8 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents import opening, python_process, worker_process
+from evalgate.agents.tools import toolbox
+from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import checkout
 from evalgate.baseline.base import Base
 from evalgate.config import settings as config_settings
@@ -37,6 +39,11 @@ REACHING = (
     *("turn_timeout", "case_timeout", "start_timeout"),
 )
 """Settings that reach an agent; what a door gives is the same on both sides."""
+
+_SHARED = re.compile(
+    r"Errno (?:11|12|24|28|98)\b|Address already in use|No space left|MemoryError|can't start new thread", re.IGNORECASE
+)
+"""What both sides have together, and either may have taken from the other: ports, the disk, memory, processes."""
 
 _DEPENDENCIES = re.compile(
     r"(requirements|constraints)[^/]*\.(txt|in)|pyproject\.toml|setup\.(py|cfg)|Pipfile|[^/]*[.-]lock(\.json|b)?|"
@@ -70,11 +77,11 @@ class _Causes:
         suite = self._own[key.suite]
         if suite.agent.is_absent:
             return "" if opening.is_unusable(suite.agent) else None
-        if failure.kind not in STARTING | ANSWERING:
+        if failure.kind not in STARTING | ANSWERING or _SHARED.search(f"{failure.message}\n{failure.detail}"):
             return None
         agent = fingerprints.agent_key(suite.agent)
         if agent not in self._environments:
-            self._environments[agent] = self._environment(suite.agent, self._head[key.suite].agent)
+            self._environments[agent] = self._environment(suite.agent)
         if self._environments[agent]:
             return self._environments[agent]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
@@ -129,16 +136,21 @@ class _Causes:
             now, then = getattr(ours, name), getattr(theirs, name)
             said = [f"{each:g}" if isinstance(each, int | float) else each for each in (now, then or "no limit")]
             yield f"`{config_settings.input_name(name)}` is {said[0]}, and {said[1]} on the base"
-        if ours.gate_file.tools != theirs.gate_file.tools and (failure.kind in ANSWERING or "`tools: " in all_said):
-            yield "`tools` differs from the base's"
+        if failure.kind in ANSWERING or "`tools: " in all_said:
+            assert self._base.root is not None
+            rule = ours.gate_file.tools
+            files = [each for each in (rule.mocks, rule.cassettes) if each]
+            then, now = (toolbox.digest(root, files) for root in (self._base.root, ours.root))
+            if rule != theirs.gate_file.tools or (toolbox.mode_of(ours) is not ToolMode.LIVE and then != now):
+                yield "`tools` differs from the base's"
 
-    def _environment(self, use: AgentUse, head: AgentUse) -> str:
+    def _environment(self, use: AgentUse) -> str:
         """What of the base's agent's environment may be head's; "" where it is the base's own."""
         root, lender = self._base.root, self._settings.root
         assert root is not None
         if wanted := opening.wanted_python(use, root=root, lender=lender):
             return f"the base has no environment of its own, but head's ({wanted.relative_to(lender)})"
-        if _is_made(use, root) or _is_made(head, lender):
+        if _is_made(use, root):
             return ""
         changed = next(_changed(root, lender), "")
         return f"both sides ran in one environment, and {changed} differs" if changed else ""

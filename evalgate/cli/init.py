@@ -73,4 +73,5 @@ def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
         yield "For Vertex AI, sign in to Google Cloud in a step before the gate: google-github-actions/auth"
     yield "Check what a run needs: evalgate doctor"
     if written:
-        yield f"git add {' '.join(written)} && git commit -m 'Gate pull requests with evalgate'"
+        paths = " ".join(os.path.relpath(found.top / path) for path in written)
+        yield f"git add {paths} && git commit -m 'Gate pull requests with evalgate'"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from evalgate.comparison import pairing, threshold
 from evalgate.errors import Problem, Severity
 from evalgate.model import (
+    INFRASTRUCTURE,
     CaseComparison,
     CaseKey,
     CaseStatus,
@@ -24,6 +25,7 @@ from evalgate.model import (
     Comparison,
     CriterionComparison,
     CriterionUse,
+    FailureKind,
     FailureOrigin,
     GradedTrial,
     Policy,
@@ -60,6 +62,9 @@ NEVER_PASSES = 0.3
 """
 FEWEST_ALONE, SECOND_CHANCE = 9, 6
 """Without a base: the fewest straight failures, and how many runs more one pass among them asks for."""
+
+OUTAGES = INFRASTRUCTURE | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.NO_RECORDING}
+"""Failures of a rerun that are not the agent's own."""
 
 SPARE = 2
 """How many fresh runs of a case on a side may fail to be measured before it is left unconfirmed."""
@@ -149,11 +154,13 @@ def suspects(
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
+    in_shards: bool = False,
 ) -> tuple[Suspect, ...]:
     """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
     their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
-    is no accident, and what is `recorded` (suites) cannot be run again. Under `threshold: new` failures of the base are
-    let pass and need no word.
+    is no accident, and what is `recorded` (suites) cannot be run again. `in_shards`: none of them knows how many there
+    are elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
+    word.
     """
     if policy.threshold is ThresholdRule.ALL:
         return ()
@@ -170,12 +177,12 @@ def suspects(
             continue
         keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         cases = [verdicts[key] for key in keys if key not in unreliable]
-        if not _fails(suite, cases, policy, new=added(by_case.values())):
+        if not in_shards and not _fails(suite, cases, policy, new=added(by_case.values())):
             continue
         for case in cases:
             if case.kind is VerdictKind.FAIL:
                 found += _looks(case, by_case.get(case.key), uses[case.key], policy=policy, alone=alone)
-    steady = policy.deterministic or repeats_itself(head, compared)
+    steady = policy.deterministic or (not in_shards and repeats_itself(head, compared))
     return tuple(each for each in found if not _is_certain(each, head, steady=steady, of=len(found), policy=policy))
 
 
@@ -211,7 +218,7 @@ def _looks(
     if not (policy.threshold is ThresholdRule.NEW and compared is not None and compared.origin in ALLOWED_BY_NEW):
         looks.append(Suspect(key=case.key, uses=deciding, paired=passed and can_pair))
     newly = tuple(use for use in deciding if compared is not None and use.name in compared.newly)
-    if newly and len(newly) < len(deciding) and can_pair:
+    if newly and len(newly) < len(deciding) and can_pair and not any(look.paired for look in looks):
         looks.append(Suspect(key=case.key, uses=newly, paired=True))
     return looks
 
@@ -294,10 +301,7 @@ class Confirmation:
         """Those of the fresh runs of both sides."""
         heads, bases = _by_case(head.confirmations), _by_case(() if base is None else base.confirmations)
         ours, theirs = (
-            [
-                [pairing.passes(pairing.pattern_of(trial, each.uses)) for trial in trials.get(each.key, ())]
-                for each in self.suspects
-            ]
+            [[_passed(trial, each.uses) for trial in trials.get(each.key, ())] for each in self.suspects]
             for trials in (heads, bases)
         )
         return list(zip(ours, theirs, strict=True))
@@ -359,6 +363,12 @@ class Confirmation:
     def settled(self, head: Run, base: Run | None) -> dict[CaseKey, tuple[Finding, bool, int]]:
         """What the fresh runs say of each case: by any look that confirms it, else open where any is; whether it was
         confirmed beside the base; and how many runs agreed."""
+        # an agent that breaks down in a rerun did not bear out that it works
+        crashed = {
+            (trial.key.suite, trial.key.case_id)
+            for trial in head.confirmations
+            if trial.failure is not None and trial.failure.kind not in OUTAGES
+        }
         looks: defaultdict[CaseKey, list[State]] = defaultdict(list)
         for state in self.states(self.outcomes(head, base)):
             looks[state.suspect.key].append(state)
@@ -370,8 +380,17 @@ class Confirmation:
                 if any(state.finding is finding for state in states)
             )
             own = [state for state in states if state.finding is best]
+            best = Finding.OPEN if best is Finding.FLAKY and key in crashed else best
             found[key] = (best, any(state.suspect.paired for state in own), max(state.agreed for state in own))
         return found
+
+
+def _passed(trial: GradedTrial, uses: Sequence[CriterionUse]) -> bool | None:
+    """Whether a rerun passed; None where nothing is known of the agent's answer."""
+    pattern = pairing.pattern_of(trial, uses)
+    if any(each is False and use.on_the_test for each, use in zip(pattern, uses, strict=True)):
+        return None
+    return False if False in pattern else pairing.passes(pattern)
 
 
 def _given_up(outcomes: Sequence[bool | None]) -> bool:
@@ -394,7 +413,9 @@ def of(
     shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """What is to be confirmed; of a plan with shards the failures of each shard by themselves, as it had to do it."""
-    found = suspects(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded)
+    found = suspects(
+        head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, in_shards=shard is not None
+    )
     groups: defaultdict[int | None, list[Suspect]] = defaultdict(list)
     for each in found:
         groups[None if shard is None else shard.homes.get(each.key)].append(each)
@@ -420,7 +441,8 @@ def settle(comparison: Comparison, asked: Iterable[Confirmation], *, head: Run) 
     if not found:
         return comparison
     cases = tuple(_settled(case, found[case.key]) if case.key in found else case for case in comparison.cases)
-    flaky = [key for key, said in found.items() if said[0] is Finding.FLAKY]
+    compared = {case.key for case in comparison.cases if case.status is CaseStatus.PAIRED}
+    flaky = [key for key, said in found.items() if said[0] is Finding.FLAKY and key in compared]
     rows = tuple(_without_accidents(row, flaky, comparison) for row in comparison.criteria)
     return dataclasses.replace(comparison, cases=cases, criteria=rows)
 
@@ -451,8 +473,8 @@ def _settled(case: CaseComparison, said: tuple[Finding, bool, int]) -> CaseCompa
         origin = FailureOrigin.UNCONFIRMED
     elif is_new or (case.base is not None and case.base.passed > case.base.failed):
         origin = FailureOrigin.NEW
-    elif case.base is not None and case.base.failed:
-        origin = FailureOrigin.KNOWN
+    else:
+        origin = FailureOrigin.KNOWN if case.base is not None and case.base.failed else FailureOrigin.UNKNOWN
     return dataclasses.replace(case, origin=origin, confirmations=agreed)
 
 

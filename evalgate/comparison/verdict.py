@@ -98,7 +98,10 @@ def find(
         return Allowed(origins=origins, unreliable=unreliable, added=added)
     confirmable = {each.key for own in asked for each in own.suspects}
     flaky = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
-    unconfirmed = {key for key in confirmable if origins.get(key) is FailureOrigin.UNCONFIRMED}
+    base = None if comparison is None else comparison.base
+    # what could not be measured in spite of reruns is not what a budget kept from being run
+    refused = {each.suspect.key for own in asked for each in own.states(own.outcomes(run, base)) if any(each.runs)}
+    unconfirmed = {key for key in refused if origins.get(key) is FailureOrigin.UNCONFIRMED}
     if policy.threshold is ThresholdRule.NEW:
         flaky |= {key for key in old if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
         unconfirmed |= {key for key in old if origins[key] is FailureOrigin.UNKNOWN}
@@ -263,16 +266,16 @@ def _judge_suite(
             reason=suite.problem,
             advisory=suite.key in policy.advisory,
         )
-    keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
+    known = [_of_flaky(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
     cases = []
-    for case in (verdicts[key] for key in keys):
+    for case in known:
         is_flaky = allowed.origins.get(case.key) is FailureOrigin.FLAKY
         lets_pass = NonBlocking.FLAKY if is_flaky else NonBlocking.ALLOWED
         passes = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
         why = NonBlocking.QUARANTINED if case.key in quarantined else passes
         cases.append(case if why is None else dataclasses.replace(case, nonblocking=why))
-    counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
+    counted = [case for case in known if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
     judged = [_judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts]
@@ -289,13 +292,25 @@ def _judge_suite(
     )
 
 
+def _of_flaky(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
+    """A flaky case of which some runs could not be measured: without its failure, that is all that is left to say."""
+    is_flaky = case.key in allowed.failures and allowed.origins.get(case.key) is FailureOrigin.FLAKY
+    if not (is_flaky and case.partial):
+        return case
+    reason = "some of its runs could not be evaluated, and a failure in another was not confirmed"
+    return dataclasses.replace(case, kind=VerdictKind.NOT_MEASURED, partial=False, reason=reason)
+
+
 def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
 ) -> tuple[VerdictKind, str, frozenset[VerdictKind]]:
     """What becomes of cases that have a pass rate to reach together: kind, reason, and the kinds beside it."""
     rates = {"required": required, "min_measured": policy.min_measured}
-    kind, reason = comparison_threshold.judge(comparison_threshold.count(cases), **rates)
     failures = {case.key for case in cases if case.kind is VerdictKind.FAIL}
+    flaky = {key for key in failures & allowed.failures if allowed.origins.get(key) is FailureOrigin.FLAKY}
+    # accidents never count; what is allowed for another reason, only where nothing else fails
+    lasting = comparison_threshold.count(cases, allowed=flaky, unconfirmed=allowed.unconfirmed)
+    kind, reason = comparison_threshold.judge(lasting, **rates)
     settled = comparison_threshold.count(cases, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
     if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
         kind, reason = comparison_threshold.judge(settled, **rates)
@@ -480,8 +495,9 @@ def _ate_budget(run: Run, base: Run) -> str:
     truncated = run.truncated or base.truncated
     if "tokens" not in truncated and "$" not in truncated:
         return ""
-    theirs = {trial.key: trial.tokens for trial in base.trials if trial.tokens is not None}
-    pairs = [(trial.tokens, theirs[trial.key]) for trial in run.trials if trial.tokens and trial.key in theirs]
+    then_run, now_run = ((*side.trials, *side.confirmations) for side in (base, run))
+    theirs = {trial.key: trial.tokens for trial in then_run if trial.tokens is not None}
+    pairs = [(trial.tokens, theirs[trial.key]) for trial in now_run if trial.tokens and trial.key in theirs]
     ours, then = (sum(pair[side] for pair in pairs) for side in (0, 1))
     if ours <= APPETITE * then:
         return ""

@@ -98,12 +98,18 @@ OF_OUR_PROCESS = (
 )  # fmt: skip
 """What says where evalgate itself runs: it would lead the agent's Python, or the base, to files that are not theirs."""
 
+OF_CIS = (
+    "GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", "CI", "TF_BUILD", "CODEBUILD_BUILD_ID", "TEAMCITY_VERSION",
+    "JENKINS_URL", "BITBUCKET_BUILD_NUMBER", "BUILDKITE",
+)  # fmt: skip
+"""What a workflow or another CI sets, of which not all set CI."""
+
 _USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
 def is_terminal(environ: Mapping[str, str]) -> bool:
     """Whether somebody's own machine runs this, and neither a workflow nor another CI."""
-    return not any(environ.get(name) for name in ("GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", "CI"))
+    return not any(environ.get(name) for name in OF_CIS)
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

@@ -64,6 +64,7 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
             trends=history.trends(head.run),
             outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
             plan=shard,
+            was_run=False,
         )
         context.present(report)
         output.write_file(settings.root / rules.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])

@@ -83,7 +83,8 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     }
     if rules:
         folder = "" if settings.root == top else f"{settings.root.relative_to(top).as_posix()}/"
-        files[f"{folder}{config_gate_file.NAMES[0]}"] = rules
+        names = config_gate_file.NAMES
+        files[f"{folder}{next((each for each in names if (settings.root / each).is_file()), names[0])}"] = rules
     found = (each for each in workflows.steps_of(top) if isinstance(each, workflows.GateStep))
     elsewhere = next((each.place.file for each in found if each.place.file != WORKFLOW), "")
     return Starter(

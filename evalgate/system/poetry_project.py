@@ -51,13 +51,19 @@ def locked(folder: Path) -> Iterator[str]:
     A package with several versions is left to the installer where the lock does not say when each applies.
     """
     try:
-        packages = tomllib.loads((folder / "poetry.lock").read_text("utf-8")).get("package", [])
-    except (OSError, ValueError):
+        text = (folder / "poetry.lock").read_text("utf-8")
+    except OSError:
         return
-    names = [package["name"] for package in packages]
-    for package in packages:
-        pin, markers = f"{package['name']}=={package['version']}", package.get("markers", "")
-        if package.get("source", {}).get("type", "legacy") != "legacy":
+    try:
+        packages = tomllib.loads(text).get("package", [])
+        names = [package["name"] for package in packages]
+        sources = [package.get("source", {}).get("type", "legacy") for package in packages]
+        pins = [f"{package['name']}=={package['version']}" for package in packages]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NotReadable(f"poetry.lock: {' '.join(str(error).split()) or type(error).__name__}") from error
+    for package, pin, source in zip(packages, pins, sources, strict=True):
+        markers = package.get("markers", "")
+        if source != "legacy":
             continue  # a folder, a repository
         if names.count(package["name"]) == 1:
             yield pin

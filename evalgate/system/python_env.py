@@ -457,11 +457,12 @@ def _of_poetry(
     place = Path(needs.folder)
     try:
         lines = poetry_project.requirements(place, extras=[*extras], groups=[*groups])
+        pins = [*poetry_project.locked(place)]
     except poetry_project.NotReadable as error:
         raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
     if world.sandbox is not None:  # a path beside the project is one in the copy
         lines = [line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines]
-    for option, name, text in (("-r", "requirements", lines), ("-c", "constraints", [*poetry_project.locked(place)])):
+    for option, name, text in (("-r", "requirements", lines), ("-c", "constraints", pins)):
         file = folder / f"poetry-{name}.txt"
         file.unlink(missing_ok=True)
         with file.open("x", encoding="utf-8") as out:  # whatever a build has put there may lead elsewhere

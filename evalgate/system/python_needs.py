@@ -190,8 +190,11 @@ def _file_text(file: Path, root: str) -> str:
     texts: list[str] = []
     queue = [file]
     while queue:
-        current = queue.pop(0).resolve()
-        if current in seen or not current.is_file():
+        try:
+            current = queue.pop(0).resolve()
+            if current in seen or not current.is_file():
+                continue
+        except (OSError, ValueError, RuntimeError):  # no path at all, or links in a circle: uv says so
             continue
         seen.add(current)
         text = _text(current)

@@ -402,7 +402,7 @@ def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with
 
     runner.write_gate(reference=ANSWER, answer="Lyon is the capital of France.")
     runner.check_out()
-    step = runner.run(agent=AGENT)
+    step = runner.run(agent=AGENT, threshold="all")
 
     assert set(runner.asked()[asked:]) == {"Lyon is the capital of France."}, "the base's agent was not asked again"
     assert step.code == 1, step.stdout + step.stderr

@@ -188,6 +188,12 @@ def plain(text: str, root: Path) -> str:
     text = text.replace(str(root), "/home/ada").replace(sys.executable, "/usr/bin/python3")
     text = re.sub(r"Python \d+\.\d+\.\d+", "Python 3.x", text)
     text = re.sub(r"\d+(\.\d+)? [MGT]i?B", "N GB", text)
+    # whatever room the machine has that runs the tests
+    text = re.sub(
+        r"warn( +disk +)only N GB free for environments \[disk-space\](\n +fix: .*)?",
+        r"ok  \1N GB free for environments",
+        text,
+    )
     text = re.sub(r"(?<=  base         )[0-9a-f]{7}\b", "1234567", text)
     return re.sub(r"\(not possible here: [^)]*\)+|\(possible here: --isolate\)", "(...)", text)
 

@@ -170,6 +170,8 @@ def test_head_alone(heads: str, finding: Finding) -> None:
         ("F/P", "F!!!/P!!!", "unconfirmed", True),  # they failed to be measured
         ("F/F", "FFFFFFFFFF", "known", True),  # whose failure it is; it is one all the same
         ("F/F", "FP", "flaky", False),
+        ("F/F", "FP!", "unconfirmed", True),  # it broke down meanwhile: that is no clean bill
+        ("F/F", "!P", "unconfirmed", True),
         ("F/?", "FFFFFFFFFF", "unknown", True),
         ("F/?", "P", "flaky", False),
         ("FFFFF/PPFPP", "FFF/PPP", "new", True),  # the base passes mostly
@@ -197,6 +199,30 @@ def test_without_a_base_reruns_of_head_decide() -> None:
         asked = confirm.of(head, None, policy=Policy())
         verdict = comparison_verdict.decide(head, Policy(), comparison=None, asked=asked)
         assert verdict.blocks is blocks, fresh
+
+
+def test_a_flaky_failure_hides_no_run_that_crashed() -> None:
+    head = fresh_run(sides.run([["F!!", "PPP"]]), [["PP"]])
+    asked = confirm.of(head, None, policy=Policy())
+    verdict = comparison_verdict.decide(head, Policy(), comparison=None, asked=asked)
+    assert (verdict.kind, verdict.blocks) == (VerdictKind.NOT_MEASURED, True)
+
+
+def test_accidents_take_no_room_of_a_pass_rate() -> None:
+    head = sides.run([["F", "F", *["P"] * 8]])
+    words = [["F" * 20, *["."] * 9], [".", "P", *["."] * 8]]
+    lasting, flaky = (sides.run([each]).trials for each in words)
+    head = dataclasses.replace(head, confirmations=(*lasting, *flaky))
+    for rate, blocks in ((0.9, False), (0.95, True)):
+        policy = Policy(pass_rate=rate)
+        asked = confirm.of(head, None, policy=policy)
+        assert comparison_verdict.decide(head, policy, comparison=None, asked=asked).blocks is blocks, rate
+
+
+def test_a_budget_excuses_only_what_it_kept_from_being_run() -> None:
+    head = dataclasses.replace(fresh_run(sides.run([["F", "P", "P"]]), [["!!!"]]), truncated="20 agent runs")
+    asked = confirm.of(head, None, policy=Policy())
+    assert comparison_verdict.decide(head, Policy(), comparison=None, asked=asked).kind is VerdictKind.FAIL
 
 
 def test_what_a_budget_left_unconfirmed_is_inconclusive() -> None:

@@ -106,5 +106,21 @@ def test_locked_versions(tmp_path: Path) -> None:
         "two==2.0 ; python_version >= '3.11'",
         "ours==1.0",
     ]
-    (tmp_path / "poetry.lock").write_text("[[[")
-    assert [*poetry_project.locked(tmp_path)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[[",
+        "package = 3",
+        "[[package]]\nversion = '1'",
+        "[[package]]\nname = 'a'\nversion = '1'\nsource = 'x'",
+        "<<<<<<< HEAD",
+    ],
+)
+def test_a_lock_that_says_nothing_of_use_is_an_error_and_never_no_lock(tmp_path: Path, text: str) -> None:
+    (tmp_path / "poetry.lock").write_text(text)
+    with pytest.raises(poetry_project.NotReadable, match=r"^poetry\.lock: "):
+        list(poetry_project.locked(tmp_path))
+    (tmp_path / "poetry.lock").unlink()
+    assert list(poetry_project.locked(tmp_path)) == []
