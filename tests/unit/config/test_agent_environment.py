@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evalgate.config import variables as config_variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import OF_MODELS, AgentVariables
@@ -177,3 +178,10 @@ def test_why_an_agent_has_none_of_several(names: list[str], words: str) -> None:
     why = variables(environ={**ENVIRON, "EMPTY": ""}).why_lacking(names)
     assert why.startswith(words)
     assert bool(why) is bool(words)
+
+
+@pytest.mark.parametrize("name", [*config_variables.OF_CIS])
+def test_whatever_says_that_a_ci_runs_this_makes_it_no_terminal(name: str) -> None:
+    assert config_variables.is_terminal({})
+    assert config_variables.is_terminal({name: ""})
+    assert not config_variables.is_terminal({name: "1"})
