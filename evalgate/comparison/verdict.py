@@ -97,17 +97,17 @@ def find(
     if policy.threshold is ThresholdRule.ALL:
         return Allowed(origins=origins, unreliable=unreliable, added=added)
     confirmable = {each.key for own in asked for each in own.suspects}
-    flaky = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
+    excused = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
     base = None if comparison is None else comparison.base
     # what could not be measured in spite of reruns is not what a budget kept from being run
     refused = {each.suspect.key for own in asked for each in own.states(own.outcomes(run, base)) if any(each.runs)}
     unconfirmed = {key for key in refused if origins.get(key) is FailureOrigin.UNCONFIRMED}
     if policy.threshold is ThresholdRule.NEW:
-        flaky |= {key for key in old if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
+        excused |= {key for key in old if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
         unconfirmed |= {key for key in old if origins[key] is FailureOrigin.UNKNOWN}
     return Allowed(
         origins=origins,
-        failures=frozenset(flaky),
+        failures=frozenset(excused),
         unconfirmed=frozenset(unconfirmed) if cut_short else frozenset(),
         unreliable=unreliable,
         added=added,

@@ -14,9 +14,8 @@ class NotReadable(Exception):  # noqa: N818 - it says what is the matter
 
 def specifier(constraint: str) -> str:
     """A constraint of Poetry ("^3.11") as a specifier (">=3.11,<4.0"); as it stands where it is none."""
-    # nothing else needs it, and it takes 0.1 s to import
-    from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415
-    from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415
+    from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415 - 0.1 s that nothing else needs
+    from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415 - as above
 
     try:
         found = format_python_constraint(parse_constraint(constraint))

@@ -157,8 +157,8 @@ NEAR_PYTHON = st.lists(
 @example("x" + ".a" * 20_000)
 @example("os.environ[" * 300 + "'A'" + "]" * 300)
 def test_no_text_breaks_it(text: str) -> None:
-    agent_source.read_module(text, file="agent.py")
-    dotenv.parse(text)
+    assert agent_source.read_module(text, file="agent.py") == agent_source.read_module(text, file="agent.py")
+    assert all(isinstance(value, str) for value in dotenv.parse(text).values())
 
 
 @settings(max_examples=20)
