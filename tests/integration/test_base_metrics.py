@@ -38,13 +38,12 @@ def python() -> str:
     return str(found)
 
 
-@pytest.mark.parametrize("policy", ["head", "base"])
-def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
-    """Head's passes whatever is said."""
-    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
+def changed(folder: Path, python: str, *, cases: int, **rules: str) -> Repository:
+    """A change whose agent says another word than the base's, before it says anything of the metric."""
+    repo = Repository(folder / "repo", folder / "asked.log")
     repo.write(".gitignore", "evalgate-report/\n__pycache__/\n")
-    repo.gate_file(agents=[{"driver": "python", "call": "desk:answer", "python": python}], policy=policy)
-    repo.cases(*range(2))
+    repo.gate_file(agents=[{"driver": "python", "call": "desk:answer", "python": python}], **rules)
+    repo.cases(*range(cases))
     metric = {"word": {"code_config": {"name": "metrics.word"}}}
     repo.write("test_config.json", json.dumps({"criteria": {"word": 0.5}, "custom_metrics": metric}))
     repo.write("desk.py", AGENT.format(word="answer"))
@@ -52,6 +51,13 @@ def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
     repo.write("desk.py", AGENT.format(word="silence"))
+    return repo
+
+
+@pytest.mark.parametrize("policy", ["head", "base"])
+def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
+    """Head's passes whatever is said."""
+    repo = changed(tmp_path, python, cases=2, policy=policy)
     repo.write("metrics.py", METRIC.format(score="1.0").replace("else 0.0", "else 1.0"))
     repo.commit("head")
     code, said = repo.run()
@@ -60,17 +66,7 @@ def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
 
 
 def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, python: str) -> None:
-    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    repo.write(".gitignore", "evalgate-report/\n__pycache__/\n")
-    repo.gate_file(agents=[{"driver": "python", "call": "desk:answer", "python": python}])
-    repo.cases(*range(4))
-    metric = {"word": {"code_config": {"name": "metrics.word"}}}
-    repo.write("test_config.json", json.dumps({"criteria": {"word": 0.5}, "custom_metrics": metric}))
-    repo.write("desk.py", AGENT.format(word="answer"))
-    repo.write("metrics.py", METRIC.format(score="0.75"))
-    repo.commit("base")
-    repo.git("checkout", "-qb", "change")
-    repo.write("desk.py", AGENT.format(word="silence"))
+    repo = changed(tmp_path, python, cases=4)
     repo.write("metrics.py", METRIC.format(score="1.0"))
     repo.commit("head")
     code, said = repo.run("--runs", "2", "--fail-on", "regression")
