@@ -24,7 +24,8 @@ def repo(tmp_path: Path) -> Repository:
 def in_shell(repo: Repository, line: str) -> list[str]:
     """What a shell shows of a line with the command, its exit code behind it."""
     script = f'evalgate() {{ {forked_command.EVALGATE} "$@"; }}; {line}; echo ${{PIPESTATUS[0]}}'
-    environment = {**os.environ, "ASKED_LOG": str(repo.log)}
+    # SHELL is what `script` starts; a runner need not have it, and another shell knows no functions of bash
+    environment = {**os.environ, "ASKED_LOG": str(repo.log), "SHELL": "/bin/bash"}
     done = subprocess.run(
         ["bash", "-c", script], cwd=repo.root, env=environment, capture_output=True, text=True, timeout=60, check=True
     )
