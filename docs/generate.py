@@ -1,5 +1,5 @@
 """Writes what stands in several places from where it stands once: action.yml, tables of settings, criteria and reports,
-the picture of the rooms, and the JSON schemas of results.json, history.json and calibration.json.
+the picture of the rooms, and the JSON schemas of the files that we write and of those that people write.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import picture
+import schemas
 
 from evalgate import agents, criteria, reports
 from evalgate.config import settings, variables
@@ -200,6 +201,9 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
         ROOT / "docs" / "calibration.schema.json": json.dumps(calibration_file.schema(), indent=2) + "\n",
+        ROOT / "docs" / "evalgate.schema.json": json.dumps(schemas.gate_file(), indent=2) + "\n",
+        ROOT / "docs" / "test_config.schema.json": json.dumps(schemas.test_config(), indent=2) + "\n",
+        ROOT / "docs" / "evalset.schema.json": json.dumps(schemas.eval_set(), indent=2) + "\n",
         **{ROOT / page: filled((ROOT / page).read_text(encoding="utf-8"), tables) for page, tables in pages.items()},
     }
 

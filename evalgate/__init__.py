@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "AgentEvaluator",
     "Context",
     "EvalgateError",
     "Project",
@@ -18,12 +19,14 @@ __all__ = [
     "VerdictKind",
     "compare",
     "discover",
+    "evaluate",
     "load_settings",
     "run",
 ]
 
 if TYPE_CHECKING:
     from evalgate.api import (
+        AgentEvaluator,
         Context,
         EvalgateError,
         Project,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         VerdictKind,
         compare,
         discover,
+        evaluate,
         load_settings,
         run,
     )

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from evalgate.agent_evaluator import AgentEvaluator, evaluate
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -17,6 +18,7 @@ from evalgate.model import Report, VerdictKind
 from evalgate.model.watcher import SilentWatcher
 
 __all__ = [
+    "AgentEvaluator",
     "Context",
     "EvalgateError",
     "Project",
@@ -25,6 +27,7 @@ __all__ = [
     "VerdictKind",
     "compare",
     "discover",
+    "evaluate",
     "load_settings",
     "run",
 ]

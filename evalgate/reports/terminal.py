@@ -58,6 +58,18 @@ def render(report: Report, *, width: int = 0, color: bool = False) -> str:
     return "\n".join(_painted(line, color=color) for line in lines) + "\n"
 
 
+def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
+    """Why one case (its suite and its name) did not pass, and what differed; "" where it did or is not there."""
+    found = next((case for case in view.of(report).cases if case.verdict.key == key), None)
+    if found is None:
+        return ""
+    why = wording.why(found, width=NAME_WIDTH)
+    lines = [Line(why), *_difference(found, width or LOG_WIDTH)] if why else []
+    if found.failure is not None and not found.failing:
+        lines += [Line(f"    | {line}") for line in wording.last_words(found.failure).splitlines()]
+    return "\n".join(_painted(line, color=False) for line in lines)
+
+
 def _painted(line: Line, *, color: bool) -> str:
     text = workflow_commands.disarm(line.text)
     return f"\x1b[{CODES[line.style]}m{text}\x1b[0m" if color and line.style and text else text

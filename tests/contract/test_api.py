@@ -20,8 +20,8 @@ def test_every_name_is_there_and_on_the_page(name: str) -> None:
 
 
 def test_other_names_are_not() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'evaluate'"):
-        _ = evalgate.evaluate
+    with pytest.raises(AttributeError, match="has no attribute 'assess'"):
+        _ = evalgate.assess
 
 
 @pytest.mark.integration

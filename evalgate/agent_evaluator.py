@@ -1,0 +1,259 @@
+"""ADK's `AgentEvaluator.evaluate` by evalgate's engine: same call, same rule on what fails, honest where nothing was
+measured (docs/pytest.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import yaml
+
+from evalgate import reports
+from evalgate.config import load
+from evalgate.gate import prepare
+from evalgate.gate import run as gate_run
+from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
+from evalgate.model.watcher import SilentWatcher
+from evalgate.system import isolation
+
+TEST_FILE: Final = ".test.json"
+GATE_FILES: Final = ("evalgate.yml", ".github/evalgate.yml")
+COLUMNS: Final = (
+    "eval_set_id",
+    "eval_id",
+    "metric_name",
+    "threshold",
+    "score",
+    "eval_status",
+    "prompt",
+    "expected_response",
+    "actual_response",
+    "expected_tool_calls",
+    "actual_tool_calls",
+)
+"""Of `output_file`, as google-adk writes them."""
+
+
+class AgentEvaluator:
+    """Stands where google-adk's class of this name stood: `from evalgate import AgentEvaluator`."""
+
+    @staticmethod
+    async def evaluate(  # noqa: PLR0917 - google-adk's signature
+        agent_module: str,
+        eval_dataset_file_path_or_dir: str,
+        num_runs: int = 2,
+        agent_name: str | None = None,
+        initial_session_file: str | None = None,
+        print_detailed_results: bool = True,  # noqa: FBT001, FBT002 - google-adk's signature
+        artifact_service: Any = None,
+        output_file: str | None = None,
+        app_name: str | None = None,
+        eval_set_results_manager: Any = None,
+    ) -> None:
+        """Run every case `num_runs` times; raises AssertionError with a line for each criterion of a case that fails.
+
+        A criterion of a case fails where the mean of its turns over all runs misses the threshold, as in google-adk,
+        and where a run of it was not measured. Raises ValueError for arguments that cannot be honored, EvalgateError
+        where there is nothing to judge. Source: google-adk `evaluation/agent_evaluator.py`.
+        """
+        refused = {"artifact_service": artifact_service, "eval_set_results_manager": eval_set_results_manager}
+        for name, value in refused.items():
+            if value is not None:
+                raise ValueError(f"`{name}` is not supported: {INSTEAD[name]}")
+        if num_runs < 1:
+            raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
+        root = isolation.top_of(Path(eval_dataset_file_path_or_dir).absolute().parent)
+        files = _test_files(Path(eval_dataset_file_path_or_dir))
+        agent = {"driver": "adk", "path": _path_of(agent_module, root), "python": sys.executable}
+        agent |= {key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value}
+        mark = hashlib.sha256(repr((agent, files, initial_session_file)).encode()).hexdigest()[:8]
+        output = Path("evalgate-report") / f"{files[0].name.split('.')[0]}-{mark}"
+        (root / output).mkdir(parents=True, exist_ok=True)
+        more: dict[str, Any] = {}
+        if initial_session_file:
+            files, more = _with_session(files, Path(initial_session_file), root / output)
+        settings = load.load_settings(
+            {
+                "root": str(root),
+                "config": _gate_file(root, agent, root / output),
+                "paths": [os.path.relpath(each, root) for each in files],
+                "runs": num_runs,
+                "threshold": "all",
+                "baseline": "none",
+                "output": str(output),
+                **more,
+            }
+        )
+        told: list[str] = []
+        rows: list[dict[str, Any]] = []
+
+        def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
+            told.append(reports.render_terminal(report) if print_detailed_results else "")
+            rows.extend(_rows(report) if output_file else ())
+
+        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher(), present=present)
+        report = await asyncio.to_thread(gate_run.run, settings, context)
+        if print_detailed_results:
+            print("".join(told))  # noqa: T201 - what the argument asks for
+        if output_file:
+            _append(rows, Path(output_file))
+        failures = list(_failures(report))
+        if failures:
+            lines = [f"{agent_module}: {len(failures)} of the criteria of its cases failed", *failures]
+            raise AssertionError("\n".join([*lines, f"Report: {root / output / 'report.html'}"]))
+
+
+evaluate = AgentEvaluator.evaluate
+
+INSTEAD: Final[Mapping[str, str]] = {
+    "artifact_service": "the agent runs in a process of its own, and each case has an artifact service of its own.",
+    "eval_set_results_manager": "all results are in results.json of the report folder.",
+}
+
+
+def _test_files(given: Path) -> list[Path]:
+    if given.is_file():
+        return [given.absolute()]
+    if not given.is_dir():
+        raise ValueError(f"There is no eval file {given}.")
+    found = sorted(each.absolute() for each in given.rglob(f"*{TEST_FILE}"))
+    if not found:
+        raise ValueError(f"No `*{TEST_FILE}` eval files found in {given}, so there is nothing to evaluate.")
+    return found
+
+
+def _path_of(module: str, root: Path) -> str:
+    """Where a dotted module lies, from the repository's root. Raises ValueError where it is not found in it."""
+    parts = module.removesuffix(".agent").split(".")
+    for folder in (*sys.path, "."):
+        place = Path(folder or ".").absolute().joinpath(*parts)
+        for each in (place, place.with_name(f"{place.name}.py")):
+            if each.exists() and (each.resolve().is_relative_to(root)):
+                return each.resolve().relative_to(root).as_posix()
+    raise ValueError(
+        f"The module {module} was not found below {root}: neither in the working folder nor on sys.path. An agent that "
+        "is installed elsewhere can be evaluated with `evalgate run --agent`."
+    )
+
+
+def _gate_file(root: Path, agent: Mapping[str, Any], folder: Path) -> str:
+    """The repository's evalgate.yml with this agent for every file; where it was written."""
+    found = next((root / each for each in GATE_FILES if (root / each).is_file()), None)
+    own = yaml.safe_load(found.read_text(encoding="utf-8")) if found else {}
+    place = folder / "evalgate.yml"
+    place.write_text(yaml.safe_dump({**(own or {}), "agents": [dict(agent)]}), encoding="utf-8")
+    return str(place)
+
+
+def _with_session(files: Sequence[Path], session: Path, folder: Path) -> tuple[list[Path], dict[str, Any]]:
+    """Copies of files in the oldest schema, a bare list of turns, that begin with the state of `session`, and the
+    setting that keeps their criteria. Raises AssertionError for files that have a place for it, as google-adk does."""
+    state = json.loads(session.read_text(encoding="utf-8"))
+    made = []
+    for number, file in enumerate(files):
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(data, list):
+            raise AssertionError(  # noqa: TRY004 - google-adk's type
+                f"{file}: `initial_session_file` is for the old schema; cases of this one have a `session_input`"
+            )
+        copy = folder / f"{number}-{file.name}"
+        copy.write_text(json.dumps([{"name": str(file), "data": data, "initial_session": state}]), encoding="utf-8")
+        made.append(copy)
+    configs = {file.with_name("test_config.json") for file in files}
+    known = [each for each in configs if each.is_file()]
+    if len(configs) > 1 and known:
+        raise ValueError("with `initial_session_file`, all files must lie in one folder, beside one test_config.json")
+    return made, {"criteria": str(known[0])} if known else {}
+
+
+def _failures(report: Report) -> Iterator[str]:
+    """A line for each criterion of a case that failed or was not measured in every run."""
+    runs: dict[tuple[str, str], list[GradedTrial]] = {}
+    for trial in report.run.trials:
+        runs.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+    for suite in report.run.suites:
+        if suite.problem:
+            yield f"{suite.key}: not measured: {suite.problem}"
+        for case in suite.eval_set.cases:
+            trials = runs.get((suite.key, case.case_id), [])
+            crashed = next((trial.failure for trial in trials if trial.failure is not None), None)
+            if crashed is not None or not trials:
+                why = crashed.message if crashed else "the case did not run"
+                yield f"{suite.key}: {case.case_id}: not measured: {why}"
+                continue
+            for use in suite.criteria_of(case):
+                said = _failure(use, trials)
+                if said:
+                    yield f"{suite.key}: {case.case_id}: {use.name} {said}"
+
+
+def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
+    """What is wrong with one criterion of one case; "" where nothing is, or where it only informs."""
+    if use.informational or use.threshold is None:
+        return ""
+    scores: list[float] = []
+    for trial in trials:
+        grade = trial.grades.get(use.name)
+        if not isinstance(grade, Score):
+            return f"was not evaluated: {grade.message if grade else 'no grade'}"
+        scores += [each for each in grade.turns if each is not None] or [grade.value]
+    mean = fmean(scores)
+    met = mean <= use.threshold if use.lower_is_better else mean >= use.threshold
+    return "" if met else f"failed. Expected {use.threshold:g}, but got {mean:g}."
+
+
+def _rows(report: Report) -> Iterator[dict[str, Any]]:
+    suites = {suite.key: suite for suite in report.run.suites}
+    cases = {(suite.key, case.case_id): case for suite in suites.values() for case in suite.eval_set.cases}
+    for trial in report.run.trials:
+        suite, case = suites[trial.key.suite], cases[trial.key.suite, trial.key.case_id]
+        transcript = report.run.transcripts.find(trial.key)
+        for use in suite.criteria_of(case):
+            grade = trial.grades.get(use.name)
+            for number, actual in enumerate(transcript.invocations if transcript else ()):
+                score = grade.turns[number] if grade and number < len(grade.turns) else None
+                expected = dict(enumerate(case.conversation or ())).get(number)
+                ids = (suite.eval_set.eval_set_id, case.case_id)
+                yield dict(zip(COLUMNS, (*ids, *_scored(use, score), *_said(expected, actual)), strict=True))
+
+
+def _scored(use: CriterionUse, score: float | None) -> tuple[Any, ...]:
+    if score is None:
+        status = "NOT_EVALUATED"
+    elif use.informational or use.threshold is None:
+        status = "INFORMATIONAL"
+    else:
+        met = score <= use.threshold if use.lower_is_better else score >= use.threshold
+        status = "PASSED" if met else "FAILED"
+    return use.name, use.threshold, score, status
+
+
+def _said(expected: Invocation | None, actual: Invocation) -> tuple[str, ...]:
+    user = (expected or actual).user_content.parts
+    prompt = "\n".join(part.text for part in user if isinstance(part, Text) and part.text)
+    answers = (turns.answer(expected) if expected else "", turns.answer(actual))
+    return prompt, *answers, _calls(expected), _calls(actual)
+
+
+def _calls(turn: Invocation | None) -> str:
+    made = turn.tool_calls if turn else ()
+    return "\n".join(f"{each.name}({json.dumps(each.args or {}, ensure_ascii=False)})" for each in made)
+
+
+def _append(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """To a CSV file, whose first rows bring the header."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not file.exists()
+    with file.open("a", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, COLUMNS)
+        if is_new:
+            writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,253 @@
+"""Evaluation files as pytest tests: each case an item, all of a session's cases one run of the gate. Off unless asked
+for (`evalgate = true`, or `--evalgate`); see docs/pytest.md.
+
+pytest loads this module wherever evalgate is installed, so it imports nothing of evalgate before it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from evalgate.discovery.project import Project
+    from evalgate.errors import EvalgateError
+    from evalgate.model import Report
+
+SUFFIXES: Final = (".test.json", ".evalset.json")
+OUTPUT: Final = "evalgate-report"
+PASSED, FAILED, NOT_BLOCKING, NOT_MEASURED = "passed", "failed", "not_blocking", "not_measured"
+
+
+class NotMeasuredError(Exception):
+    """A case that has no verdict: an error of its test, never a pass."""
+
+
+class FailedCaseError(Exception):
+    """A case below its thresholds."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The two switches and the settings."""
+    group = parser.getgroup("evalgate")
+    group.addoption("--evalgate", action="store_true", help="Collect agent evaluation files as tests.")
+    group.addoption(
+        "--evalgate-setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="A setting of evalgate, as `runs=3`; may be repeated. Before `evalgate_settings` and evalgate.yml.",
+    )
+    parser.addini("evalgate", "Collect agent evaluation files as tests.", type="bool", default=False)
+    parser.addini("evalgate_settings", "Settings of evalgate, NAME=VALUE a line.", type="linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Join in where it is asked for."""
+    if config.getoption("evalgate") or config.getini("evalgate"):
+        config.pluginmanager.register(Evaluations(config), "evalgate-evaluations")
+
+
+class Evaluations:
+    """The evaluation files of one session, and the run that gives each case its outcome."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.outcomes: dict[str, list[str]] = {}
+        self.verdicts: list[str] = []
+        self._project: Project | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """As given to pytest, the command line before the ini file. Raises UsageError."""
+        given: dict[str, Any] = {"baseline": "none", "output": OUTPUT}
+        for text in (*self.config.getini("evalgate_settings"), *self.config.getoption("evalgate_setting")):
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise pytest.UsageError(f"evalgate: `{text}` is not a setting; write NAME=VALUE, as `runs=3`")
+            given[name.strip().replace("-", "_")] = value.strip()
+        return given
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        """An evaluation file, by its name."""
+        if not file_path.name.endswith(SUFFIXES):
+            return None
+        file: EvaluationFile = EvaluationFile.from_parent(parent, path=file_path)
+        file.evaluations = self
+        return file
+
+    def project(self) -> Project:
+        """What evalgate finds in the repository, read once. Raises UsageError where a setting is not valid."""
+        if self._project is None:
+            import evalgate
+
+            try:
+                self._project = evalgate.discover(self.config.rootpath, **self.settings())
+            except evalgate.EvalgateError as exc:
+                raise pytest.UsageError(f"evalgate: {_said(exc)}") from exc
+        return self._project
+
+    def measure(self, items: Sequence[EvaluationCase]) -> None:
+        """Run all cases of the session, once; with pytest-xdist in the process that comes first, for all of them."""
+        if self.outcomes:
+            return
+        worker = getattr(self.config, "workerinput", None)
+        if worker is None:
+            known = self._run(items)
+        else:
+            from filelock import FileLock
+
+            shared = Path(self.config._tmp_path_factory.getbasetemp()).parent  # type: ignore[attr-defined]  # noqa: SLF001 - as pytest-xdist documents it
+            kept = shared / f"evalgate-{worker['testrunuid']}.json"
+            with FileLock(f"{kept}.lock"):
+                if not kept.exists():
+                    part = kept.with_suffix(".part")
+                    part.write_text(json.dumps(self._run(items)), encoding="utf-8")
+                    part.replace(kept)
+                known = json.loads(kept.read_text(encoding="utf-8"))
+            self.config.workeroutput["evalgate"] = known["verdict"]  # type: ignore[attr-defined] # set by pytest-xdist
+        self.outcomes = known["outcomes"]
+        self.verdicts.append(known["verdict"])
+
+    def _run(self, items: Sequence[EvaluationCase]) -> dict[str, Any]:
+        """`outcomes`: what became of each item, and its text; `verdict`: why the gate blocks, "" where it does not."""
+        import evalgate
+        from evalgate.gate import prepare
+        from evalgate.model.watcher import SilentWatcher
+
+        outcomes: dict[str, list[str]] = {}
+        try:
+            settings = evalgate.load_settings(self.config.rootpath, **self.settings(), paths=self._selected(items))
+            context = prepare.make_context(
+                settings,
+                environ=os.environ,
+                watcher=SilentWatcher(),
+                present=lambda report: outcomes.update(told(report, items)),
+            )
+            report = evalgate.run(settings, context)
+        except evalgate.EvalgateError as exc:
+            outcomes = {item.nodeid: [NOT_MEASURED, _said(exc)] for item in items}
+            return {"outcomes": outcomes, "verdict": ""}
+        return {"outcomes": outcomes, "verdict": report.verdict.reason if report.exit_code else ""}
+
+    def _selected(self, items: Sequence[EvaluationCase]) -> list[str]:
+        """Whole files where all of their cases are wanted; ids with a comma cannot be picked, and take the file."""
+        wanted: dict[str, list[str]] = {}
+        for item in items:
+            wanted.setdefault(item.suite, []).append(item.case_id)
+        every = {suite.key: [case.case_id for case in suite.eval_set.cases] for suite in self.project().suites}
+        return [
+            suite if len(ids) == len(every[suite]) or "," in "".join(ids) else f"{suite}:{','.join(ids)}"
+            for suite, ids in wanted.items()
+        ]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A process of pytest-xdist is done."""
+        if "evalgate" in getattr(node, "workeroutput", {}):
+            self.verdicts.append(node.workeroutput["evalgate"])
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """What no single case tells blocks as well, such as `pass-rate`."""
+        if any(self.verdicts) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The verdict where it blocks."""
+        for reason in sorted({each for each in self.verdicts if each}):
+            terminalreporter.section("evalgate", red=True)
+            terminalreporter.line(reason)
+            terminalreporter.line(f"Report: {OUTPUT}/report.html")
+
+
+def _said(error: EvalgateError) -> str:
+    lines = (str(error), *(str(problem) for problem in error.problems), error.hint)
+    return "\n".join(line for line in lines if line)
+
+
+def told(report: Report, items: Sequence[EvaluationCase]) -> Iterator[tuple[str, list[str]]]:
+    """What became of each item: its node id, its outcome and the text that tells why."""
+    from evalgate import reports
+    from evalgate.model import VerdictKind
+
+    cases = {case.key: (suite, case) for suite in report.verdict.suites for case in suite.cases}
+    for item in items:
+        suite, case = cases.get((item.suite, item.case_id), (None, None))
+        if suite is None or case is None:
+            yield item.nodeid, [NOT_MEASURED, "the run has no result for this case"]
+        elif case.kind is VerdictKind.PASS:
+            yield item.nodeid, [PASSED, ""]
+        else:
+            text = reports.render_case(report, case.key)
+            if case.kind is not VerdictKind.FAIL:
+                outcome = NOT_MEASURED
+            elif case.nonblocking or suite.advisory or suite.kind is VerdictKind.PASS:
+                outcome = NOT_BLOCKING
+            else:
+                outcome = FAILED
+            yield item.nodeid, [outcome, text]
+
+
+class EvaluationFile(pytest.File):
+    """One file with the cases that evalgate reads in it."""
+
+    evaluations: Evaluations
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Its cases in their order; none where evalgate.yml excludes it. Raises CollectError where it is broken."""
+        project = self.evaluations.project()
+        name = Path(os.path.relpath(self.path, self.config.rootpath)).as_posix()
+        suite = next((each for each in project.suites if each.key == name), None)
+        problems = [each for each in project.problems if each.place and each.place.file == name]
+        if suite is None or suite.problem:
+            told = [str(each) for each in problems if each.severity.value == "error"]
+            if told or suite:
+                raise self.CollectError("\n".join(told) or (suite.problem if suite else ""))
+            return
+        for case in suite.eval_set.cases:
+            item: EvaluationCase = EvaluationCase.from_parent(self, name=case.case_id)
+            item.suite, item.case_id, item.evaluations = suite.key, case.case_id, self.evaluations
+            yield item
+
+
+class EvaluationCase(pytest.Item):
+    """One case. The first that is set up runs them all."""
+
+    suite: str
+    case_id: str
+    evaluations: Evaluations
+
+    def setup(self) -> None:
+        """Raises NotMeasuredError: pytest counts that as an error, not as a failure."""
+        items = [item for item in self.session.items if isinstance(item, EvaluationCase)]
+        self.evaluations.measure(items)
+        outcome, text = self._outcome
+        if outcome == NOT_MEASURED:
+            raise NotMeasuredError(text)
+
+    def runtest(self) -> None:
+        """Raises FailedCaseError."""
+        outcome, text = self._outcome
+        if outcome == FAILED:
+            raise FailedCaseError(text)
+        if outcome == NOT_BLOCKING:
+            pytest.xfail(text)
+
+    @property
+    def _outcome(self) -> tuple[str, str]:
+        outcome, text = self.evaluations.outcomes.get(self.nodeid, (NOT_MEASURED, "the case was not run"))
+        return outcome, text
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What differed, instead of a traceback of ours."""
+        if isinstance(excinfo.value, NotMeasuredError | FailedCaseError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The file and the case's name."""
+        return self.path, None, self.case_id

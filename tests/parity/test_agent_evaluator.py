@@ -1,0 +1,143 @@
+"""`AgentEvaluator.evaluate`: google-adk's and ours, called with the same lines on the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import site
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.parity
+ROOT = Path(__file__).parents[2]
+IMPORTS = {
+    "theirs": "from google.adk.evaluation.agent_evaluator import AgentEvaluator",
+    "ours": "from evalgate import AgentEvaluator",
+}
+SCRIPT = """
+import asyncio, json, sys
+{imported}
+
+async def main():
+    for given in json.loads(sys.argv[1]):
+        try:
+            await AgentEvaluator.evaluate("desk_agent", print_detailed_results=False, **given)
+            print("passed")
+        except Exception as error:
+            print(type(error).__name__, json.dumps(str(error)))
+
+asyncio.run(main())
+"""
+CALLS: list[dict[str, Any]] = [
+    # the oldest schema, both runs
+    {"eval_dataset_file_path_or_dir": "evals/old.test.json"},
+    {"eval_dataset_file_path_or_dir": "evals/old.test.json", "initial_session_file": "session.json"},
+    {"eval_dataset_file_path_or_dir": "evals/old.test.json", "agent_name": "desk_agent", "app_name": "desk"},
+    # a case that fails, alone and in a folder
+    {"eval_dataset_file_path_or_dir": "evals/new.test.json", "num_runs": 1, "output_file": "rows.csv"},
+    {"eval_dataset_file_path_or_dir": "evals"},
+    # refused
+    {"eval_dataset_file_path_or_dir": "evals/new.test.json", "initial_session_file": "session.json"},
+    {"eval_dataset_file_path_or_dir": "evals/new.test.json", "num_runs": 0},
+    {"eval_dataset_file_path_or_dir": "evals/none.test.json"},
+    {"eval_dataset_file_path_or_dir": "desk_agent"},
+]
+KINDS = ["passed", "passed", "passed", *["AssertionError"] * 3, *["ValueError"] * 3]
+
+
+def answer(number: int) -> str:
+    return f"The book-{number} stands on shelf A3 and there are {number + 1} copies of it."
+
+
+def calls(number: int, name: str, args: str) -> list[dict[str, Any]]:
+    return [
+        {name: "find_shelf", args: {"title": f"book-{number}"}},
+        {name: "count_copies", args: {"number": number, "more": 1}},
+    ]
+
+
+def content(text: str, role: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"text": text}]}
+
+
+def case(number: int, expected: str) -> dict[str, Any]:
+    turn = {
+        "user_content": content(f"book {number}", "user"),
+        "final_response": content(expected, "model"),
+        "intermediate_data": {"tool_uses": calls(number, "name", "args")},
+    }
+    return {"eval_id": f"case_{number}", "conversation": [turn]}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with an ADK agent and tests in both schemas; one expectation is wrong."""
+    root = tmp_path_factory.mktemp("project")
+    shutil.copytree(ROOT / "bench" / "desk_agent", root / "desk_agent", ignore=shutil.ignore_patterns("__pycache__"))
+    evals = root / "evals"
+    evals.mkdir()
+    old = [
+        {"query": f"book {n}", "reference": answer(n), "expected_tool_use": calls(n, "tool_name", "tool_input")}
+        for n in (1, 2)
+    ]
+    new = {"eval_set_id": "new", "eval_cases": [case(3, answer(3)), case(4, "nothing at all")]}
+    criteria = {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}}
+    session = {"app_name": "desk", "user_id": "u", "state": {"a": 1}}
+    for place, value in {
+        evals / "old.test.json": old,
+        evals / "new.test.json": new,
+        evals / "test_config.json": criteria,
+        root / "session.json": session,
+    }.items():
+        place.write_text(json.dumps(value))
+    (root / ".git").mkdir()
+    return root
+
+
+def called(project: Path, side: str, python: Path) -> list[str]:
+    path = [str(project), str(ROOT), *site.getsitepackages()] if side == "ours" else [str(project)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    command = [str(python), "-W", "ignore", "-c", SCRIPT.format(imported=IMPORTS[side]), json.dumps(CALLS)]
+    done = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path) -> None:
+    rows = {}
+    for side in IMPORTS:
+        said = called(project, side, adk_python)
+        assert [line.split()[0] for line in said] == KINDS, said
+        assert "response_match_score" in said[3]
+        assert "Expected 0.8, but got 0" in said[3]
+        text = (project / "rows.csv").read_text("utf-8")
+        found = (line.split(",")[:6] for line in text.splitlines() if line.startswith(("eval_set_id", "new,")))
+        rows[side] = sorted(row for row in found if row[2] != "invocation_duration_v1")  # google-adk's order is any
+        (project / "rows.csv").unlink()
+    assert rows["ours"] == rows["theirs"]
+    assert "evals/new.test.json: case_4: response_match_score" in said[3]  # which case, google-adk does not tell
+
+
+@pytest.mark.parametrize("name", ["artifact_service", "eval_set_results_manager"])
+def test_what_cannot_be_honored_is_refused_by_name(project: Path, name: str) -> None:
+    import asyncio
+
+    import evalgate
+
+    with pytest.raises(ValueError, match=f"`{name}` is not supported"):
+        asyncio.run(evalgate.evaluate("desk_agent", str(project / "evals"), **{name: object()}))
+
+
+def test_an_agent_that_is_nowhere_is_told(project: Path) -> None:
+    import asyncio
+
+    import evalgate
+
+    with pytest.raises(ValueError, match="The module no_such_agent was not found below"):
+        asyncio.run(evalgate.evaluate("no_such_agent", str(project / "evals")))
