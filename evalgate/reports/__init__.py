@@ -49,7 +49,7 @@ RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
             Renderer(
                 name="html",
                 file_name="report.html",
-                summary="the HTML report, every case turn by turn in a single file of at most about 20 MB",
+                summary="the HTML report, every run of every case turn by turn in a single file of at most about 50 MB",
                 render=html_report.render,
             ),
             Renderer(

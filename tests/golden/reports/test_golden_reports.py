@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from builders import report_page
 from builders.scenarios import SCENARIOS
 
 from evalgate import reports
@@ -18,6 +19,7 @@ LARGE = {"many", "base_many"}
 
 def rendered(scenario: str, report: Report) -> dict[str, str]:
     texts = {row.file_name: row.render(report) for row in reports.RENDERERS.values()}
+    texts["report.html"] = report_page.reviewable(texts["report.html"])
     texts["annotations.txt"] = "".join(f"{line}\n" for line in reports.render_annotations(report))
     texts["outputs.json"] = json.dumps(dict(reports.render_outputs(report)), indent=2, ensure_ascii=False) + "\n"
     texts["terminal.txt"] = reports.render_terminal(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import build, comparing
+from builders import build, comparing, report_page
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
@@ -101,7 +101,7 @@ def test_text_that_no_event_marks_as_the_answer_is_told(parts: tuple[Part, ...],
     done = dataclasses.replace(turn("x"), events=(event,))
     report = told(case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]}))
     assert "gave no answer. Expected:" in comment.render(report)
-    for shown in (comment.render(report), html_report.render(report)):
+    for shown in (comment.render(report), report_page.reviewable(html_report.render(report))):
         assert ("produced text, but not in an event marked as final, so it gave no answer" in shown) is told_so
     assert ("  actual:   text, but not in an event marked as final" in junit.render(report)) is told_so
 

@@ -3,7 +3,7 @@
 import pytest
 
 from evalgate.model import Finding, Opinion
-from evalgate.reports import comment, html_report, turns
+from evalgate.reports import comment, page_data, turns
 
 
 def finding(*labels: str, spared: int = 0, text: str = "because") -> Finding:
@@ -33,10 +33,7 @@ def test_the_comment_has_the_tally() -> None:
     assert "polite" in line
 
 
-def test_the_html_report_folds_every_sample() -> None:
-    page = html_report._page().findings((("c", finding("yes", "no", text="")),))
-    assert "<details" in page
-    assert "&lt;0&gt;" in page
-    assert "&lt;1&gt;" in page
-    assert "It is | polite." in page
-    assert html_report._page().findings((("c", Finding(text=" ")),)).strip() == ""
+def test_the_page_has_every_sample() -> None:
+    found = page_data._finding("c", finding("yes", "no", text=""))
+    assert [label for label, _ in found["samples"]] == ["yes", "no"]
+    assert found["tally"] == "2 samples: 1 yes, 1 no"

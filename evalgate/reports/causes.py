@@ -1,0 +1,129 @@
+"""Why cases do not pass, as one line each: equal lines are one cause, whoever reads them in whichever report."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from evalgate.model import FailureOrigin, Finding, VerdictKind, call_diff
+from evalgate.model.call_diff import Pair
+from evalgate.reports import turns, wording
+from evalgate.reports.cases import CaseView
+from evalgate.reports.turns import Turn
+from evalgate.text import plain, words
+
+LIMIT: Final = 160
+NAMED_ARGUMENTS: Final = 3
+VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
+"""What differs between failures of one cause: addresses, ids, numbers."""
+
+STATUS: Final = {
+    FailureOrigin.NEW: "new",
+    FailureOrigin.KNOWN: "pre-existing",
+    FailureOrigin.FLAKY: "flaky",
+    FailureOrigin.UNCONFIRMED: "flaky",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One cause, whose failures they are, and its cases, in their order."""
+
+    text: str
+    status: str
+    cases: tuple[CaseView, ...]
+
+
+def of(found: Sequence[CaseView]) -> tuple[Cause, ...]:
+    """The causes of all cases that do not pass: new ones first, then the most frequent."""
+    groups: defaultdict[tuple[str, str], list[CaseView]] = defaultdict(list)
+    for case in found:
+        if case.kind is not VerdictKind.PASS:
+            groups[status(case), cause(case)].append(case)
+    order = ("new", "failed", "not measured", "flaky", "pre-existing")
+    made = [Cause(text=text, status=whose, cases=tuple(cases)) for (whose, text), cases in groups.items()]
+    return tuple(sorted(made, key=lambda each: (order.index(each.status), -len(each.cases))))
+
+
+def status(case: CaseView) -> str:
+    """One word for where a case stands: new, failed (no base to tell), flaky, pre-existing, not measured, fixed,
+    passed."""
+    if case.kind is VerdictKind.PASS:
+        return "fixed" if case.compared is not None and case.compared.fixed else "passed"
+    if case.kind is not VerdictKind.FAIL:
+        return "not measured"
+    origin = case.compared.origin if case.compared is not None else None
+    if origin in STATUS:
+        return STATUS[origin]
+    return "flaky" if case.verdict.nonblocking is not None and not case.verdict.quarantined else "failed"
+
+
+def cause(case: CaseView) -> str:
+    """The cause of one case that does not pass: what broke the agent, the calls that differ, the rubric that does not
+    hold, else the criteria below their thresholds."""
+    if not case.failing:
+        said = wording.why_unmeasured(case) if case.failure is None else _failure(case)
+        return plain.clip_end(VARYING.sub("#", plain.one_line(said)), LIMIT)
+    known = turns.of(case)
+    broken = [turn for turn in known.turns if turn.broken] or list(known.turns)
+    failing = {each.name for each in case.failing}
+    named = next(iter(_told(broken, known.findings, failing)), "")
+    return plain.clip_end(plain.one_line(named), LIMIT) or words.listed(
+        f"{plain.label(each.name, 60)} below" for each in case.failing[:NAMED_ARGUMENTS]
+    )
+
+
+def _failure(case: CaseView) -> str:
+    """Without the turn, which differs."""
+    failure = case.failure
+    assert failure is not None
+    return f"agent {wording.FAILURES[failure.kind]}: {plain.clip(failure.message, LIMIT * 2)}"
+
+
+def _told(
+    broken: Sequence[Turn], whole: Sequence[tuple[str, Finding]], failing: frozenset[str] | set[str]
+) -> Iterator[str]:
+    if any("tool" in name or "trajectory" in name for name in failing):
+        for turn in broken:
+            yield from _calls(turn)
+    for turn in broken:
+        yield from (_finding(name, each) for name, each in turn.findings if name in failing and each.score == 0)
+    yield from (_finding(name, each) for name, each in whole if name in failing and each.score == 0)
+    if any(turn.actual is None for turn in broken):
+        yield "a turn was not reached"
+
+
+def _finding(name: str, finding: Finding) -> str:
+    return f"{name}: {finding.subject}" if finding.subject else f"{name}: {finding.label or finding.text}"
+
+
+def _calls(turn: Turn) -> Iterator[str]:
+    """What is wrong with the calls of a turn; nothing where they are as expected."""
+    if turn.expected_calls is None or turn.actual is None:
+        return
+    pairs = [each for each in call_diff.pair(turn.expected_calls, turn.actual_calls or ()) if not each.same]
+    if not pairs:
+        return
+    missing = [each.expected.name for each in pairs if each.expected is not None and each.actual is None]
+    extra = [each.actual.name for each in pairs if each.actual is not None and each.expected is None]
+    if sorted(missing) == sorted(extra) and missing:
+        yield f"{words.listed(dict.fromkeys(missing), limit=3)}: called in another order"
+    elif missing and extra:
+        yield f"{missing[0]} expected, {extra[0]} called"
+    elif missing:
+        yield f"{missing[0]} not called"
+    elif extra:
+        yield f"{extra[0]} called, not expected"
+    else:
+        yield _arguments(pairs[0])
+
+
+def _arguments(pair: Pair) -> str:
+    assert pair.expected is not None
+    assert pair.actual is not None
+    left, right = pair.expected.args or {}, pair.actual.args or {}
+    names = [name for name in dict.fromkeys([*left, *right]) if left.get(name, pair) != right.get(name, pair)]
+    return f"{pair.expected.name}: other {words.listed(names, limit=NAMED_ARGUMENTS)}"
