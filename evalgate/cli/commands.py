@@ -42,7 +42,6 @@ DECIDING = (
         "alpha",
         "max_drop",
         "policy",
-        "admission",
         "pass_rate",
     ),
     *("min_measured", "output"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evalgate.comparison import divergence, pairing, tests
@@ -155,7 +155,7 @@ def of(
     *,
     policy: Policy,
     unpaired: Mapping[CaseKey, CaseStatus],
-    unreliable: frozenset[CaseKey],
+    quarantined: Collection[CaseKey],
 ) -> Table:
     """The table of two runs."""
     uses = pairing.uses_by_case(head)
@@ -172,7 +172,7 @@ def of(
         for key, own in uses.items()
         if unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
     ]
-    shown = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in unreliable}
+    shown = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in quarantined}
     return Table(
         uses=uses,
         head=ours,

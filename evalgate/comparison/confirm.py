@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from evalgate.comparison import pairing, threshold
 from evalgate.errors import Problem, Severity
 from evalgate.model import (
+    BURN_IN,
     INFRASTRUCTURE,
+    BurnIn,
     CaseComparison,
     CaseKey,
     CaseStatus,
@@ -152,12 +154,12 @@ def suspects(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    unreliable: Collection[CaseKey] = (),
+    quarantined: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
     in_shards: bool = False,
 ) -> tuple[Suspect, ...]:
     """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
-    their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
+    their pass rate lets pass. Advisory suites and `quarantined` cases do not fail it; what a deterministic agent does
     is no accident, and what is `recorded` (suites) cannot be run again. `in_shards`: none of them knows how many there
     are elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
     word.
@@ -176,7 +178,7 @@ def suspects(
         if suite.problem or suite.key in policy.advisory or suite.key in recorded:
             continue
         keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
-        cases = [verdicts[key] for key in keys if key not in unreliable]
+        cases = [verdicts[key] for key in keys if key not in quarantined]
         if not in_shards and not _fails(suite, cases, policy, new=added(by_case.values())):
             continue
         for case in cases:
@@ -408,13 +410,13 @@ def of(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    unreliable: Collection[CaseKey] = (),
+    quarantined: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
     shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """What is to be confirmed; of a plan with shards the failures of each shard by themselves, as it had to do it."""
     found = suspects(
-        head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, in_shards=shard is not None
+        head, comparison, policy=policy, quarantined=quarantined, recorded=recorded, in_shards=shard is not None
     )
     groups: defaultdict[int | None, list[Suspect]] = defaultdict(list)
     for each in found:
@@ -433,6 +435,31 @@ def is_failed(run: Run, confirmed: Collection[CaseKey], *, policy: Policy) -> bo
         if total - failed < threshold.needed(total, policy.suite_pass_rate.get(suite.key, policy.pass_rate)):
             return True
     return False
+
+
+def burned_in(head: Run) -> Mapping[CaseKey, BurnIn]:
+    """How the cases did that were run more often because they are new or changed: in their first runs and in those."""
+    uses = pairing.uses_by_case(head)
+    more = [trial for trial in head.confirmations if trial.key.repeat >= BURN_IN]
+    keys = {(trial.key.suite, trial.key.case_id) for trial in more}
+    found: dict[CaseKey, BurnIn] = {}
+    for key, trials in _by_case((*head.trials, *more)).items() if keys else ():
+        if key in keys and key in uses:
+            outcomes = [_passed(trial, pairing.deciding(uses[key])) for trial in trials]
+            found[key] = BurnIn(passed=outcomes.count(True), runs=len(outcomes) - outcomes.count(None))
+    return found
+
+
+def with_burn_in(comparison: Comparison, head: Run) -> Comparison:
+    """The comparison, with these runs among their cases' outcomes, which are so counted as flaky where they are."""
+    found = burned_in(head)
+    cases = tuple(
+        dataclasses.replace(case, head=dataclasses.replace(case.head, passed=own.passed, failed=own.runs - own.passed))
+        if case.head is not None and (own := found.get(case.key)) is not None
+        else case
+        for case in comparison.cases
+    )
+    return dataclasses.replace(comparison, cases=cases)
 
 
 def settle(comparison: Comparison, asked: Iterable[Confirmation], *, head: Run) -> Comparison:

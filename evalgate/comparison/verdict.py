@@ -17,6 +17,7 @@ from evalgate.model import (
     INFRASTRUCTURE,
     AgentFailure,
     BaseSource,
+    BurnIn,
     CaseComparison,
     CaseKey,
     CaseStatus,
@@ -31,6 +32,7 @@ from evalgate.model import (
     GateVerdict,
     NonBlocking,
     Policy,
+    Quarantine,
     Run,
     Suite,
     SuiteVerdict,
@@ -46,14 +48,14 @@ class Allowed:
     """What the threshold gate knows of the base.
 
     `origins`: whose failure each failed case is. `failures`: those that are allowed, and do not block. `unconfirmed`:
-    failures that a spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do
+    failures that a spent budget kept from being confirmed; they neither block nor pass. `quarantined`: cases that do
     not decide. `added`: cases that the base does not have.
     """
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     failures: frozenset[CaseKey] = frozenset()
     unconfirmed: frozenset[CaseKey] = frozenset()
-    unreliable: frozenset[CaseKey] = frozenset()
+    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     added: frozenset[CaseKey] = frozenset()
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
@@ -72,6 +74,7 @@ SAID: Mapping[FailureOrigin, str] = {
 
 NONE = Allowed()
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
+NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
 
 
 def find(
@@ -79,7 +82,7 @@ def find(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    quarantined: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     asked: Sequence[Confirmation] = (),
 ) -> Allowed:
     """Which failures the policy lets pass: those that fresh runs call flaky; under `threshold: new` those of the base
@@ -95,7 +98,7 @@ def find(
         added = confirm.added(comparison.cases)
         cut_short = bool(run.truncated or comparison.base.truncated)
     if policy.threshold is ThresholdRule.ALL:
-        return Allowed(origins=origins, unreliable=unreliable, added=added)
+        return Allowed(origins=origins, quarantined=quarantined, added=added)
     confirmable = {each.key for own in asked for each in own.suspects}
     excused = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
     base = None if comparison is None else comparison.base
@@ -109,7 +112,7 @@ def find(
         origins=origins,
         failures=frozenset(excused),
         unconfirmed=frozenset(unconfirmed) if cut_short else frozenset(),
-        unreliable=unreliable,
+        quarantined=quarantined,
         added=added,
     )
 
@@ -208,7 +211,10 @@ def threshold_gate(
     ended is inconclusive at best. `decided`: its cases, where they are decided already."""
     uses = pairing.uses_by_case(run)
     verdicts = decided if decided.keys() == uses.keys() else pairing.case_verdicts(run, uses, policy=policy)
-    suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
+    burned_in = confirm.burned_in(run)
+    suites = tuple(
+        _judge_suite(suite, verdicts, policy=policy, allowed=allowed, burned_in=burned_in) for suite in run.suites
+    )
     deciding = [suite for suite in suites if not suite.advisory]
     kind = min((suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED)
     if kind is VerdictKind.PASS and (run.truncated or not run.complete):
@@ -223,7 +229,7 @@ def threshold_gate(
     nothing = NOTHING_DECIDES if by_severity or not quarantined else NOTHING_YET
     noun = "deciding case" if quarantined else "case"
     told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
-    reason = " ".join(each for each in (told, _quarantined(quarantined, policy)) if each)
+    reason = " ".join(each for each in (told, _quarantined(quarantined)) if each)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocked_by=blocked_by)
     return Verdict(kind=kind, reason=reason, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
@@ -234,15 +240,13 @@ NAMED, NAME_WIDTH = 4, 60
 """How many names a sentence has room for, and how much of each."""
 
 
-def _quarantined(cases: Sequence[CaseVerdict], policy: Policy) -> str:
-    """Which cases `admission` keeps from deciding."""
+def _quarantined(cases: Sequence[CaseVerdict]) -> str:
+    """Which cases do not block for a while."""
     if not cases:
         return ""
     are = "is" if len(cases) == 1 else "are"
-    runs = words.counted(policy.admission, "base run")
     shown = ("`" + case.case_id[:NAME_WIDTH].replace("`", "'") + "`" for case in cases)
-    names = words.listed(shown, limit=NAMED)
-    return f"{words.counted(len(cases), 'case')} {are} quarantined (`admission`: not yet reliable in {runs}): {names}."
+    return f"{words.counted(len(cases), 'case')} {are} quarantined: {words.listed(shown, limit=NAMED)}."
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
@@ -256,7 +260,12 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
 
 
 def _judge_suite(
-    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowed
+    suite: Suite,
+    verdicts: Mapping[CaseKey, CaseVerdict],
+    *,
+    policy: Policy,
+    allowed: Allowed,
+    burned_in: Mapping[CaseKey, BurnIn],
 ) -> SuiteVerdict:
     if suite.problem:
         return SuiteVerdict(
@@ -267,15 +276,15 @@ def _judge_suite(
             advisory=suite.key in policy.advisory,
         )
     known = [_of_flaky(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
-    quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
+    quarantined = allowed.quarantined if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in known:
         is_flaky = allowed.origins.get(case.key) is FailureOrigin.FLAKY
         lets_pass = NonBlocking.FLAKY if is_flaky else NonBlocking.ALLOWED
-        passes = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
-        why = NonBlocking.QUARANTINED if case.key in quarantined else passes
-        cases.append(case if why is None else dataclasses.replace(case, nonblocking=why))
-    counted = [case for case in known if case.key not in allowed.unreliable]
+        why = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
+        held, burn_in = quarantined.get(case.key), burned_in.get(case.key)
+        cases.append(dataclasses.replace(case, nonblocking=None if held else why, quarantine=held, burn_in=burn_in))
+    counted = [case for case in known if case.key not in allowed.quarantined]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
     judged = [_judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts]
@@ -327,7 +336,7 @@ def _sentence(
     by: VerdictKind | None,
 ) -> str:
     """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
-    counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
+    counted = [case for suite in suites for case in suite.cases if case.key not in allowed.quarantined]
     cases = len(counted)
     failed = [case for case in counted if case.kind is VerdictKind.FAIL]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
@@ -385,21 +394,21 @@ def decide(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    quarantined: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     asked: Sequence[Confirmation] = (),
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
-    measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
-    decide (`admission`). `asked`: the failures that fresh runs were to confirm; others count as they are. `decided`:
+    measured, unless there is nothing yet that could have become worse. `quarantined`: cases that are shown and never
+    decide. `asked`: the failures that fresh runs were to confirm; others count as they are. `decided`:
     the cases without a comparison, where they are decided already.
     """
     if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
         # `fail-on` without it is for outages: this is none
         policy = dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
-    allowed = find(run, policy, comparison=comparison, unreliable=unreliable, asked=asked)
+    allowed = find(run, policy, comparison=comparison, quarantined=quarantined, asked=asked)
     # what a budget cut short after the comparison is decided anew
     decided = decided if comparison is None else comparison.decided
     decided = NO_VERDICTS if run.truncated else decided

@@ -17,7 +17,7 @@ class Context:
     """Where a run takes place, made once by a door (`gate.prepare.make_context`).
 
     `cache`: the absolute folder of what outlives a run. `event_base`: the SHA that the event compares with, "" locally.
-    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with.
+    `on_base_branch`: a push to the default branch, or a schedule: later pull requests are compared with the results.
     `is_pull_request`: what runs is a change that nobody has accepted yet, whose evalgate.yml does not decide everything
     (`baseline.guarded`). `workflow_run`: see `run_of`. `isolate`: whether agents and all else that is not ours run as
     other users (docs/security.md). `show`: is given problems as they are found. `present`: is given the report while

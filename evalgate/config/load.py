@@ -119,7 +119,6 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
             name: CriterionRule(gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop)
             for name, rule in settings.gate_file.compare.items()
         },
-        admission=settings.admission,
     )
 
 

@@ -311,11 +311,12 @@ class Settings(BaseModel):
         "Rules are thresholds, criteria and what fails the job. Relaxed rules are always reported.",
         json_schema_extra=INPUT,
     )
-    admission: int = Field(
-        default=0,
+    burn_in: int = Field(
+        default=5,
         ge=0,
-        description="New or flaky cases do not block until they have passed this many runs on the base branch; needs "
-        "stored results. 0: every case can block immediately.",
+        le=100,
+        description="Runs of a new or changed case in its own pull request, to see whether it is flaky; 0: no more than "
+        "of others. No effect with `threshold: all` (docs/quarantine.md).",
     )
     pass_rate: float = Field(
         default=1.0,

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs
+from evalgate.config import globs, quarantine
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
@@ -75,7 +75,7 @@ def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> 
             elif not (
                 name.endswith(walk.EVALUATION_ENDINGS)
                 or name in walk.CONFIG_NAMES
-                or path in config_gate_file.NAMES
+                or path in (*config_gate_file.NAMES, quarantine.NAME)
                 or rules.match(path)
             ):
                 yield path

@@ -40,6 +40,7 @@ from evalgate.model import (
     Run,
     Shard,
     Suite,
+    ThresholdRule,
 )
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
@@ -162,12 +163,12 @@ def confirmations(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    unreliable: Collection[CaseKey] = (),
+    quarantined: Collection[CaseKey] = (),
     shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
     recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}
-    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, shard=shard)
+    return confirm.of(head, comparison, policy=policy, quarantined=quarantined, recorded=recorded, shard=shard)
 
 
 def measure(
@@ -185,7 +186,7 @@ def measure(
 
 class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
-    `cause`: what of the change may have made the base's agent fail."""
+    `cause`: what of the change may have made the base's agent fail; `ended`: what ended the runs of new cases."""
 
     def __init__(self, session: Session, rules: Rules, base: Base | None) -> None:
         self._session = session
@@ -194,6 +195,7 @@ class _Measuring:
         self._planned = rules.shard.plan if rules.shard else rules.suites
         self._taken = reuse.TakenOver()
         self._cause = ""
+        self._ended = ""
 
     def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
         """All phases, each only where the one before has left something open."""
@@ -216,7 +218,7 @@ class _Measuring:
                 session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
                 session.again(cases, more=runs.more)
             head, base, comparison = self._compared(Stage.LAST)
-        return self._confirmed(head, base, comparison)
+        return self._burned_in(*self._confirmed(head, base, comparison))
 
     def _open(self, repeats: int) -> Iterator[Task]:
         """The first trials of both sides, less those of which the results are here already."""
@@ -228,7 +230,10 @@ class _Measuring:
                 yield task
 
     def problems(self) -> Iterator[Problem]:
-        """A budget in dollars that could not count everything."""
+        """A budget in dollars that could not count everything, and what it had no room for."""
+        if self._ended:
+            message = f"not every new or changed case was run as often as `burn-in` says: {self._ended}"
+            yield Problem(severity=Severity.WARNING, code="burn-in-cut-short", message=message, hint="Raise `budget`.")
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
@@ -241,7 +246,7 @@ class _Measuring:
         """Fresh runs of what fails, until each failure is confirmed or flaky. Once the gate fails for certain, at most
         as many more as there are cases, for the others' sake."""
         session, policy, shard = self._session, self._rules.policy, self._rules.shard
-        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined, shard=shard)
+        asked = confirmations(head, comparison, policy=policy, quarantined=self._rules.quarantined, shard=shard)
         left: int | None = None
         while session.goes_on and asked:
             wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=left is not None)
@@ -264,6 +269,30 @@ class _Measuring:
         if comparison is not None and comparison.base is not None:
             comparison = dataclasses.replace(comparison, base=base)
         return head, base, comparison
+
+    def _burned_in(
+        self, head: Run, base: Run | None, comparison: Comparison | None
+    ) -> tuple[Run, Run | None, Comparison | None]:
+        """More runs of the cases that this change adds or changes, as far as failures did not ask for some already:
+        whether they are flaky shows here, and not in somebody else's pull request."""
+        session, rules = self._session, self._rules
+        runs = rules.settings.burn_in - rules.settings.runs.start
+        if runs <= 0 or rules.policy.threshold is ThresholdRule.ALL or rules.policy.deterministic:
+            return head, base, comparison
+        seen = {(trial.key.suite, trial.key.case_id) for trial in head.confirmations}
+        cases = {
+            (suite.key, case.case_id)
+            for suite in rules.suites
+            if agents.is_asked(suite.agent) and suite.key not in rules.policy.advisory
+            for case in suite.eval_set.cases
+        }
+        cases &= rules.touched - seen - rules.quarantined.keys()
+        if not cases or not session.goes_on or session.stop.is_set():
+            return head, base, comparison
+        said = words.counted(len(cases), "new or changed case")
+        session.watcher.say(f"{said}: running each {words.counted(runs, 'more time')} (`burn-in`)")
+        self._ended = session.burn_in(cases, runs=runs)
+        return session.run(session.sides[HEAD]), base, comparison
 
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
         session, known, rules = self._session, self._base, self._rules
@@ -291,7 +320,7 @@ class _Measuring:
             unpaired=unpaired | self._taken.unpaired if known.root is None else unpaired,
             relaxed=rules.relaxed,
             stage=stage,
-            unreliable=rules.quarantined,
+            quarantined=rules.quarantined,
             by_base=rules.by_base,
         )
         if self._cause and comparison.problem:

@@ -102,7 +102,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         )
     asked = measure.confirmations(run, comparison, policy=policy)
     if comparison is not None:
-        comparison = confirm.settle(comparison, asked, head=run)
+        comparison = confirm.settle(confirm.with_burn_in(comparison, run), asked, head=run)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, asked=asked)
     lacking = confirm.not_run(asked, head=run, base=None if base is None else base.run)
     return Report(

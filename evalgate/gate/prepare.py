@@ -12,7 +12,7 @@ import platformdirs
 
 from evalgate.calibration import apply
 from evalgate.config import context as config_context
-from evalgate.config import variables
+from evalgate.config import quarantine, variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -30,6 +30,7 @@ from evalgate.text import words
 def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
     """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
     found = project.prepare(settings, environ=environ)
+    found = dataclasses.replace(found, problems=(*found.problems, *quarantine.read(settings.root).problems))
     if found.fatal():
         return found
     return dataclasses.replace(found, problems=(*found.problems, *apply.check(settings, found.sound())))

@@ -11,7 +11,7 @@ from pathlib import Path
 from evalgate import __version__, errors, reports
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import guarded
+from evalgate.baseline import guarded, quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
@@ -23,7 +23,6 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
-from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Shard, Trend, Verdict, VerdictKind
@@ -32,6 +31,7 @@ from evalgate.results import file as results_file
 from evalgate.results import history as results_history
 from evalgate.results import output, shards
 from evalgate.results.file import RawOutcomes
+from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import committed
@@ -65,23 +65,32 @@ def run(settings: Settings, context: Context) -> Report:
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
         # what is on the base branch already has its own stores
         keeping = settings if context.on_base_branch else rules.settings
-        renamed = None if ruling is None else ruling.project.renamed
-        history = stack.enter_context(
-            results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
-        )
-        # quarantined by the history as it was, before agents ran: regressions of these cases do not decide either
-        quarantined = history.quarantined(fingerprints.of_cases(suites), rules.policy)
-        rules = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=quarantined)
+        history = stack.enter_context(results_history.opened(keeping, context))
+        held = quarantine.in_force(settings, suites, ruling, context, past=history.past)
+        touched = quarantine.touched(suites, ruling)
+        rules = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=held.cases, touched=touched)
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
         journals = [stack.enter_context(_journal(name, rules.settings, context)) for name in names]
         with measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys) as session:
             head, then, comparison, problems = measure.measure(session, rules, base)
-        known = (*project.problems, *rules.problems, *told, *history.problems, *problems)
+        moved = drift_of(history, head, rules)
+        known = (*moved, *project.problems, *rules.problems, *told, *history.problems, *held.problems, *problems)
         trends = history.trends(head)
         report = conclude(head, then, comparison, rules, context, problems=known, trends=trends, outcomes=journals)
         context.present(report)
         return history.keep(report)
+
+
+def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
+    """That the provider's model moved, where the history of base runs shows it; every reader must know."""
+    found = None if rules.shard is not None else history.drift(head, adk_compat=rules.settings.adk_compat)
+    if found is None:
+        return
+    rates = f"{words.percent(found.after)} instead of {words.percent(found.before)} of runs"
+    message = f"since {found.since[:10]} the unchanged agent of the base branch passes {rates} (p = {found.p:.1g})"
+    hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
+    yield Problem(severity=Severity.WARNING, code="provider-drift", message=message, hint=hint)
 
 
 def insist(rules: Rules, own: Settings, context: Context) -> None:
@@ -154,10 +163,10 @@ def conclude(
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    asked = measure.confirmations(head, comparison, policy=policy, unreliable=rules.quarantined, shard=plan)
+    asked = measure.confirmations(head, comparison, policy=policy, quarantined=rules.quarantined, shard=plan)
     if comparison is not None:
-        comparison = confirm.settle(comparison, asked, head=head)
-    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
+        comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison, quarantined=rules.quarantined, asked=asked)
     if not was_run:
         problems = (*problems, *confirm.not_run(asked, head=head, base=base))
     # once each: the parts of a plan have told their own

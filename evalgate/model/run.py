@@ -19,6 +19,8 @@ MOST_REPEATS: Final = 10_000
 MOST_SHARDS: Final = 1_000
 FRESH: Final = 1_000_000
 """Where the repeats begin that only confirm a failure: they are in no mean."""
+BURN_IN: Final = 1_500_000
+"""Where those begin of cases that are new or changed; nor are they."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]

@@ -268,7 +268,7 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(case.quarantined for suite in suites for case in suite.cases):
-            return "These cases are quarantined until enough runs of the base branch are recorded (`admission`)."
+            return "Every case is quarantined: fix some, and delete their entries from evalgate-quarantine.yml."
         return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)

@@ -16,10 +16,12 @@ from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
 from evalgate.model import (
+    BURN_IN,
     FRESH,
     AgentDetails,
     AgentFailure,
     AgentUse,
+    BurnIn,
     Case,
     CaseComparison,
     CaseStatus,
@@ -29,6 +31,7 @@ from evalgate.model import (
     EvalSet,
     GradedTrial,
     Outcome,
+    Quarantine,
     Report,
     Run,
     Shard,
@@ -58,7 +61,11 @@ TrialEntry: Any = entry(
     without={"key", "failure"},
     repeat=(
         Annotated[int, Field(ge=0, le=2 * FRESH)],
-        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure."),
+        Field(
+            default=0,
+            description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure; from {BURN_IN:,} on: "
+            "runs of a new or changed case.",
+        ),
     ),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
     grades=(
@@ -129,6 +136,10 @@ ShardEntry: Any = entry(
 )
 
 
+QuarantineEntry: Any = entry("QuarantineEntry", Quarantine, doc="Why a flaky case does not block for a while.")
+BurnInEntry: Any = entry("BurnInEntry", BurnIn, doc="Runs that passed among those that were measured.")
+
+
 class CaseEntry(Entry):
     """One case and its trials."""
 
@@ -139,7 +150,9 @@ class CaseEntry(Entry):
     not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
     verdict: VerdictKind
     reason: str = ""
-    quarantined: bool = Field(default=False, description="Shown, but non-blocking (`admission`).")
+    quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
+    quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
+    burn_in: BurnInEntry | None = Field(default=None, description="How a new or changed case did in all of its runs.")
     trials: list[TrialEntry] = Field(default_factory=list)
 
     @model_validator(mode="before")
@@ -293,6 +306,8 @@ def _suite_lines(
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
             "quarantined": case_verdict.quarantined,
+            "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
+            "burn_in": case_verdict.burn_in and shapes.written(BurnInEntry, case_verdict.burn_in),
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
         told = {name: value for name, value in told.items() if value}
@@ -621,7 +636,8 @@ def _insist_possible(run: Run, place: Place) -> None:
         if len(set(keys)) != len(keys):
             raise _untrusted(f"has the same {what} twice", place)
     repeats = {trial.key.repeat for trial in (*run.trials, *run.confirmations)}
-    if not all(0 <= repeat < most or FRESH <= repeat < FRESH + MOST_RUNS for repeat in repeats):
+    starts = ((0, most), (FRESH, MOST_RUNS), (BURN_IN, MOST_RUNS))
+    if not all(any(start <= repeat < start + count for start, count in starts) for repeat in repeats):
         raise _untrusted("has a run of a case with an invalid repeat number", place)
 
 

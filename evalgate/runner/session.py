@@ -22,6 +22,7 @@ from evalgate.formats import fingerprints
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
+    BURN_IN,
     FRESH,
     INFRASTRUCTURE,
     AgentFailure,
@@ -341,6 +342,14 @@ class Session:
             only=frozenset(key for side in wanted for key in side),
             wants=lambda task: task.key.repeat - first < wanted[task.side].get((task.suite.key, task.case.case_id), 0),
         )
+
+    def burn_in(self, cases: Collection[CaseKey], *, runs: int) -> str:
+        """Run these cases of head more often, in no mean; the budget that ended it, in words. Nothing is run after it,
+        so that a budget that ends it cuts off nothing that decides. Raises as `first`."""
+        repeats = range(BURN_IN, BURN_IN + runs)
+        self._carry_out(repeats, only=frozenset(cases), wants=lambda task: task.side == 0)
+        ended, self.budget.ended = self.budget.ended, ""
+        return ended
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
         """What judging has taken until now."""

@@ -62,7 +62,7 @@ OF_THE_CHANGE = {
     *("runs", "budget", "baseline", "max_baseline_age", "fail_on", "threshold", "deterministic", "alpha", "max_drop"),
     *(
         "policy",
-        "admission",
+        "burn_in",
         "pass_rate",
         "min_measured",
         "adk_compat",
