@@ -38,6 +38,10 @@ COMMANDS = {
         "Check all that a run needs, the agent's import too; makes no model calls.",
     ),
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
+    "quarantine": (
+        "evalgate.cli.quarantine:command",
+        "Flaky cases that do not block for a while: `quarantine add`, `quarantine list`.",
+    ),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 import os
 import shlex
 import shutil
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from evalgate import cli, reports
-from evalgate.config import load
+from evalgate.config import load, quarantine
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -139,6 +141,8 @@ def _validate(given: dict[str, Any]) -> int:
     """Exit code 2 where a file or a setting is wrong."""
     settings = load.load_settings(given)
     prepared = prepare.prepare(settings, environ=os.environ)
+    listed = quarantine.dated(quarantine.read(settings.root).entries, dt.datetime.now(dt.UTC).date())
+    prepared = dataclasses.replace(prepared, problems=(*prepared.problems, *listed))
     cli.show_problems(prepared.problems)
     counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)

@@ -151,21 +151,18 @@ def dated(entries: Iterable[Entry], today: dt.date) -> Iterator[Problem]:
             yield errors.warning(TOO_LONG, message, entry.place, "Choose an earlier date; it can be renewed.")
         elif left <= NOTICE_DAYS:
             days = "today" if not left else f"in {words.counted(left, 'day')}"
-            yield errors.warning(
-                EXPIRES, f"{until} expires {days}, after {entry.quarantine.expires}", entry.place, hint
-            )
+            message = f"{until} expires {days}, at the end of {entry.quarantine.expires} (UTC)"
+            yield errors.warning(EXPIRES, message, entry.place, hint)
 
 
-def with_entry(text: str, key: CaseKey, quarantine: Quarantine) -> str | None:
-    """The text of the file with one entry more, all else as it is written; None where it cannot be put there."""
+def with_entry(text: str, key: CaseKey, quarantine: Quarantine) -> str:
+    """The text of the file with one entry more, all else as it is written. What stands there may not go with it: who
+    writes it reads it again."""
     lines = [f"- file: {_scalar(key[0])}", f"  case: {_scalar(key[1])}", f"  owner: {_scalar(quarantine.owner)}"]
     lines += [f"  expires: {quarantine.expires}"]
     lines += [f"  reason: {_scalar(quarantine.reason)}"] if quarantine.reason else []
     before = text or HEAD
-    made = f"{before}{'' if before.endswith(chr(10)) else chr(10)}{chr(10).join(lines)}\n"
-    then, now = parse(text), parse(made)
-    is_there = not now.problems and len(now.entries) == len(then.entries) + 1 and now.by_case().get(key) is not None
-    return made if is_there else None
+    return "\n".join((before.removesuffix("\n"), *lines, ""))
 
 
 def _scalar(text: str) -> str:

@@ -291,7 +291,7 @@ class CaseComparison:
     `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head fails and the base
     passes; empty where it is only the case as a whole that turned. `confirmations`: fresh runs that agreed with a new
     failure. `why`: what keeps it from being compared. `divergence`: where the conversations of a simulated user part,
-    in the first repeat that both sides have.
+    in the first repeat that both sides have. `quarantined`: it is told by itself, and counted as nothing else.
     """
 
     suite: str
@@ -304,6 +304,7 @@ class CaseComparison:
     confirmations: int = 0
     why: str = ""
     divergence: Divergence | None = None
+    quarantined: bool = False
 
     @property
     def key(self) -> CaseKey:
@@ -313,19 +314,21 @@ class CaseComparison:
     @property
     def flaky(self) -> bool:
         """Whether outcomes differ within a side, or reruns do not confirm a failure."""
-        sides = (self.head, self.base)
-        return self.origin is FailureOrigin.FLAKY or any(side is not None and side.flaky for side in sides)
+        varies = any(side is not None and side.flaky for side in (self.head, self.base))
+        return not self.quarantined and (varies or self.origin is FailureOrigin.FLAKY)
 
     @property
     def broken(self) -> bool:
         """Base passes, head fails, and not by accident."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and self.origin is not FailureOrigin.FLAKY
+        is_told = self.quarantined or self.origin is FailureOrigin.FLAKY
+        return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_told
 
     @property
     def fixed(self) -> bool:
         """Base fails, head passes."""
-        return (self.base and self.base.kind, self.head and self.head.kind) == (VerdictKind.FAIL, VerdictKind.PASS)
+        kinds = (self.base and self.base.kind, self.head and self.head.kind)
+        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ SUMMARY_RESERVED = 64 * 1024
 SUMMARY_RELAXED_ROOM = 60_000
 TABLE_SHARE = 0.5
 
-NAME, NAMED = 80, 12
+NAME, NAMED, NOTICE = 80, 12, 1_000
 FOLD_FROM = 10
 GROUP_FROM = 4
 WIDTH = 96
@@ -69,7 +69,7 @@ def render(report: Report) -> str:
 def render_head(report: Report) -> str:
     """What is always said: the verdict, rules that the change relaxes, the figures, the criteria."""
     v, comment = view.of(report), _macros("comment")
-    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM)]
+    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM), _notices(v)]
     parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
     if report.comparison is not None and report.comparison.criteria:
         parts.append(comment.compared(report.comparison, CRITERIA))
@@ -97,7 +97,7 @@ def render_summary(report: Report) -> str:
     Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is counted.
     """
     v, comment, summary = view.of(report), _macros("comment"), _macros("summary")
-    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM)]
+    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM), _notices(v)]
     comparison = v.comparison
     if comparison is None:
         head.append(comment.figures(v))
@@ -137,6 +137,11 @@ def _rules(report: Report, *, room: int) -> list[str]:
         size=lambda text: markdown.length(text) + len("> - \n"),
     )
     return [_macros("comment").rules(comparison, relaxed)]
+
+
+def _notices(v: View) -> str:
+    found = wording.notices(v.report, v.cases)
+    return "\n\n".join(f"**{each.title}**: {markdown.prose(plain.clip(each.text, NOTICE))}" for each in found)
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:

@@ -246,6 +246,8 @@ def _decided(v: View) -> Iterator[Line]:
         f"judge: {judge}" if judge else "",
     ]
     yield Line(", ".join(figure for figure in figures if figure))
+    for notice in wording.notices(report, v.cases):
+        yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
     answers = wording.answers(report)
     for each in answers:
         word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "

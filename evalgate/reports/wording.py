@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -25,7 +25,7 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseView
-from evalgate.text import plain
+from evalgate.text import plain, words
 
 REASON_LIMIT = 600
 WHY_LIMIT = 400
@@ -215,6 +215,59 @@ def next_step(report: Report, *, lies: Lies = "below") -> str:
             return _after_not_measured(report, lies)
         case _:
             assert_never(kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What every reader must know beside the verdict."""
+
+    title: str
+    text: str
+
+
+OF_QUARANTINE = frozenset(f"quarantine-{each}" for each in ("expires", "expired", "too-long", "broken", "changed-case"))
+"""Codes of what becomes of an entry, and of its case."""
+NOTICED, NAME_WIDTH = 5, 80
+"""How many cases a notice names, and how much of each name."""
+
+
+def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
+    """That the provider's model moved; which cases are quarantined, and how they ended; which new ones are flaky. Names
+    stand between backticks."""
+    for problem in report.problems:
+        if problem.code == "provider-drift":
+            yield Notice(title="The model moved, not you", text=f"{problem.message}. {problem.hint}")
+    held = [(case, case.verdict.quarantine) for case in found if case.verdict.quarantine is not None]
+    if held:
+        named = (
+            f"{_named(case.case_id)} {RESULTS[case.kind]} ({_named(why.owner)}, until {why.expires})"
+            for case, why in held
+        )
+        title = f"{words.counted(len(held), 'quarantined case')} (non-blocking)"
+        yield Notice(title=title, text=f"{words.listed(named, limit=NOTICED)}.")
+    ended = [problem.message for problem in report.problems if problem.code in OF_QUARANTINE]
+    if ended:
+        more = f"; {len(ended) - NOTICED:,} more" if len(ended) > NOTICED else ""
+        yield Notice(title="Quarantine", text=f"{'; '.join(ended[:NOTICED])}{more}.")
+    flaky = [(case, own) for case in found if (own := case.verdict.burn_in) is not None and own.flaky]
+    if flaky:
+        named = (f"{_named(case.case_id)} passed {own.passed} of {own.runs} runs" for case, own in flaky)
+        advice = f"Make {'them' if len(flaky) > 1 else 'it'} reliable before the merge"
+        title = f"{words.counted(len(flaky), 'new or changed case')} {'are' if len(flaky) > 1 else 'is'} flaky"
+        yield Notice(title=title, text=f"{words.listed(named, limit=NOTICED)}. {advice}.")
+
+
+def _named(text: str) -> str:
+    return f"`{plain.label(text, NAME_WIDTH).replace(chr(96), chr(39))}`"
+
+
+RESULTS: Final[Mapping[VerdictKind, str]] = {
+    VerdictKind.PASS: "passed",
+    VerdictKind.FAIL: "failed",
+    VerdictKind.INCONCLUSIVE: "was inconclusive",
+    VerdictKind.NOT_MEASURED: "was not measured",
+}
+"""How a case ended, in a sentence; a test holds every kind to a row."""
 
 
 def has_failed_base(report: Report) -> bool:

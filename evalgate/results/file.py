@@ -264,6 +264,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
             or each.head != each.base
             or each.status is not CaseStatus.PAIRED
             or each.flaky
+            or each.quarantined
             or each.origin is not None
             or each.divergence is not None
         )
