@@ -157,7 +157,7 @@ def of(
     *,
     policy: Policy,
     unpaired: Mapping[CaseKey, CaseStatus],
-    quarantined: Collection[CaseKey],
+    unreliable: Collection[CaseKey],
 ) -> Table:
     """The table of two runs."""
     uses = pairing.uses_by_case(head)
@@ -174,13 +174,13 @@ def of(
         for key, own in uses.items()
         if unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
     ]
-    shown = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in quarantined}
+    shown = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in unreliable}
     return Table(
         uses=uses,
         head=ours,
         base=theirs,
         unpaired=unpaired,
-        quarantined=quarantined,
+        quarantined=unreliable,
         pairs=pairs,
         deciding=[pair for pair in pairs if pair.key not in shown],
         shown=[pair for pair in pairs if pair.key in shown],

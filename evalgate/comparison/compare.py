@@ -315,14 +315,14 @@ def compare(
     unpaired: Mapping[CaseKey, CaseStatus],
     relaxed: tuple[RelaxedRule, ...] = (),
     stage: Stage = Stage.ONLY,
-    quarantined: Collection[CaseKey] = (),
+    unreliable: Collection[CaseKey] = (),
     run_together: bool | None = None,
     by_base: bool = False,
 ) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
     that says so.
 
-    `unpaired`: cases that are left out of every difference. `quarantined`: cases that are shown and never decide, like
+    `unpaired`: cases that are left out of every difference. `unreliable`: cases that are shown and never decide, like
     those of advisory suites. `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent.
     `run_together`: whether all of the base was run side by side with head, None: as the origin says; where not, nothing
     is said of what is read from a clock. `by_base`: whether the base's rules decide.
@@ -332,7 +332,7 @@ def compare(
         return Comparison(origin=origin, problem=problem, base_failed=base_failed, relaxed=relaxed, by_base=by_base)
     run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
-    table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, quarantined=quarantined)
+    table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
     share = repeats.SHARES[stage] * confirm.share(policy)
     # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
     is_deterministic = stage is not Stage.FIRST and (
@@ -373,7 +373,7 @@ def again(
     policy: Policy,
     stage: Stage,
     lacking: str,
-    quarantined: Collection[CaseKey] = (),
+    unreliable: Collection[CaseKey] = (),
     by_base: bool = False,
 ) -> Comparison:
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
@@ -395,7 +395,7 @@ def again(
         unpaired={(case.suite, case.case_id): case.status for case in told.cases},
         relaxed=told.relaxed,
         stage=stage,
-        quarantined=quarantined,
+        unreliable=unreliable,
         by_base=by_base,
     )
     # which knows more of the cause than the runs do

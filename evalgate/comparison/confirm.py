@@ -154,12 +154,12 @@ def suspects(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    quarantined: Collection[CaseKey] = (),
+    unreliable: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
     in_shards: bool = False,
 ) -> tuple[Suspect, ...]:
     """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
-    their pass rate lets pass. Advisory suites and `quarantined` cases do not fail it; what a deterministic agent does
+    their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
     is no accident, and what is `recorded` (suites) cannot be run again. `in_shards`: none of them knows how many there
     are elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
     word.
@@ -178,7 +178,7 @@ def suspects(
         if suite.problem or suite.key in policy.advisory or suite.key in recorded:
             continue
         keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
-        cases = [verdicts[key] for key in keys if key not in quarantined]
+        cases = [verdicts[key] for key in keys if key not in unreliable]
         if not in_shards and not _fails(suite, cases, policy, new=added(by_case.values())):
             continue
         for case in cases:
@@ -410,13 +410,13 @@ def of(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    quarantined: Collection[CaseKey] = (),
+    unreliable: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
     shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """What is to be confirmed; of a plan with shards the failures of each shard by themselves, as it had to do it."""
     found = suspects(
-        head, comparison, policy=policy, quarantined=quarantined, recorded=recorded, in_shards=shard is not None
+        head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, in_shards=shard is not None
     )
     groups: defaultdict[int | None, list[Suspect]] = defaultdict(list)
     for each in found:

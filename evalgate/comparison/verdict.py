@@ -48,14 +48,14 @@ class Allowed:
     """What the threshold gate knows of the base.
 
     `origins`: whose failure each failed case is. `failures`: those that are allowed, and do not block. `unconfirmed`:
-    failures that a spent budget kept from being confirmed; they neither block nor pass. `quarantined`: cases that do
+    failures that a spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do
     not decide. `added`: cases that the base does not have.
     """
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     failures: frozenset[CaseKey] = frozenset()
     unconfirmed: frozenset[CaseKey] = frozenset()
-    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
+    unreliable: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     added: frozenset[CaseKey] = frozenset()
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
@@ -82,7 +82,7 @@ def find(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    quarantined: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
+    unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     asked: Sequence[Confirmation] = (),
 ) -> Allowed:
     """Which failures the policy lets pass: those that fresh runs call flaky; under `threshold: new` those of the base
@@ -98,7 +98,7 @@ def find(
         added = confirm.added(comparison.cases)
         cut_short = bool(run.truncated or comparison.base.truncated)
     if policy.threshold is ThresholdRule.ALL:
-        return Allowed(origins=origins, quarantined=quarantined, added=added)
+        return Allowed(origins=origins, unreliable=unreliable, added=added)
     confirmable = {each.key for own in asked for each in own.suspects}
     excused = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
     base = None if comparison is None else comparison.base
@@ -112,7 +112,7 @@ def find(
         origins=origins,
         failures=frozenset(excused),
         unconfirmed=frozenset(unconfirmed) if cut_short else frozenset(),
-        quarantined=quarantined,
+        unreliable=unreliable,
         added=added,
     )
 
@@ -276,7 +276,7 @@ def _judge_suite(
             advisory=suite.key in policy.advisory,
         )
     known = [_of_flaky(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
-    quarantined = allowed.quarantined if suite.key not in policy.advisory else NOT_QUARANTINED
+    quarantined = allowed.unreliable if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in known:
         is_flaky = allowed.origins.get(case.key) is FailureOrigin.FLAKY
@@ -284,7 +284,7 @@ def _judge_suite(
         why = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
         held, burn_in = quarantined.get(case.key), burned_in.get(case.key)
         cases.append(dataclasses.replace(case, nonblocking=None if held else why, quarantine=held, burn_in=burn_in))
-    counted = [case for case in known if case.key not in allowed.quarantined]
+    counted = [case for case in known if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
     judged = [_judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts]
@@ -336,7 +336,7 @@ def _sentence(
     by: VerdictKind | None,
 ) -> str:
     """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
-    counted = [case for suite in suites for case in suite.cases if case.key not in allowed.quarantined]
+    counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
     cases = len(counted)
     failed = [case for case in counted if case.kind is VerdictKind.FAIL]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
@@ -394,21 +394,21 @@ def decide(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    quarantined: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
+    unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     asked: Sequence[Confirmation] = (),
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
-    measured, unless there is nothing yet that could have become worse. `quarantined`: cases that are shown and never
+    measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
     decide. `asked`: the failures that fresh runs were to confirm; others count as they are. `decided`:
     the cases without a comparison, where they are decided already.
     """
     if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
         # `fail-on` without it is for outages: this is none
         policy = dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
-    allowed = find(run, policy, comparison=comparison, quarantined=quarantined, asked=asked)
+    allowed = find(run, policy, comparison=comparison, unreliable=unreliable, asked=asked)
     # what a budget cut short after the comparison is decided anew
     decided = decided if comparison is None else comparison.decided
     decided = NO_VERDICTS if run.truncated else decided

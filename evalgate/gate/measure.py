@@ -163,12 +163,12 @@ def confirmations(
     comparison: Comparison | None,
     *,
     policy: Policy,
-    quarantined: Collection[CaseKey] = (),
+    unreliable: Collection[CaseKey] = (),
     shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
     recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}
-    return confirm.of(head, comparison, policy=policy, quarantined=quarantined, recorded=recorded, shard=shard)
+    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, shard=shard)
 
 
 def measure(
@@ -246,7 +246,7 @@ class _Measuring:
         """Fresh runs of what fails, until each failure is confirmed or flaky. Once the gate fails for certain, at most
         as many more as there are cases, for the others' sake."""
         session, policy, shard = self._session, self._rules.policy, self._rules.shard
-        asked = confirmations(head, comparison, policy=policy, quarantined=self._rules.quarantined, shard=shard)
+        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined, shard=shard)
         left: int | None = None
         while session.goes_on and asked:
             wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=left is not None)
@@ -320,7 +320,7 @@ class _Measuring:
             unpaired=unpaired | self._taken.unpaired if known.root is None else unpaired,
             relaxed=rules.relaxed,
             stage=stage,
-            quarantined=rules.quarantined,
+            unreliable=rules.quarantined,
             by_base=rules.by_base,
         )
         if self._cause and comparison.problem:

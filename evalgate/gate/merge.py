@@ -179,7 +179,7 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
         policy=rules.policy,
         stage=Stage.LAST if shard.more else Stage.ONLY,
         lacking="no shard has base results",
-        quarantined=rules.quarantined,
+        unreliable=rules.quarantined,
         by_base=rules.by_base,
     )
 

@@ -163,10 +163,10 @@ def conclude(
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    asked = measure.confirmations(head, comparison, policy=policy, quarantined=rules.quarantined, shard=plan)
+    asked = measure.confirmations(head, comparison, policy=policy, unreliable=rules.quarantined, shard=plan)
     if comparison is not None:
         comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
-    verdict = comparison_verdict.decide(head, policy, comparison=comparison, quarantined=rules.quarantined, asked=asked)
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
     if not was_run:
         problems = (*problems, *confirm.not_run(asked, head=head, base=base))
     # once each: the parts of a plan have told their own
