@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -38,19 +39,24 @@ def in_force(
 
     `base`: the one whose rules are known. `past`: what base runs did, None where that is not known.
     """
-    reading = quarantine.read(settings.root)
+    reading, today = quarantine.read(settings.root), context.now.date()
     if context.on_base_branch or (base is None and not context.is_pull_request):
-        return _in_force(reading, suites, {}, None, context, past=past)
+        return _in_force(reading, suites, {}, None, today, past=past)
     theirs = None if base is None else base.project.quarantine
     if base is None or theirs is None:
         if not reading.entries:
             return InForce()
         message = f"{quarantine.NAME} does not count: the base branch's is not known"
         return InForce(problems=(errors.note(NOT_HEADS, message, hint="Every case can block."),))
-    found = _in_force(theirs, suites, base.project.renamed, _contents(base), context, past=past)
+    found = _in_force(theirs, suites, base.project.renamed, _contents(base), today, past=past)
     # on the base nobody can mend them here
     unread = (dataclasses.replace(each, severity=Severity.WARNING) for each in theirs.problems)
     return dataclasses.replace(found, problems=(*unread, *found.problems))
+
+
+def of_checkout(settings: Settings, suites: tuple[Suite, ...], *, today: dt.date) -> Mapping[CaseKey, Quarantine]:
+    """The quarantined cases of results at hand, by the checkout's own list."""
+    return _in_force(quarantine.read(settings.root), suites, {}, None, today, past=None).cases
 
 
 def _in_force(
@@ -58,12 +64,12 @@ def _in_force(
     suites: tuple[Suite, ...],
     renamed: Mapping[str, str],
     contents: Mapping[CaseKey, str] | None,
-    context: Context,
+    today: dt.date,
     *,
     past: PastRuns | None,
 ) -> InForce:
     """`contents`: fingerprints of the base's own cases by its own names; None: these are the cases."""
-    listed, today = reading.by_case(), context.now.date()
+    listed = reading.by_case()
     known = {} if past is None else past.by_case()
     cases: dict[CaseKey, Quarantine] = {}
     problems: list[Problem] = []

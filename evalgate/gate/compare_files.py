@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.comparison import compare as comparison_compare
@@ -52,6 +53,8 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
     project = BaseProject(rules=own, renamed=renamed)
     rules = baseline_rules.of(settings, ours.run.suites, Base(origin=origin, project=project))
+    held = quarantine.of_checkout(settings, rules.suites, today=context.now.date())
+    rules = dataclasses.replace(rules, quarantined=held)
     head_run = dataclasses.replace(ours.run, suites=rules.suites)
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
@@ -65,6 +68,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
         unpaired=_unpaired(head_run, base_run),
         relaxed=rules.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
+        unreliable=held,
         # one run, which ran all of the base beside the head
         run_together=_are_sides(theirs, ours) and told is not None and told.origin.source is BaseSource.RERUN,
         by_base=rules.by_base,
