@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -166,7 +165,7 @@ def with_entry(text: str, key: CaseKey, quarantine: Quarantine) -> str:
 
 
 def _scalar(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and _is_text(text) else json.dumps(text)
+    return text if _PLAIN.fullmatch(text) and _is_text(text) else yaml.quoted(text)
 
 
 def _is_text(text: str) -> bool:

@@ -73,6 +73,12 @@ def load(text: str, *, file: str) -> Document | Problem:
         return _problem("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
 
 
+def quoted(text: str) -> str:
+    """A text as a scalar between double quotes, on one line."""
+    written: str = yaml.safe_dump(text, default_style='"', width=float("inf"))
+    return written.rstrip("\n")
+
+
 def unusable(value: Any) -> str:
     """What makes a setting one that no file, process or report can take, wherever it stands in it; empty: nothing."""
     level = [value]

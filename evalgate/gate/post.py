@@ -115,7 +115,8 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         asked=apply.asked_then(head),
-        problems=(*lacking, *head.problems[:MOST_PROBLEMS]),
+        # that the model moved is for the base branch's history to say, not for a claim
+        problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
         links=links,
         version=__version__,
     )

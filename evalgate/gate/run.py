@@ -67,7 +67,7 @@ def run(settings: Settings, context: Context) -> Report:
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))
         held = quarantine.in_force(settings, suites, ruling, context, past=history.past)
-        touched = quarantine.touched(suites, ruling)
+        touched = frozenset() if context.on_base_branch else quarantine.touched(suites, ruling)
         rules = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=held.cases, touched=touched)
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)

@@ -1,4 +1,4 @@
-"""The history of the base branch: what its last runs did, which cases may decide yet, how a finished run joins it."""
+"""The history of the base branch: what its last runs did, whether its model moved, how a finished run joins it."""
 
 from __future__ import annotations
 
