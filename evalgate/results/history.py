@@ -123,22 +123,23 @@ class History:
         """What the unchanged agent of the base branch does otherwise than before, where that is recent; with this run,
         where it is to be kept."""
         past = self.past or PastRuns()
-        if self._is_kept and run.complete and not run.truncated:
+        if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, adk_compat=adk_compat))
         found = recent_drift(past)
         is_recent = found is not None and (self.context.now - moment(found.since)).days <= DRIFT_DAYS
         return found if is_recent else None
 
     @property
-    def _is_kept(self) -> bool:
-        """Whether this run is to join the others; a shard is no base for anybody."""
+    def is_wanted(self) -> bool:
+        """Whether the run is one of the base branch, which others are compared with."""
         wanted = self.settings.save_baseline
-        return not self.settings.shard and (wanted == "always" or (wanted == "auto" and self.context.on_base_branch))
+        return wanted == "always" or (wanted == "auto" and self.context.on_base_branch)
 
     def keep(self, report: Report) -> Report:
         """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
-        run, results = report.run, report.files.get("results")
-        if not self.stores or results is None or not self._is_kept or not run.complete:
+        run, settings, results = report.run, self.settings, report.files.get("results")
+        # a shard is no base for anybody
+        if not self.stores or results is None or settings.shard or not self.is_wanted or not run.complete:
             return report
         if run.truncated:  # it would take the place of a whole run
             self.context.say(f"the results are not stored: {run.truncated}")
