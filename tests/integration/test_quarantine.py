@@ -265,6 +265,20 @@ def test_a_new_case_shows_in_its_own_pull_request_whether_it_is_flaky(
         assert "not every new or changed case was run as often as `burn-in` says" in repo.comment()
 
 
+def test_parts_try_their_own_new_cases_and_the_merge_tells_of_them(repo: Repository) -> None:
+    repo.agent("base")
+    repo.gate_file(threshold="confirmed")
+    repo.commit("default")
+    branch(repo, flaky=(9,))
+    repo.cases(*range(6), 9)
+    repo.commit("one more")
+    for part in ("1", "2"):
+        assert repo.run("--shard", f"{part}/2", "--output", f"parts/{part}")[0] == 0
+    code, said = repo.call("merge", "parts", "--output", "merged", "--base", "main")
+    assert code == 0, said
+    assert "1 new or changed case is flaky: `case_9` passed 3 of 5 runs." in said
+
+
 def test_a_changed_case_is_run_like_a_new_one_and_others_are_not(repo: Repository) -> None:
     repo.agent("base")
     repo.gate_file(threshold="confirmed")

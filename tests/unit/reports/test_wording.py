@@ -8,9 +8,9 @@ import pytest
 from builders import build, comparing
 from builders.compared_scenarios import COMPARED
 
-from evalgate import reports
+from evalgate import errors, reports
 from evalgate.model import FailOn, GateKind, Policy, ThresholdRule, VerdictKind
-from evalgate.reports import wording
+from evalgate.reports import comment, view, wording
 
 
 def test_every_gate_has_a_question() -> None:
@@ -141,3 +141,19 @@ def test_the_terminal_points_up_and_the_other_reports_down(words: str) -> None:
     assert below.replace("below", "above") == above != below
     assert above in reports.render_terminal(report)
     assert below in reports.RENDERERS["comment"].render(report)
+
+
+def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
+    assert wording.RESULTS.keys() == set(VerdictKind)
+    waiting = frozenset((build.SUITE, f"case_{number}") for number in range(1, 8))
+    report = comparing.report("fail " * 7 + "pass", "pass " * 8, waiting=waiting)
+    told = errors.warning("provider-drift", "since <b>then</b> it @passes less", hint="The model moved.")
+    ended = errors.warning("quarantine-expired", "the quarantine of `x` expired")
+    report = dataclasses.replace(report, problems=(told, ended))
+    notices = {each.title: each.text for each in wording.notices(report, view.of(report).cases)}
+    assert list(notices) == ["The model moved, not you", "7 quarantined cases (non-blocking)", "Quarantine"]
+    assert notices["7 quarantined cases (non-blocking)"].startswith("`case_1` failed (`@maria`, until 2026-02-01), ")
+    assert notices["7 quarantined cases (non-blocking)"].endswith(" and 3 more.")
+    head = comment.render_head(report)
+    assert "**The model moved, not you**: since &lt;b" in head
+    assert "<b>" not in head
