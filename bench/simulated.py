@@ -16,7 +16,7 @@ from random import Random
 from evalgate.comparison import compare, confirm, tests
 from evalgate.comparison import repeats as comparison_repeats
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.comparison.compare import DUST
+from evalgate.comparison.tests import DUST
 from evalgate.comparison.confirm import Suspect
 from evalgate.comparison.pairing import Sample
 from evalgate.comparison.repeats import SHARES, Stage

@@ -344,7 +344,7 @@ class Difference:
     """Both sides' means of the cases' means, and how sure their difference is.
 
     `interval`: of head - base. `p`: None where nothing may be claimed, or the difference is no sample; `p_adjusted`:
-    Holm's over the criteria of the verdict.
+    for all criteria of the verdict together.
     """
 
     base: float
@@ -429,12 +429,14 @@ class CriterionComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRates:
-    """One side over its cases: pass rate of trials with Wilson's interval, pass^k and pass@k at k runs a case."""
+    """One side over its cases: pass rate of trials, pass^k and pass@k at k runs a case. The intervals are those of
+    other cases of the kind, whatever the number of runs."""
 
     k: int
     rate: float
     interval: Interval
     all_of_k: float
+    all_of_k_interval: Interval
     any_of_k: float
 
 
