@@ -72,11 +72,11 @@ def estimate_mean(samples: Sequence[Sample], *, draws: int, seed: int, fact: boo
         base=math.fsum(base for _, base in means) / len(means),
         interval=None if fact else tests.interval([head - base for head, base in means], draws=draws, seed=seed),
         tails=None if fact else test(paired, draws=draws, seed=seed),
-        noise=0.0 if fact else math.sqrt(math.fsum(map(_squared_error, paired))) / len(means),
+        noise=0.0 if fact else math.sqrt(math.fsum(map(squared_error, paired))) / len(means),
     )
 
 
-def _squared_error(sample: Sample) -> float:
+def squared_error(sample: Sample) -> float:
     """Of a case's difference: from the runs of each side, of both together where a side has a single one."""
     head, base = pairing.known(sample.head), pairing.known(sample.base)
     spreads = (head, base) if min(len(head), len(base)) > 1 else ((*head, *base),) * 2
