@@ -171,6 +171,7 @@ else:
             rates = random.choices(kinds, k=cases)
             found = power.rates([[float(random.random() < each) for _ in range(k)] for each in rates])
             assert found is not None
+            assert found.all_of_k_interval is not None
             rate += found.interval.low <= truth <= found.interval.high
             every += found.all_of_k_interval.low <= truth_of_k <= found.all_of_k_interval.high
         return rate / draws, every / draws

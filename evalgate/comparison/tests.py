@@ -1,9 +1,8 @@
-"""Is head worse than base? Tests that permute the two labels within each case, exact or by Monte Carlo; and Holm.
+"""Is head worse than base? Tests that permute the two labels within each case, exact or by Monte Carlo.
 
 Under the null hypothesis a case's repeats on both sides are one bag of outcomes, and which of them are called head's is
-chance. The number of head's passes is then hypergeometric within a case, and the cases are independent.
-Source: Fisher's exact test, stratified (Birch 1965; Mantel and Haenszel 1959); the same null distribution as a
-stratified permutation test, without sampling.
+chance. The number of head's passes is then hypergeometric within a case, and the cases are independent: the null
+distribution of a sum over cases is a convolution, that of a stratified permutation test without sampling.
 """
 
 from __future__ import annotations

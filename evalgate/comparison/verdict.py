@@ -456,7 +456,8 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
             return None
         return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
     truncated = run.truncated or comparison.base.truncated
-    found = _judge_rows(rows, truncated=truncated)
+    # a budget that ended with the last of the first runs, or among reruns, took nothing from the comparison
+    found = _judge_rows(rows, truncated=truncated if any(row.cases.unpaired for row in rows) else "")
     lacking = _ate_budget(run, comparison.base) if truncated else _lost_cases(run, comparison, policy)
     if lacking and VerdictKind.NOT_MEASURED not in found:
         found = {**found, VerdictKind.NOT_MEASURED: lacking}

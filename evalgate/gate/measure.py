@@ -211,12 +211,13 @@ class _Measuring:
         session.first(runs.start)
         head, base, comparison = self._compared(Stage.FIRST if runs.more else Stage.ONLY)
         is_early = comparison is not None and comparison_repeats.early(comparison, policy=policy)
-        if runs.more and session.goes_on and not (self._rules.shard is None and is_early):
+        if runs.more and not (self._rules.shard is None and is_early):
             cases = comparison_repeats.undecided(head, base, policy=policy)
             if cases:
                 said = words.counted(len(cases), "flaky case")
-                session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
-                session.again(cases, more=runs.more)
+                if session.goes_on:
+                    session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
+                session.again(cases, more=runs.more)  # of a spent budget: what is lacking is known then
             head, base, comparison = self._compared(Stage.LAST)
         return self._burned_in(*self._confirmed(head, base, comparison))
 

@@ -430,14 +430,14 @@ class CriterionComparison:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRates:
     """One side over its cases: pass rate of trials, pass^k and pass@k at k runs a case. The intervals are those of
-    other cases of the kind, whatever the number of runs."""
+    other cases of the kind, whatever the number of runs; results of an earlier evalgate lack that of pass^k."""
 
     k: int
     rate: float
     interval: Interval
     all_of_k: float
-    all_of_k_interval: Interval
     any_of_k: float
+    all_of_k_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ def test_pass_rates_by_hand() -> None:
     assert found.all_of_k == pytest.approx((1 / 3 + 1 + 0) / 3)
     assert found.any_of_k == pytest.approx((1 + 1 + 0) / 3)
     assert found.interval.low < 5 / 8 < found.interval.high
+    assert found.all_of_k_interval is not None
     assert found.all_of_k_interval.low < found.all_of_k < found.all_of_k_interval.high
     assert power.rates([[None]]) is None
 
@@ -90,6 +91,7 @@ def test_repeats_of_a_case_are_no_cases_of_their_own(runs: int) -> None:
         rates = random.choices(list(mix), list(mix.values()), k=20)
         found = power.rates([[float(random.random() < each) for _ in range(runs)] for each in rates])
         assert found is not None
+        assert found.all_of_k_interval is not None
         held += found.interval.low <= rate <= found.interval.high
         all_held += found.all_of_k_interval.low <= every <= found.all_of_k_interval.high
     assert min(held, all_held) / draws >= 0.93
