@@ -23,7 +23,7 @@ from evalgate.comparison.power import POWER
 from evalgate.comparison.repeats import Stage
 from evalgate.model import Power
 
-TRIES, FEWER_TRIES, FEWEST_TRIES, MOST_CASES = 100, 40, 30, 10_000
+TRIES, FEWER_TRIES, FEWEST_TRIES, MOST_CASES = 100, 40, 15, 10_000
 """Simulated pull requests for each drop, fewer for other numbers of runs, and where there are many cases: less depends
 on chance there."""
 STEPS = 9
