@@ -26,6 +26,8 @@ from evalgate.model import Power
 TRIES, FEWER_TRIES, FEWEST_TRIES, MOST_CASES = 100, 40, 15, 10_000
 """Simulated pull requests for each drop, fewer for other numbers of runs, and where there are many cases: less depends
 on chance there."""
+FINEST_DROP = 0.01
+"""Less than a point is not told, though one case of hundreds is less."""
 STEPS = 9
 """How often the range of drops is halved."""
 FEW_CASES = 60
@@ -98,7 +100,7 @@ def smallest_drop(pools: Sequence[tuple[int, int]], runs: Runs, gates: Gates, *,
     for _ in range(STEPS if tries == TRIES else STEPS - 2):
         middle = (low + high) / 2
         low, high = (low, middle) if simulated.power(middle) >= POWER else (middle, high)
-    return high
+    return max(high, FINEST_DROP)
 
 
 class _Simulated:
