@@ -16,7 +16,7 @@ from evalgate import agents as agents_module
 from evalgate import criteria
 from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import checkout, commit
+from evalgate.baseline import checkout, commit, unchanged
 from evalgate.baseline.checkout import Checkout, NoSuchFolder
 from evalgate.comparison import compare
 from evalgate.config import load
@@ -101,7 +101,8 @@ class Base:
     `root`: its code on disk, None where only results are at hand. `reusable`: suites whose stored trials may stand in.
     `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with;
     `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's fault;
-    `base_failed`: because of the base's own files, which is not the change's fault.
+    `base_failed`: because of the base's own files, which is not the change's fault. `unchanged`: suites whose agent the
+    change does not touch.
     """
 
     origin: BaseOrigin
@@ -113,6 +114,7 @@ class Base:
     problem: str = ""
     no_agent: bool = False
     base_failed: bool = False
+    unchanged: frozenset[str] = frozenset()
 
 
 @contextlib.contextmanager
@@ -299,7 +301,29 @@ def _checked_out(
         problem=problem,
         no_agent=no_agent,
         base_failed=base_failed,
+        unchanged=frozenset() if root is None else _unchanged(settings, theirs, suites, repo, there, picked.sha),
     )
+
+
+def _unchanged(
+    settings: Settings, theirs: BaseProject, suites: tuple[Suite, ...], repo: Repository, there: Checkout, sha: str
+) -> frozenset[str]:
+    """The suites whose agent the change does not touch; none where git cannot tell."""
+    if theirs.settings is None or not repo.head:
+        return frozenset()
+    try:
+        return unchanged.between(
+            suites,
+            theirs.agents,
+            settings=(settings, theirs.settings),
+            roots=(settings.root, there.root),
+            trees=lambda: (
+                unchanged.of_tree(repo, repo.head, repo.source.working_tree),
+                unchanged.of_tree(repo, sha, there.tree),
+            ),
+        )
+    except EvalgateError:
+        return frozenset()
 
 
 def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) -> tuple[str, bool]:
@@ -532,6 +556,7 @@ def _only_stored(
         project=BaseProject(settings=theirs.settings, agents=agents, renamed=theirs.renamed, rules=theirs.rules),
         reusable=frozenset(suite.key for suite in suites),
         stored=found.stored,
+        unchanged=base.unchanged,
     )
 
 
@@ -551,6 +576,7 @@ def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context
         stored=found.stored,
         reusable=reusable,
         rerun=base.origin,
+        unchanged=base.unchanged,
     )
 
 

@@ -70,6 +70,7 @@ SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.UNCONFIRMED: "{} not confirmed",
 }
 
+UNTOUCHED = "This change does not touch the agent."
 NONE = Allowed()
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 
@@ -409,6 +410,8 @@ def decide(
     # what blocks comes first, then what is worse; a gate that passes is told of only where all do
     ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
     wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
+    if regression is not None and regression.reason == UNTOUCHED and wrong:
+        wrong.append(regression)  # whose failures these are not
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
         reason=" ".join(gate.reason for gate in wrong or ordered),
@@ -441,6 +444,8 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
             return _gate({VerdictKind.INCONCLUSIVE: told.rstrip()}, policy)
         return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
     rows = [row for row in comparison.criteria if row.rule.gating]
+    if comparison.is_untouched(run):
+        return _gate({VerdictKind.PASS: UNTOUCHED}, policy)
     if not rows:
         deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
         if not deciding or comparison.criteria:

@@ -54,10 +54,15 @@ def code_files(root: Path, *, apart: Collection[str] = (), own: str | None = Non
         seen.add(own)
         yield own
     for path in _files(root, "", apart, ignored=True):
-        name = path.rpartition("/")[2].lower()
-        is_code = name.endswith((".py", ".js", ".ts", ".json", ".yml", ".yaml", ".toml"))
-        if path not in seen and (is_code or not name.startswith(FOR_PEOPLE)):
+        if path not in seen and not is_for_people(path.rpartition("/")[2]):
             yield path
+
+
+def is_for_people(name: str) -> bool:
+    """Whether a file is called as files are that people read and no agent is made of."""
+    lower = name.lower()
+    is_code = lower.endswith((".py", ".js", ".ts", ".json", ".yml", ".yaml", ".toml"))
+    return lower.startswith(FOR_PEOPLE) and not is_code
 
 
 def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> Iterator[str]:

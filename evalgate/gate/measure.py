@@ -107,6 +107,7 @@ def opened(
                 journal=journals[BASE],
                 code_of=_code_of(settings, root),
                 skipped=baseline_base.new_cases(rules.suites, base),
+                shared=base.unchanged,
             )
             session.sides.append(then)
         yield session
@@ -201,7 +202,8 @@ class _Measuring:
         known, sides = self._base, session.sides
         if known is not None and known.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], range(runs.most))
-            own = [task for task in tasks if task.side == BASE and task.suite.key in known.reusable]
+            reusable = known.reusable - known.unchanged
+            own = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
             self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
         expected = estimate.told(self._open(runs.start), session.settings)
         if expected:
@@ -224,6 +226,7 @@ class _Measuring:
         for task in trials.tasks([side.suites for side in sides], range(repeats)):
             side = sides[task.side]
             is_skipped = (task.suite.key, task.case.case_id) in side.skipped or task.suite.agent.is_absent
+            is_skipped = is_skipped or task.suite.key in side.shared
             if not is_skipped and not (side.journal.trials and side.journal.knows(side.addresses(task).trial)):
                 yield task
 
@@ -293,6 +296,7 @@ class _Measuring:
             stage=stage,
             unreliable=rules.quarantined,
             by_base=rules.by_base,
+            unchanged=known.unchanged,
         )
         if self._cause and comparison.problem:
             comparison = dataclasses.replace(
@@ -305,9 +309,9 @@ class _Measuring:
         run = reuse.marked(self._session.run(self._session.sides[BASE]), self._taken)
         run, self._cause = failures.marked(run, base, settings=self._rules.settings, suites=self._rules.suites)
         trials, repeats, more, repeated = run.trials, run.repeats, run.more, run.repeated
-        if base.root is None and base.stored is not None:
-            trials = tuple(trial for trial in trials if trial.failure is None)
+        if base.root is None and base.stored is not None and not base.unchanged >= {each.key for each in run.suites}:
             repeats, more, repeated = min(base.stored.run.repeats, repeats), 0, frozenset()
+            trials = tuple(trial for trial in trials if trial.failure is None and trial.key.repeat < repeats)
         return dataclasses.replace(
             run,
             trials=trials,
@@ -324,7 +328,7 @@ class _Measuring:
         side = self._session.sides[BASE]
         reused = side.graded.keys() & self._taken.keys
         origin = base.origin if reused or base.rerun is None else base.rerun
-        source, own = origin.source, len(side.graded)
+        source, own = origin.source, sum(key.suite not in side.shared for key in side.graded)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)

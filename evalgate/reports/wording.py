@@ -254,6 +254,8 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
 
 
 def _after_fail(report: Report) -> str:
+    if report.comparison is not None and report.comparison.is_untouched(report.run):
+        return "Not caused by this change: fix the base branch, or allow pre-existing failures with `threshold: new`."
     kinds = {each.gate: each.kind for each in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return "Fix the regression, or raise `max_drop` if the drop is intended."

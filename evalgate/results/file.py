@@ -168,6 +168,10 @@ ComparisonEntry: Any = entry(
     Comparison,
     doc="Head beside base; the base's trials have a file of their own. Cases alike on both sides are left out.",
     without={"base", "decided", "base_decided"},
+    unchanged=(
+        list[str],
+        Field(default=[], description="Suites whose agent the change does not touch: one run is that of both sides."),
+    ),
 )
 ResultsFile: Any = entry(
     "Results",
@@ -254,7 +258,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
             or each.origin is not None
             or each.divergence is not None
         )
-        head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
+        head["comparison"] = shapes.written(
+            ComparisonEntry, comparison, cases=cases, unchanged=sorted(comparison.unchanged)
+        )
     head.pop("suites")
     # the key that tells whose file it is comes first: it is looked for there (`discovery.agents`)
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
@@ -546,7 +552,7 @@ def _told(read: Any) -> Comparison:
     )
     names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base")
     told = {name: getattr(read, name) for name in names}
-    return Comparison(cases=cases, **told)
+    return Comparison(cases=cases, unchanged=frozenset(read.unchanged), **told)
 
 
 # --- results that a stranger made: nothing in them may cost more than results of that size do -----

@@ -375,6 +375,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         base_failed=all(each.base_failed for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
         relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
+        unchanged=frozenset.intersection(*(each.unchanged for each in told)),
     )
 
 

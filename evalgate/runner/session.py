@@ -141,7 +141,8 @@ class Side:
 
     `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades of those that only
     compute are computed again rather than kept in `journal`, which holds what is known of this side. `code_of`: the
-    fingerprint of an agent's own files. `skipped`: cases (suite key, case id) that this side does not run.
+    fingerprint of an agent's own files. `skipped`: cases (suite key, case id) that this side does not run. `shared`:
+    suites of which it runs nothing and has what the side before it gave, since both have the same agent.
     """
 
     def __init__(
@@ -154,11 +155,13 @@ class Side:
         journal: Journal,
         code_of: Callable[[AgentUse], str],
         skipped: Collection[CaseKey] = (),
+        shared: Collection[str] = (),
     ) -> None:
         self.suites = suites
         self.agents = agents
         self.journal = journal
         self.skipped = frozenset(skipped)
+        self.shared = frozenset(shared)
         self.graded: dict[TrialKey, GradedTrial] = {}
         self.again: frozenset[TrialKey] = frozenset()  # run once more, whatever the journal holds
         self.fresh: list[GradedTrial] = []
@@ -241,7 +244,16 @@ class Side:
             self.fresh.append(graded)
         else:
             self.graded[task.key] = graded
+            session.share(task, trial, graded)
         session.watcher.trial_done(task.key, outcome, trial.seconds, of_base=task.side > 0)
+
+
+    def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
+        """Keep what another side gave as this one's own: `task` in the words of this side."""
+        address = self.addresses(task).trial
+        if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
+            self.journal.add_trial(address, trial)
+        self.graded[task.key] = dataclasses.replace(graded, reused=True)
 
 
 FEW_LOST = 0.25
@@ -250,6 +262,12 @@ FEW_LOST = 0.25
 
 def _is_outage(trial: GradedTrial) -> bool:
     return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
+
+
+def _is_next(task: Task, done: Mapping[CaseKey, int], wanted: Mapping[CaseKey, int]) -> bool:
+    """Whether a fresh run is among those that a side is to make of the case, `done` of which it has made."""
+    key = (task.suite.key, task.case.case_id)
+    return done[key] <= task.key.repeat - FRESH < done[key] + wanted.get(key, 0)
 
 
 class Session:
@@ -294,7 +312,6 @@ class Session:
         self._repeats = 0
         self._more = 0
         self._repeated: frozenset[CaseKey] = frozenset()
-        self._fresh = 0
         self._cut_off = False
 
     def first(self, repeats: int) -> None:
@@ -332,14 +349,28 @@ class Session:
             wants=lambda task: task.key in lost[task.side],
         )
 
+    def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
+        """Give what the first side did to those that share it."""
+        for number, side in enumerate(self.sides):
+            if number != task.side and task.suite.key in side.shared:
+                suite = next(each for each in side.suites if each.key == task.suite.key)
+                side.take(dataclasses.replace(task, suite=suite, side=number), trial, graded)
+
     def confirm(self, wanted: Sequence[Mapping[CaseKey, int]]) -> None:
-        """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`."""
-        first, most = FRESH + self._fresh, max(count for side in wanted for count in side.values())
-        self._fresh += most
+        """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`.
+
+        Those of a case are numbered one by one on each side, whatever else is run: so that a run that is repeated
+        finds them again.
+        """
+        done = [Counter((trial.key.suite, trial.key.case_id) for trial in side.fresh) for side in self.sides]
+        pairs = [(done[number], side) for number, side in enumerate(wanted)]
         self._carry_out(
-            range(first, self._fresh + FRESH),
+            range(
+                FRESH + min(before[key] for before, side in pairs for key in side),
+                FRESH + max(before[key] + count for before, side in pairs for key, count in side.items()),
+            ),
             only=frozenset(key for side in wanted for key in side),
-            wants=lambda task: task.key.repeat - first < wanted[task.side].get((task.suite.key, task.case.case_id), 0),
+            wants=lambda task: _is_next(task, done[task.side], wanted[task.side]),
         )
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
@@ -392,7 +423,8 @@ class Session:
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
             side = self.sides[task.side]
-            if wants(task) and (task.suite.key, task.case.case_id) not in side.skipped:
+            is_left = task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
+            if wants(task) and not is_left:
                 every.append(task)
         before = self._served()
         if self.stop.is_set():
