@@ -54,6 +54,9 @@ class Agent(Protocol):
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
         """See `MetricRunner`; drivers without Python answer NotEvaluated(NOT_APPLICABLE)."""
 
+    def start(self) -> None:
+        """Start what can be started before anything is asked, so that `about` is known. Raises AgentFailed."""
+
     def about(self) -> Mapping[str, str]:
         """What answered: framework, versions, interpreter; empty before the first start."""
 

@@ -56,6 +56,10 @@ class AbsentAgent:
         """There is nothing to run it in."""
         return NotEvaluated(reason=Reason.AGENT_FAILED, message=self._failure.message)
 
+    def start(self) -> None:
+        """Raises AgentFailed, always."""
+        raise AgentFailed(self._failure)
+
     def about(self) -> Mapping[str, str]:
         """Nothing answered."""
         return {}
@@ -71,6 +75,7 @@ class ExplainedAgent:
         self._agent = agent
         self._variables = variables
         self.run_metric, self.about, self.close = agent.run_metric, agent.about, agent.close
+        self.start = agent.start
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from evalgate import __version__
 from evalgate import agents as agents_module
 from evalgate.config import gate_file as config_gate_file
+from evalgate.config import variables
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.discovery import walk
+from evalgate.errors import EvalgateError
 from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, Suite
+from evalgate.system import git, redact
 from evalgate.system.git import Repository
 
 SETTINGS = (
@@ -55,6 +61,15 @@ def of_tree(repo: Repository, sha: str, top: Path) -> str:
         if each.path not in left_out and not each.path.startswith(".github/"):
             seen.update(os.fsencode(each.path) + b"\0" + _content(top / each.path, each.known) + b"\0")
     return seen.hexdigest()[:16]
+
+
+def of_checkout(root: Path, *, environ: Mapping[str, str], under: Path) -> str:
+    """`of_tree` of the commit that is checked out; "" where git cannot tell."""
+    try:
+        with git.open_repository(root, environ=environ, token=None, under=under) as repo:
+            return of_tree(repo, repo.head, repo.source.working_tree) if repo.head else ""
+    except EvalgateError:
+        return ""
 
 
 def _tracked(entry: str) -> _Tracked:
@@ -125,6 +140,35 @@ def settings_of(settings: Settings) -> Mapping[str, object]:
     return {**told, "tools_of_file": settings.gate_file.tools.model_dump(mode="json")}
 
 
+OF_THE_MACHINE = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "CI", "*_PROXY", "*_proxy",
+    "SSL_CERT_*", "*_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
+"""Variables that differ between two runs of one job and change no answer."""
+_USER_INFO = re.compile(r"://[^/\s@]+@")
+
+
+def variables_of(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What of an agent's variables may change what it does. Of a secret that there is one: it may be rotated, and even
+    a digest of it is nothing to keep."""
+    keys = {key for provider in variables.PROVIDERS.values() for key in provider.keys}
+    return {
+        name: ("set" if value else "") if name in keys or redact.is_named(name) else _USER_INFO.sub("://", value)
+        for name, value in environment.items()
+        if not variables.matches(name, OF_THE_MACHINE)
+    }
+
+
+def surroundings(settings: Settings, *, tree: str, environment: Mapping[str, str], about: Mapping[str, str]) -> str:
+    """What beside its own files makes an agent do what it does, as 16 hex digits; "" where that is not known. `tree`:
+    see `of_tree`; `about`: what the agent said of itself when it started: its Python, its framework, its packages."""
+    if not tree or not about:
+        return ""
+    machine = [platform.system(), platform.machine()]
+    told = [tree, settings_of(settings), variables_of(environment), dict(about), machine, __version__]
+    return fingerprints.digest(told)
+
+
 def between(
     suites: Iterable[Suite],
     theirs: Mapping[str, AgentUse],
@@ -145,11 +189,10 @@ def between(
     same = [suite for suite in own if codes[0].fingerprint(suite.agent) == codes[1].fingerprint(suite.agent) != ""]
     if not same:
         return frozenset()
-    before, after = trees()
-    return frozenset(suite.key for suite in same) if before and before == after else frozenset()
+    now, before = trees()
+    return frozenset(suite.key for suite in same) if now and now == before else frozenset()
 
 
 def _is_same_use(ours: AgentUse, theirs: AgentUse) -> bool:
     is_told = not (ours.is_absent or theirs.is_absent or agents_module.is_remote(ours))
     return is_told and fingerprints.agent_key(ours) == fingerprints.agent_key(theirs)
-

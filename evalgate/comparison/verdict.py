@@ -405,7 +405,7 @@ def decide(
     decided = decided if comparison is None else comparison.decided
     decided = NO_VERDICTS if run.truncated else decided
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
-    regression = None if comparison is None else regression_gate(run, comparison, policy)
+    regression = None if comparison is None else _regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     # what blocks comes first, then what is worse; a gate that passes is told of only where all do
     ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
@@ -432,6 +432,12 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
     return bool({trial.key.suite for trial in run.trials} & runs - starts - set(advisory))
 
 
+def _regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
+    if comparison.base is not None and comparison.is_untouched(run):
+        return _gate({VerdictKind.PASS: UNTOUCHED}, policy)
+    return regression_gate(run, comparison, policy)
+
+
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
@@ -444,8 +450,6 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
             return _gate({VerdictKind.INCONCLUSIVE: told.rstrip()}, policy)
         return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
     rows = [row for row in comparison.criteria if row.rule.gating]
-    if comparison.is_untouched(run):
-        return _gate({VerdictKind.PASS: UNTOUCHED}, policy)
     if not rows:
         deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
         if not deciding or comparison.criteria:

@@ -223,6 +223,12 @@ class Settings(BaseModel):
     max_baseline_age: float = Field(
         default=14, gt=0, description="Age in days from which the comment says that stored results are old."
     )
+    reuse_days: float = Field(
+        default=7,
+        ge=0,
+        description="Days for which results of an agent that has not changed are used instead of running it again. 0: "
+        "it is always run.",
+    )
     save_baseline: Literal["auto", "always", "never"] = Field(
         default="auto",
         description="Whether to store this run as a baseline in the data branch or folder. `auto`: on a push to the "

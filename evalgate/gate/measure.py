@@ -14,7 +14,7 @@ from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import failures
+from evalgate.baseline import failures, unchanged
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare, confirm
@@ -23,12 +23,15 @@ from evalgate.comparison.confirm import Confirmation
 from evalgate.comparison.repeats import Stage
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
+from evalgate.gate import earlier as gate_earlier
 from evalgate.gate import estimate
+from evalgate.gate.earlier import Earlier
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     AgentUse,
@@ -61,11 +64,12 @@ def opened(
     *,
     asking: Mapping[str, str],
     judge_keys: Collection[str],
+    tree: str = "",
 ) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
     `journals`: head's, and the base's where anything of it is measured. `asking`: the environment of judges;
-    `judge_keys`: see `AgentVariables`.
+    `judge_keys`: see `AgentVariables`. `tree`: what git tracks at head, "" where nobody asks.
     """
     settings, watcher = rules.settings, context.watcher
     limiters = judges.limiters_of(settings)
@@ -96,7 +100,17 @@ def opened(
         by_base = rules.by_base and base is not None and base.root is not None
         built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else ())
         code_of = _code_of(settings, settings.root)
-        head = Side(session, rules.suites, agents=agents, criteria=built, journal=journals[HEAD], code_of=code_of)
+        environment = AgentVariables.of(settings, context, judge_keys).environment()
+        surroundings = functools.partial(unchanged.surroundings, settings, environment=environment)
+        head = Side(
+            session,
+            rules.suites,
+            agents=agents,
+            criteria=built,
+            journal=journals[HEAD],
+            code_of=code_of,
+            surroundings_of=lambda about: surroundings(tree=tree, about=about),
+        )
         session.sides.append(head)
         if base is not None and len(journals) > 1:
             then = Side(
@@ -108,6 +122,7 @@ def opened(
                 code_of=_code_of(settings, root),
                 skipped=baseline_base.new_cases(rules.suites, base),
                 shared=base.unchanged,
+                surroundings_of=lambda about: surroundings(tree=tree and base.origin.commit, about=about),
             )
             session.sides.append(then)
         yield session
@@ -172,14 +187,14 @@ def confirmations(
 
 
 def measure(
-    session: Session, rules: Rules, base: Base | None
+    session: Session, rules: Rules, base: Base | None, earlier: Earlier
 ) -> tuple[Run, Run | None, Comparison | None, tuple[Problem, ...]]:
     """Carry out all trials that the settings ask for: head, the base as far as it was measured, what the comparison
     says (None without a base), and what measuring could not keep to.
 
     Raises UnavailableError where a journal cannot be written.
     """
-    measuring = _Measuring(session, rules, base)
+    measuring = _Measuring(session, rules, base, earlier)
     head, then, comparison = measuring.carry_out()
     return head, then, comparison, tuple(measuring.problems())
 
@@ -188,12 +203,13 @@ class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
     `cause`: what of the change may have made the base's agent fail."""
 
-    def __init__(self, session: Session, rules: Rules, base: Base | None) -> None:
+    def __init__(self, session: Session, rules: Rules, base: Base | None, earlier: Earlier) -> None:
         self._session = session
         self._rules = rules
         self._base = base
         self._planned = rules.shard.plan if rules.shard else rules.suites
-        self._taken = reuse.TakenOver()
+        self._earlier = earlier
+        self._of_head, self._taken = reuse.TakenOver(), reuse.TakenOver()
         self._cause = ""
 
     def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
@@ -205,6 +221,8 @@ class _Measuring:
             reusable = known.reusable - known.unchanged
             own = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
             self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
+        self._of_head, again = self._earlier.take(session, self._rules, known)
+        self._taken.join(again)
         expected = estimate.told(self._open(runs.start), session.settings)
         if expected:
             session.watcher.say(expected)
@@ -230,8 +248,12 @@ class _Measuring:
             if not is_skipped and not (side.journal.trials and side.journal.knows(side.addresses(task).trial)):
                 yield task
 
+    def _head_run(self) -> Run:
+        return reuse.marked(self._session.run(self._session.sides[HEAD]), self._of_head)
+
     def problems(self) -> Iterator[Problem]:
-        """A budget in dollars that could not count everything."""
+        """Results that are not of today; a budget in dollars that could not count everything."""
+        yield from gate_earlier.told(self._of_head)
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
@@ -256,7 +278,7 @@ class _Measuring:
                 session.watcher.say(f"Rerunning {failures} to see whether they last")
             before = len(head.confirmations) + len(base.confirmations if base else ())
             session.confirm(wanted[: len(session.sides)])
-            head = session.run(session.sides[HEAD])
+            head = self._head_run()
             base = base if base is None or self._base is None else self._base_run(self._base)
             if len(head.confirmations) + len(base.confirmations if base else ()) == before:  # cut off
                 break
@@ -270,7 +292,7 @@ class _Measuring:
 
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
         session, known, rules = self._session, self._base, self._rules
-        head = session.run(session.sides[HEAD])
+        head = self._head_run()
         if known is None:
             return head, None, None
         if len(session.sides) == 1:

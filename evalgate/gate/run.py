@@ -24,7 +24,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.gate import measure, prepare
+from evalgate.gate import earlier, measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Shard, Trend, Verdict, VerdictKind
 from evalgate.reports import view
@@ -75,11 +75,13 @@ def run(settings: Settings, context: Context) -> Report:
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
         journals = [stack.enter_context(_journal(name, rules.settings, context)) for name in names]
-        with measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys) as session:
-            head, then, comparison, problems = measure.measure(session, rules, base)
-        known = (*project.problems, *rules.problems, *told, *history.problems, *problems)
+        known = stack.enter_context(earlier.opened(rules, base, context, judge_keys=keys, is_fresh=history.is_wanted))
+        opened = measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree)
+        with opened as session, known.kept_after(session, context):
+            head, then, comparison, problems = measure.measure(session, rules, base, known)
+        problems = (*project.problems, *rules.problems, *told, *history.problems, *problems)
         trends = history.trends(head)
-        report = conclude(head, then, comparison, rules, context, problems=known, trends=trends, outcomes=journals)
+        report = conclude(head, then, comparison, rules, context, problems=problems, trends=trends, outcomes=journals)
         context.present(report)
         return history.keep(report)
 

@@ -157,11 +157,11 @@ def count(report: Report) -> Totals:
     """The totals of a report."""
     verdict = report.verdict
     comparison = report.comparison
-    spent = [*report.run.trials, *report.run.confirmations]
+    spent = [trial for trial in (*report.run.trials, *report.run.confirmations) if not trial.reused]
     if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
         stored = comparison.origin.source is BaseSource.STORE
         spent += [trial for trial in comparison.base.trials if not stored and not trial.reused]
-        spent += comparison.base.confirmations
+        spent += [trial for trial in comparison.base.confirmations if not trial.reused]
     known = [trial.tokens for trial in spent if trial.tokens is not None]
     return Totals(
         passed=verdict.count(VerdictKind.PASS),

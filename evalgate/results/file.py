@@ -83,6 +83,10 @@ AgentEntry: Any = entry(
     doc="The agent of a suite.",
     about=(dict[str, str], Field(default={}, description="What answered: framework, versions, interpreter.")),
     code=(str, Field(default="", description="Equal for equal files of the agent.")),
+    surroundings=(
+        str,
+        Field(default="", description="Equal for an equal environment, variables, settings and tracked files."),
+    ),
 )
 SimulatorEntry: Any = entry(
     "SimulatorEntry",
@@ -177,7 +181,7 @@ ResultsFile: Any = entry(
     "Results",
     Run,
     doc="The whole file. What says no more than the default is left out.",
-    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes"},
+    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes", "surroundings"},
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
     repeated=(
@@ -325,7 +329,11 @@ def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
         "agent": shapes.written(
-            AgentEntry, suite.agent, about=dict(run.agents.get(key, {})), code=run.codes.get(key, "")
+            AgentEntry,
+            suite.agent,
+            about=dict(run.agents.get(key, {})),
+            code=run.codes.get(key, ""),
+            surroundings=run.surroundings.get(key, ""),
         ),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_source": dataclasses.asdict(suite.criteria_source),
@@ -492,6 +500,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
         codes={key: suite.agent.code for key, suite in zip(keys, read.suites, strict=True)},
+        surroundings={key: suite.agent.surroundings for key, suite in zip(keys, read.suites, strict=True)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         shard=None if read.shard is None else _read_shard(read.shard),
     )

@@ -133,14 +133,17 @@ class History:
         """How each criterion of this run went in the last base runs."""
         return trends(self.past or PastRuns(), means_of(run))
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the run is one of the base branch, which others are compared with."""
+        wanted = self.settings.save_baseline
+        return wanted == "always" or (wanted == "auto" and self.context.on_base_branch)
+
     def keep(self, report: Report) -> Report:
         """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
         run, settings, results = report.run, self.settings, report.files.get("results")
-        wanted = settings.save_baseline == "always" or (
-            settings.save_baseline == "auto" and self.context.on_base_branch
-        )
         # a shard is no base for anybody
-        if not self.stores or results is None or settings.shard or not wanted or not run.complete:
+        if not self.stores or results is None or settings.shard or not self.is_wanted or not run.complete:
             return report
         if run.truncated:  # it would take the place of a whole run
             self.context.say(f"the results are not stored: {run.truncated}")

@@ -121,6 +121,11 @@ class Journal:
             self._by_key[key] = address
         return trial
 
+    def measured_at(self, address: str) -> str:
+        """When the trial with this address was run, ISO 8601; "" where nobody says."""
+        told = self._read(self._trials[address]).get("measured_at") or self.about.get("started_at", "")
+        return told if isinstance(told, str) else ""
+
     def grade(self, address: str) -> Grade | None:
         """The grade with this address, None where there is none."""
         return self._grades.get(address)
@@ -147,9 +152,10 @@ class Journal:
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def add_trial(self, address: str, trial: Trial, *, grades: Iterable[str] = ()) -> None:
+    def add_trial(self, address: str, trial: Trial, *, grades: Iterable[str] = (), measured_at: str = "") -> None:
         """Keep a finished trial. `grades`: where grades of it will be; those that are there belong to one that was
-        lost, and are forgotten. Raises UnavailableError where the disk takes no more."""
+        lost, and are forgotten. `measured_at`: of one that was taken over, ISO 8601. Raises UnavailableError where the
+        disk takes no more."""
         seen: dict[str, tuple[AgentDetails, ...]] = {}
         outcome = shapes.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
         line = {
@@ -159,6 +165,8 @@ class Journal:
             "attempts": trial.attempts,
             "outcome": outcome,
         }
+        if measured_at:
+            line["measured_at"] = measured_at
         outdated = [grade for grade in grades if grade in self._grades]
         if outdated:
             line["outdated"] = outdated

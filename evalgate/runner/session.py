@@ -143,6 +143,7 @@ class Side:
     compute are computed again rather than kept in `journal`, which holds what is known of this side. `code_of`: the
     fingerprint of an agent's own files. `skipped`: cases (suite key, case id) that this side does not run. `shared`:
     suites of which it runs nothing and has what the side before it gave, since both have the same agent.
+    `surroundings_of`: what an agent runs in, by what it says of itself, "" where that is not known.
     """
 
     def __init__(
@@ -156,6 +157,7 @@ class Side:
         code_of: Callable[[AgentUse], str],
         skipped: Collection[CaseKey] = (),
         shared: Collection[str] = (),
+        surroundings_of: Callable[[Mapping[str, str]], str] = lambda _: "",
     ) -> None:
         self.suites = suites
         self.agents = agents
@@ -170,6 +172,7 @@ class Side:
         self.codes = {fingerprints.agent_key(suite.agent): code_of(suite.agent) for suite in suites}
         self._session = session
         self._criteria = criteria
+        self._surroundings_of = surroundings_of
         self.criterion_prints = {
             (suite.key, use.name): fingerprints.of_criterion(
                 use, version=__version__, adk_compat=session.settings.adk_compat
@@ -197,6 +200,10 @@ class Side:
             for name in self._kept[task.suite.key]
         }
         return Addresses(trial=trial, grades=grades)
+
+    def surroundings(self) -> dict[str, str]:
+        """What the agents run in, of those that have started, by `agent_key`."""
+        return {key: self._surroundings_of(agent.about()) for key, agent in self.agents.items()}
 
     def fingerprint(self, task: Task) -> str:
         """The fingerprint of the case, references and rubrics included."""
@@ -246,7 +253,6 @@ class Side:
             self.graded[task.key] = graded
             session.share(task, trial, graded)
         session.watcher.trial_done(task.key, outcome, trial.seconds, of_base=task.side > 0)
-
 
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Keep what another side gave as this one's own: `task` in the words of this side."""
@@ -408,6 +414,7 @@ class Session:
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
             codes=side.codes,
+            surroundings={key: told for key, told in side.surroundings().items() if told},
             models=frozenset(side.models),
             shard=self._shard,
         )

@@ -544,6 +544,7 @@ def _closed_places(
         named += MOUNTED
     (cache / "verdicts").mkdir(parents=True, exist_ok=True)  # closed now, rather than made readable later
     (cache / "bases").mkdir(parents=True, exist_ok=True)
+    (cache / "kept").mkdir(parents=True, exist_ok=True)
     own = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
     return tuple(dict.fromkeys(place.resolve() for place in (*named, *tops, cache) if place.resolve() not in own))
 
