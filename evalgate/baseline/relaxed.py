@@ -244,6 +244,7 @@ SETTINGS: Final[Mapping[str, IsWeaker]] = {
     "data_branch": _is_redirected,
     "baseline_folder": _is_redirected,
     "max_baseline_age": operator.lt,
+    "reuse_days": operator.lt,
     "runs": lambda base, head: head.start < base.start or head.most < base.most,
     "budget": _is_any_tightened,  # what it cuts short is inconclusive, on which the gate need not block
     "skip_judged": operator.lt,  # switched on

@@ -318,7 +318,7 @@ def compare(
     unreliable: frozenset[CaseKey] = frozenset(),
     run_together: bool | None = None,
     by_base: bool = False,
-    unchanged: frozenset[str] = frozenset(),
+    unchanged: tuple[str, ...] = (),
 ) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
     that says so.

@@ -318,7 +318,7 @@ class _Measuring:
             stage=stage,
             unreliable=rules.quarantined,
             by_base=rules.by_base,
-            unchanged=known.unchanged,
+            unchanged=tuple(sorted(known.unchanged)),
         )
         if self._cause and comparison.problem:
             comparison = dataclasses.replace(

@@ -514,10 +514,10 @@ class Comparison:
     draws: int = 0
     spent: float = 0.0
     deterministic: bool = False
-    unchanged: frozenset[str] = frozenset()
+    unchanged: tuple[str, ...] = ()
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
 
     def is_untouched(self, run: Run) -> bool:
         """Whether the change touches the agent of no suite of the run."""
-        return bool(self.unchanged) and self.unchanged >= {suite.key for suite in run.suites}
+        return bool(self.unchanged) and {suite.key for suite in run.suites} <= set(self.unchanged)

@@ -172,10 +172,6 @@ ComparisonEntry: Any = entry(
     Comparison,
     doc="Head beside base; the base's trials have a file of their own. Cases alike on both sides are left out.",
     without={"base", "decided", "base_decided"},
-    unchanged=(
-        list[str],
-        Field(default=[], description="Suites whose agent the change does not touch: one run is that of both sides."),
-    ),
 )
 ResultsFile: Any = entry(
     "Results",
@@ -262,9 +258,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
             or each.origin is not None
             or each.divergence is not None
         )
-        head["comparison"] = shapes.written(
-            ComparisonEntry, comparison, cases=cases, unchanged=sorted(comparison.unchanged)
-        )
+        head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
     # the key that tells whose file it is comes first: it is looked for there (`discovery.agents`)
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
@@ -559,9 +553,9 @@ def _told(read: Any) -> Comparison:
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base")
+    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged")
     told = {name: getattr(read, name) for name in names}
-    return Comparison(cases=cases, unchanged=frozenset(read.unchanged), **told)
+    return Comparison(cases=cases, **told)
 
 
 # --- results that a stranger made: nothing in them may cost more than results of that size do -----
