@@ -168,6 +168,9 @@ def opened(
         return
     tree = unchanged.of_checkout(settings.root, environ=context.environ, under=context.cache / "bases")
     oldest = context.now - timedelta(days=settings.reuse_days)
+    # a scheduled run, or one that somebody starts by hand, asks how the agent is now
+    is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
+    is_fresh = is_fresh or bool(is_asked_anew)
     known = Earlier(tree=tree, keeping=keeping, oldest=oldest, is_fresh=is_fresh)
     with ExitStack() as stack:
         if keeping is not None and tree and not is_fresh:

@@ -160,6 +160,11 @@ def from_a_fork(job: Job) -> None:
     job.runner.on_pull_request(fork="somebody/r")
 
 
+def on_schedule(job: Job) -> None:
+    """How is the agent today, compared with a commit that is named."""
+    job.runner.on("schedule", {"repository": {"full_name": REPOSITORY}}, INPUT_BASE=job.runner.base)
+
+
 def committed(job: Job) -> None:
     """What the change brings along itself."""
     files = job.saved.popitem()[1]
@@ -192,6 +197,7 @@ def committed(job: Job) -> None:
         # who wrote it
         (of_another, True),
         (from_a_fork, True),
+        (on_schedule, True),
         (committed, True),
         (environment("GOOGLE_API_KEY", "another-key"), True),
         (lambda job: rewrite(job, lambda name, data: (name, data[:-9] + b"x" + data[-8:])), True),
