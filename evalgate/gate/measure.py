@@ -214,7 +214,7 @@ class _Measuring:
         if runs.more and session.goes_on and not (self._rules.shard is None and is_early):
             cases = comparison_repeats.undecided(head, base, policy=policy)
             if cases:
-                said = words.counted(len(cases), "flaky case")
+                said = words.counted(len(cases), "case with mixed results", "cases with mixed results")
                 session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
                 session.again(cases, more=runs.more)
             head, base, comparison = self._compared(Stage.LAST)

@@ -98,7 +98,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects.
     `judge-cost-usd` is empty where the price of any call is unknown.
     """
-    counts = view.of(report).totals
+    counts = view.of(report).totals.cases
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
     judging = view.judges_total(report.run.judges)
@@ -108,6 +108,8 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
         "passed": str(counts.passed),
         "failed": str(counts.failed),
+        "flaky": str(counts.flaky),
+        "inconclusive": str(counts.inconclusive),
         "not-measured": str(counts.not_measured),
         "total": str(counts.total),
         "scores": _scores(report),

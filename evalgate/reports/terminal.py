@@ -88,15 +88,16 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
     """Failures first, the worst of them on top; cases that say the same are one. `where`: a file with all of them."""
     broken = [*cases.worst_first([case for case in found if case.kind is VerdictKind.FAIL])]
     broken += [case for case in found if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)]
-    groups: dict[tuple[VerdictKind, str, tuple[Line, ...]], list[CaseView]] = {}
+    groups: dict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = {}
     for at, case in enumerate(broken):
         differs = tuple(_difference(case, width or LOG_WIDTH)) if at < TOLD_WHOLE else ()
-        groups.setdefault((case.kind, wording.why(case, width=NAME_WIDTH), differs), []).append(case)
+        groups.setdefault((wording.case_word(case), wording.why(case, width=NAME_WIDTH), differs), []).append(case)
     if any(line.text.lstrip()[:2] in ("- ", "+ ") for _, _, differs in groups for line in differs):
         yield Line("- expected, + actual", "dim")
     quoted: set[str] = set()
-    for (kind, why, differs), own in list(groups.items())[:GROUPS]:
-        yield Line(f"{wording.kind_word(kind)}: {_who(own, width)}", KINDS[kind])
+    for (word, why, differs), own in list(groups.items())[:GROUPS]:
+        is_shown_only = own[0].kind is VerdictKind.FAIL and own[0].allowed is not None
+        yield Line(f"{word}: {_who(own, width)}", "yellow" if is_shown_only else KINDS[own[0].kind])
         told = plain.clip_end(why, WHY_WIDTH)
         yield from (Line(f"    {line}") for line in (plain.wrap(told, width - 4) if width else [told]))
         yield from differs
@@ -214,12 +215,9 @@ def _compared(report: Report, *, where: str) -> Iterator[Line]:
     for row, line in zip(rows, lines, strict=True):
         kind = cases.KINDS[row.change]
         yield Line(line, KINDS[kind] if row.rule.gating and kind is not VerdictKind.INCONCLUSIVE else "")
-    broken, fixed, flaky = (
-        sum(getattr(case, how) for case in comparison.cases) for how in ("broken", "fixed", "flaky")
-    )
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
-    yield Line(f"{broken:,} broken, {fixed:,} fixed, {flaky:,} flaky; base{sha}: {cases.origin_words(origin)}")
+    yield Line(f"base{sha}: {cases.origin_words(origin)}")
     for note in origin.notes:
         yield Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT))
     certainty = cases.certainty(comparison)
@@ -235,17 +233,16 @@ def _verdict(v: View, width: int) -> Iterator[Line]:
 def _decided(v: View) -> Iterator[Line]:
     report, counts, run = v.report, v.totals, v.report.run
     judge = view.judges_summary(run.judges)
+    of_cases = wording.counts(counts.cases)
     figures = [
-        f"{counts.passed:,} passed",
-        f"{counts.failed:,} failed",
-        f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
-        f"{counts.not_measured:,} not measured",
+        *(f"{number:,} {word}{f' ({more})' if more else ''}" for word, number, more in of_cases),
         words.counted(run.repeats, "run") + " per case",
         "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
         f"agent time {words.seconds(counts.agent_s)}",
         f"judge: {judge}" if judge else "",
     ]
-    yield Line(", ".join(figure for figure in figures if figure))
+    total = words.counted(counts.cases.total, "case")
+    yield Line(f"{total}: {', '.join(figure for figure in figures if figure)}")
     for notice in wording.notices(report, v.cases):
         yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
     answers = wording.answers(report)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
+from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.model import (
     AgentFailure,
     CaseStatus,
@@ -15,6 +16,7 @@ from evalgate.model import (
     FailureOrigin,
     GateKind,
     GateVerdict,
+    NonBlocking,
     Reason,
     RelaxedKind,
     RelaxedRule,
@@ -119,6 +121,31 @@ def kind_mark(kind: VerdictKind | None) -> str:
             return "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}"
         case _:
             assert_never(kind)
+
+
+def case_word(case: CaseView) -> str:
+    """`pass`, `fail`, `flaky`, `inconclusive`, `not measured`: how a case ended."""
+    return "flaky" if case.label is CaseLabel.FLAKY else kind_word(case.kind)
+
+
+def case_mark(case: CaseView) -> str:
+    """The sign of a case: a failure that does not block has one of its own."""
+    is_shown_only = case.kind is VerdictKind.FAIL and case.allowed is not None
+    return reports_cases.NON_BLOCKING if is_shown_only else kind_mark(case.kind)
+
+
+def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
+    """The cases by word, which add up to all: a word, its number, and which of them there are more to say of. What is
+    rare is left out where there is none."""
+    of_failed = ((getattr(cases, label.value), said) for label, said in reports_cases.IN_COUNTS.items())
+    listed = (
+        ("passed", cases.passed, f"{cases.fixed:,} fixed" if cases.fixed else ""),
+        ("failed", cases.failed, ", ".join(f"{number:,} {said}" for number, said in of_failed if number)),
+        ("flaky", cases.flaky, ""),
+        ("inconclusive", cases.inconclusive, ""),
+        ("not measured", cases.not_measured, ""),
+    )
+    return tuple(each for each in listed if each[1] or each[0] not in ("flaky", "inconclusive"))
 
 
 def headline(verdict: Verdict) -> str:
@@ -280,16 +307,15 @@ def _after_pass(report: Report, lies: Lies) -> str:
     if not report.verdict.count(VerdictKind.FAIL):
         first = report.comparison is not None and report.comparison.no_agent
         return "No baseline yet: only thresholds apply." if first else ""
-    failed = {
-        case.key
-        for suite in report.verdict.suites
-        for case in suite.cases
-        if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
-    }
+    cases = [case for suite in report.verdict.suites if not suite.advisory for case in suite.cases]
+    failed = {case.key: case for case in cases if case.kind is VerdictKind.FAIL and not case.quarantined}
+    lasting = {key for key, case in failed.items() if case.nonblocking is not NonBlocking.FLAKY}
     if not failed:
         return f"The failures {lies} are non-blocking."
-    which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(failed) else "failures"
-    if report.policy.threshold is ThresholdRule.NEW and _all_old(report, failed):
+    if not lasting:
+        return f"The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
+    which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(lasting) else "failures"
+    if report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting):
         return f"The {which} {lies} are not new: `threshold: new` allows them."
     return f"The {which} {lies} are within the required pass rate."
 

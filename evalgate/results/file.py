@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from evalgate.comparison import labels
+from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
@@ -24,6 +26,7 @@ from evalgate.model import (
     BurnIn,
     Case,
     CaseComparison,
+    CaseKey,
     CaseStatus,
     Comparison,
     CriteriaSource,
@@ -150,6 +153,7 @@ class CaseEntry(Entry):
     not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
     verdict: VerdictKind
     reason: str = ""
+    label: CaseLabel | None = Field(default=None, description="What it is counted as; absent for a plain pass.")
     quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
     quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
     burn_in: BurnInEntry | None = Field(default=None, description="How a new or changed case did in all of its runs.")
@@ -174,7 +178,19 @@ class SuiteEntry(_AnySuite):
 
 
 VerdictEntry: Any = entry(
-    "VerdictEntry", Verdict, doc="The answer, and what it is made of.", without={"suites"}, exit_code=(int, ...)
+    "VerdictEntry",
+    Verdict,
+    doc="The answer, and what it is made of.",
+    without={"suites"},
+    exit_code=(int, ...),
+    cases=(
+        CaseCounts,
+        Field(
+            default=CaseCounts(),
+            description="How many cases each word has. `passed` (`fixed` ones among them), `failed` (from `new` to "
+            "`not_confirmed`), `flaky`, `inconclusive` and `not_measured` add up to `total`.",
+        ),
+    ),
 )
 ComparisonEntry: Any = entry(
     "ComparisonEntry",
@@ -253,7 +269,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
         problems=list(report.problems),
         suites=[],
     )
-    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code))
+    of_cases = labels.of(verdict, comparison)
+    counts = labels.count(of_cases.values())
+    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code), cases=counts)
     if run.shard is not None:
         head["shard"] = _shard(run.shard, report)
     if comparison is not None:
@@ -274,7 +292,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
-        yield from _suite_lines(suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes)
+        yield from _suite_lines(
+            suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes, of_cases=of_cases
+        )
     yield "\n]}\n"
 
 
@@ -290,6 +310,7 @@ def _suite_lines(
     report: Report,
     by_case: dict[tuple[str, str], list[GradedTrial]],
     outcomes: RawOutcomes,
+    of_cases: Mapping[CaseKey, CaseLabel],
 ) -> Iterator[str]:
     head = _suite_head(suite, report) | {"verdict": verdict.kind.value, "reason": verdict.reason}
     if verdict.required_pass_rate != 1.0:
@@ -306,6 +327,7 @@ def _suite_lines(
             "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
+            "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
             "quarantined": case_verdict.quarantined,
             "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
             "burn_in": case_verdict.burn_in and shapes.written(BurnInEntry, case_verdict.burn_in),
