@@ -344,8 +344,8 @@ class Settings(BaseModel):
     comment: Literal["always", "changes", "failures", "off"] = Field(
         default="always",
         description="When to comment: `always`, `changes`, `failures`, `off`.\n"
-        "`changes`: if a case broke, was fixed, failed or could not be measured. An existing comment is updated too, "
-        "except with `off`.",
+        "`changes`: if a case failed, was fixed, got much worse or could not be measured, or a rule was relaxed. "
+        "An existing comment is updated too, except with `off`.",
         json_schema_extra={"doors": ["action", "file"]},
     )
     check_run: bool = Field(

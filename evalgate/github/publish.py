@@ -23,7 +23,7 @@ from evalgate.github.client import CheckRun, Client, GitHubFailed
 from evalgate.github.comment import Job
 from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
 from evalgate.model.watcher import Watcher
-from evalgate.reports import comment, view, wording
+from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
 
@@ -101,6 +101,7 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
     turned = comparison is not None and (
         bool(comparison.relaxed) or any(case.broken or case.fixed for case in comparison.cases)
     )
+    turned = turned or moved.notable(view.of(report)) is not None
     return when == "changes" and (failed or turned)
 
 

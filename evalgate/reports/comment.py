@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evalgate.model import CriterionComparison, Report, ToolCall, call_diff
+from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
 from evalgate.reports import cases as reports_cases
-from evalgate.reports import trends, view, wording
+from evalgate.reports import moved, trends, view, wording
 from evalgate.reports import turns as reports_turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
@@ -25,14 +25,18 @@ RESERVED = 1_536
 HEAD_ROOM = 24_000
 FOOT_ROOM = 16_000
 RELAXED_ROOM = 12_000
+FALLS_ROOM = 8_000
 LATER_SHARE = 0.2
 CRITERIA, PROBLEMS, MIXED = 20, 10, 20
+FALLS, MOVED = 3, 5
+"""So many criteria that fell are told with their cases, so many cases of each."""
 
 SUMMARY_LIMIT = 1024 * 1024
 BYTES_A_UNIT = 3
 """GitHub counts bytes of UTF-8 in a summary; a UTF-16 unit takes three at most."""
 SUMMARY_RESERVED = 64 * 1024
 SUMMARY_RELAXED_ROOM = 60_000
+SUMMARY_FALLS_ROOM = 20_000
 TABLE_SHARE = 0.5
 
 NAME, NAMED, NOTICE = 80, 12, 1_000
@@ -90,7 +94,8 @@ def render_rest(report: Report) -> str:
     kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
     foot = _joined((*kept, again, comment.footer(v)))
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
-    return _joined((*_cases(v, room=room), foot))
+    fell = _falls(v, room=min(FALLS_ROOM, room), criteria=FALLS)
+    return _joined((*_cases(v, room=room - markdown.length(fell)), fell, foot))
 
 
 def render_summary(report: Report) -> str:
@@ -110,7 +115,7 @@ def render_summary(report: Report) -> str:
     head.append(comment.broken(v.broken, 50) if v.broken else "")
     head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
     head = [markdown.tidy(part) for part in head]
-    room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head))
+    room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head)) - SUMMARY_FALLS_ROOM
     table = _table(v, room=int(room * TABLE_SHARE))
     foot = [
         _mixed(v, limit=100),
@@ -123,6 +128,7 @@ def render_summary(report: Report) -> str:
     room -= markdown.length(table) + sum(map(markdown.length, foot))
     room //= len({case.group for case in v.cases} - {"pass"}) or 1
     broken = [_section(group, v, room=room, depth=SUMMARY) for group in GROUPS]
+    broken.append(_falls(v, room=SUMMARY_FALLS_ROOM, criteria=20))
     return _joined((*head, *broken, table, *foot)) + "\n"
 
 
@@ -182,6 +188,38 @@ def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
     return _joined((heading, *filled.full, lines, rest))
 
 
+def _falls(v: View, *, room: int, criteria: int) -> str:
+    """The criteria that fell, each with the cases that moved most; "" where none did."""
+    found, comment = moved.falls(v), _macros("comment")
+    parts: list[str] = []
+    is_news = False
+    left, told = room - 200, set[tuple[CaseKey, int]]()
+    for fall in found[:criteria]:
+        heading = markdown.tidy(comment.fall(fall))
+        shown = fall.moved[:MOVED]
+        turns = {each: (each.case.verdict.key, each.turn.number if each.turn else 0) for each in shown}
+        # those that failed have their conversation above, and one turn is told once
+        whole = [each for each in shown if each.case.group not in ("fail", "flaky") and turns[each] not in told]
+        told.update(turns.values())
+        is_news = is_news or bool(whole)
+        items = [Item(line=comment.moved_line(v, each), full=partial(_whole, comment.moved, v, each)) for each in whole]
+        lines = [comment.moved_line(v, each) for each in shown if each not in whole]
+        taken = markdown.length(heading) + sum(map(markdown.length, lines)) + 100
+        filled = markdown.fill(items, room=left - taken, most=MOVED)
+        rest = len(fall.moved) - len(shown) + filled.dropped
+        every = [*lines, *filled.lines, *([f"- ...and {words.counted(rest, 'more', 'more')}"] if rest else [])]
+        parts += [heading, *filled.full, *(["\n".join(every)] if every else [])]
+        left -= taken + sum(map(markdown.length, (*filled.full, *filled.lines)))
+    if len(found) > criteria:
+        parts.append(f"{words.counted(len(found) - criteria, 'more criterion', 'more criteria')} in `report.html`.")
+    if not found:
+        return ""
+    if is_news:
+        return _joined(["### What got worse", *parts])
+    summary = words.counted(len(found), "criterion", "criteria")
+    return _joined([f"<details><summary>🔻 {summary} fell</summary>", *parts, "</details>"])
+
+
 @functools.lru_cache(maxsize=20_000)
 def _line(v: View, case: CaseView) -> str:
     """The line of a case, which the comment tries twice and the summary has as well."""
@@ -234,16 +272,16 @@ def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] |
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 
-def diff_answers(expected: str, actual: str) -> Safe:
+def diff_answers(expected: str, actual: str, was: str = "expected", now: str = "actual") -> Safe:
     """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
     left, right = _lines(expected), _lines(actual)
     compared = diff.compare(expected, actual)
     if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:
         rows = [*(f"- {line}" for line in left), *(f"+ {line}" for line in right)]
         block = markdown.fence("\n".join(rows), language="diff")
-        return Safe(f"Answer, `-` expected, `+` actual:\n{block}")
+        return Safe(f"Answer, `-` {was}, `+` {now}:\n{block}")
     words_of = _word_difference(compared.pieces)
-    return Safe(f"Answer, <del>expected</del> <ins>actual</ins>:\n<pre>{words_of}</pre>")
+    return Safe(f"Answer, <del>{was}</del> <ins>{now}</ins>:\n<pre>{words_of}</pre>")
 
 
 def _lines(text: str) -> list[str]:
@@ -323,6 +361,7 @@ _KNOWN = {
     "cases": reports_cases,
     "diff_answers": diff_answers,
     "diff_calls": diff_calls,
+    "moved_cases": moved,
     "trends": trends,
     "turns": reports_turns,
     "view": view,

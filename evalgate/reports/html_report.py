@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from evalgate.model import CriterionVerdict, Report, VerdictKind, call_diff
-from evalgate.reports import cases, trends, turns, view, wording
+from evalgate.reports import cases, moved, trends, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import diff, html, plain, templates, words
@@ -104,6 +104,7 @@ _KNOWN = {
     "cases": cases,
     "detail": detail,
     "diff": diff,
+    "moved_cases": moved,
     "sign": sign,
     "trends": trends,
     "turns": turns,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from evalgate.model import Report, VerdictKind, call_diff
-from evalgate.reports import cases, turns, view, wording
+from evalgate.model import Report, ToolCall, VerdictKind, call_diff
+from evalgate.reports import cases, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.moved import Fall
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import plain, words, workflow_commands
@@ -20,6 +21,7 @@ WHY_WIDTH = 200
 REASON_LIMIT = 1_000
 LOG_WIDTH = 120
 CALL_LINES, ANSWER_LINES, FINDINGS = 12, 4, 3
+FALLS, MOVED = 5, 3
 
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow"]
 CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -49,7 +51,7 @@ def render(report: Report, *, width: int = 0, color: bool = False) -> str:
     """
     v = view.of(report)
     where = "report.html" if "html" in report.files else ""
-    broken, compared = _broken(v.cases, width, where=where), _compared(report, where=where)
+    broken, compared = _broken(v.cases, width, where=where), _compared(report, width, where=where)
     parts = (_broken_files(v), broken, _criteria(v, width), compared, _verdict(v, width))
     lines: list[Line] = []
     for part in parts:
@@ -143,9 +145,13 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
     if turn.expected_calls is None or call_diff.same(turn.expected_calls, turn.actual_calls):
         return
+    yield from _call_lines(turn.expected_calls, turn.actual_calls or (), width)
+
+
+def _call_lines(left: Sequence[ToolCall], right: Sequence[ToolCall], width: int) -> Iterator[Line]:
     rows = [
         Line(f"    {line.mark} {text}", MARKS[line.mark])
-        for line in call_diff.difference(call_diff.pair(turn.expected_calls, turn.actual_calls or ()))
+        for line in call_diff.difference(call_diff.pair(left, right))
         for text in plain.wrap(plain.flat(line.text), width)
     ]
     yield from rows[:CALL_LINES]
@@ -190,7 +196,7 @@ def _criteria(v: View, width: int) -> Iterator[Line]:
         yield Line(line, "" if row.met is not False else "red")
 
 
-def _compared(report: Report, *, where: str) -> Iterator[Line]:
+def _compared(report: Report, width: int, *, where: str) -> Iterator[Line]:
     """Head beside base: what head weakens, a row per criterion that decides, where the base's results come from."""
     comparison = report.comparison
     if comparison is None:
@@ -218,11 +224,28 @@ def _compared(report: Report, *, where: str) -> Iterator[Line]:
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
     yield Line(f"base{sha}: {cases.origin_words(origin)}")
+    for fall in moved.falls(view.of(report))[:FALLS]:
+        yield from _fallen(fall, width or LOG_WIDTH)
     for note in origin.notes:
         yield Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT))
     certainty = cases.certainty(comparison)
     if certainty:
         yield Line(certainty, "dim")
+
+
+def _fallen(fall: Fall, width: int) -> Iterator[Line]:
+    """A criterion that fell, the cases that moved most, and the calls of the first of them that still passes."""
+    yield Line(f"{_name(fall.row.name)} {fall.told}", "yellow")
+    shown = fall.moved[:MOVED]
+    for each in shown:
+        origin = f" ({each.case.failure_origin})" if each.case.failure_origin else ""
+        yield Line(f"  {_name(each.case.case_id)} {each.told}{origin}")
+    if len(fall.moved) > len(shown):
+        yield Line(f"  ...and {words.counted(len(fall.moved) - len(shown), 'more case')}", "dim")
+    turn = shown[0].turn
+    if shown[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
+        yield Line(f"    {_name(shown[0].case.case_id)}: - base, + head", "dim")
+        yield from _call_lines(turn.base_calls, turn.head_calls, width - 6)
 
 
 def _verdict(v: View, width: int) -> Iterator[Line]:
@@ -253,6 +276,7 @@ def _decided(v: View) -> Iterator[Line]:
     word = wording.kind_word(report.verdict.kind).upper()
     shown = wording.headline(report.verdict).upper() if answers else f"{word}: {reason}"
     yield Line(shown, KINDS[report.verdict.kind])
-    step = wording.next_step(report, lies="above")
-    if step:
-        yield Line(step)
+    fell = moved.notable(v)
+    for told in (wording.next_step(report, lies="above"), "" if fell is None else moved.sentence(fell)):
+        if told:
+            yield Line(told)
