@@ -31,15 +31,16 @@ class PlainWatcher:
         self._lock = threading.Lock()
         self._trials = 0
         self._done = 0
+        self._reruns = ""
         self._failures: Counter[str] = Counter()
         self._spoke = 0.0
         self._started = 0.0
 
-    def begin(self, *, trials: int, done: int) -> None:
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher."""
-        self._trials, self._done = trials, done
+        self._trials, self._done, self._reruns = trials, done, " reruns" if why else ""
         self._started = self._spoke = time.monotonic()
-        self.say(f"running {words.counted(trials, 'trial')}")
+        self.say(f"{words.counted(trials, 'rerun')} {why}" if why else f"running {words.counted(trials, 'trial')}")
 
     def trial_done(
         self,
@@ -78,7 +79,7 @@ class PlainWatcher:
     def _state(self) -> str:
         failures = sum(self._failures.values())
         tail = f", {words.counted(failures, 'agent failure')}" if failures else ""
-        return f"{self._done}/{self._trials} in {words.seconds(time.monotonic() - self._started)}{tail}"
+        return f"{self._done}/{self._trials}{self._reruns} in {words.seconds(time.monotonic() - self._started)}{tail}"
 
 
 class LiveWatcher:
@@ -101,10 +102,12 @@ class LiveWatcher:
         self._task: TaskID | None = None
         self._failures = 0
 
-    def begin(self, *, trials: int, done: int) -> None:
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher."""
         self._progress.start()
-        self._task = self._progress.add_task("running", total=trials, completed=done, failures="")
+        self._task = self._progress.add_task(
+            f"rerunning {why}" if why else "running", total=trials, completed=done, failures=""
+        )
 
     def trial_done(
         self,

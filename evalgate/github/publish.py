@@ -313,12 +313,12 @@ class ProgressWatcher:
         self._done = 0
         self._lock = threading.Lock()
 
-    def begin(self, *, trials: int, done: int) -> None:
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher; further runs add to the first ones."""
         with self._lock:
             self._total += trials
             self._done += done
-        self._inner.begin(trials=trials, done=done)
+        self._inner.begin(trials=trials, done=done, why=why)
 
     def trial_done(
         self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, *, of_base: bool = False

@@ -11,8 +11,8 @@ from evalgate.model import Outcome, TrialKey
 class Watcher(Protocol):
     """Told of progress while trials run; rich on a terminal, plain lines in CI."""
 
-    def begin(self, *, trials: int, done: int) -> None:
-        """`trials` in all, `done` of them taken from the journal."""
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+        """`trials` in all, `done` of them taken from the journal. `why`: what reruns are for, "" for the first runs."""
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, *, of_base: bool = False) -> None:
         """One trial ended, of head or of the base."""
@@ -30,7 +30,7 @@ class SilentWatcher:
 
     lines: list[str] = field(default_factory=list)
 
-    def begin(self, *, trials: int, done: int) -> None:
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher."""
 
     def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, *, of_base: bool = False) -> None:

@@ -309,7 +309,7 @@ class Session:
         """Run these cases `more` times more on every side. Raises as `first` does."""
         self._more, self._repeated = more, frozenset(cases)
         repeats = range(self._repeats, self._repeats + more)
-        self._carry_out(repeats, only=self._repeated)
+        self._carry_out(repeats, only=self._repeated, why="of cases with mixed results")
         self._once_more(repeats)
 
     def _once_more(self, repeats: Sequence[int]) -> None:
@@ -331,15 +331,18 @@ class Session:
             repeats,
             only=frozenset((key.suite, key.case_id) for keys in lost for key in keys),
             wants=lambda task: task.key in lost[task.side],
+            why="of what a provider failed",
         )
 
     def confirm(self, wanted: Sequence[Mapping[CaseKey, int]]) -> None:
         """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`."""
         first, most = FRESH + self._fresh, max(count for side in wanted for count in side.values())
         self._fresh += most
+        cases = frozenset(key for side in wanted for key in side)
         self._carry_out(
             range(first, self._fresh + FRESH),
-            only=frozenset(key for side in wanted for key in side),
+            only=cases,
+            why=f"to confirm {words.counted(len(cases), 'failure')}",
             wants=lambda task: task.key.repeat - first < wanted[task.side].get((task.suite.key, task.case.case_id), 0),
         )
 
@@ -396,8 +399,10 @@ class Session:
         *,
         only: Container[CaseKey] | None,
         wants: Callable[[Task], bool] = lambda _: True,
+        why: str = "",
     ) -> None:
-        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run."""
+        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run.
+        `why`: what they are for, where they are not the first."""
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
             side = self.sides[task.side]
@@ -410,7 +415,7 @@ class Session:
         # where all is recorded, threads would only take turns at one interpreter, which costs half as much again
         self._asks = self._asks or any(agents.is_asked(suite.agent) for side in self.sides for suite in side.suites)
         at_once = self.settings.concurrency if self._asks else 1
-        self.watcher.begin(trials=len(every), done=0)
+        self.watcher.begin(trials=len(every), done=0, why=why)
         try:
             order = self._order(every, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(

@@ -29,6 +29,18 @@ def test_plain_lines() -> None:
     assert not any(line.startswith("::") for line in lines)
 
 
+def test_reruns_are_called_so_with_what_they_are_for() -> None:
+    stream = io.StringIO()
+    watcher = progress.PlainWatcher(stream)
+    watcher.begin(trials=2, done=0)
+    watcher.end()
+    watcher.begin(trials=3, done=0, why="to confirm 2 failures")
+    watcher.end()
+    first, _, second, last = stream.getvalue().splitlines()
+    assert (first, second) == ("running 2 trials", "3 reruns to confirm 2 failures")
+    assert last.startswith("0/3 reruns in ")
+
+
 def test_a_line_when_time_has_passed() -> None:
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, every_s=0.0)
