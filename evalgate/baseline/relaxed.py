@@ -273,6 +273,7 @@ JUDGE: Final[Mapping[str, IsWeaker]] = {
     "min_kappa": lambda base, head: base is not None and (head is None or head < base),
     # what they cut short is not measured, of which a share may be missing
     "deadline": _is_tightened,
+    "call_deadline": operator.gt,
     "budget": _is_any_tightened,
 }
 

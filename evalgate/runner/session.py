@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -83,8 +84,15 @@ def grade(
                 ended_by=outcome.ended_by,
                 repeat=trial.key.repeat,
             )
-            for name, criterion in criteria.items():
-                grades[name] = find(name) or _grade_one(name, criterion, evidence, keep)
+            known = {name: found for name in criteria if (found := find(name)) is not None}
+            judged = {use.name for use in task.suite.criteria if use.is_judged}
+            left = {name: criterion for name, criterion in criteria.items() if name not in known}
+            made = _grade_all(left, evidence, judged=judged)
+            for name in criteria:
+                found = known.get(name) or made[name]
+                if name in left and isinstance(found, Score):  # why there was none may be cured when the run is resumed
+                    keep(name, found)
+                grades[name] = found if name in known else _as_kept(found)
     return GradedTrial(
         key=trial.key,
         failure=outcome if isinstance(outcome, AgentFailure) else None,
@@ -107,15 +115,31 @@ def tokens_of(outcome: Outcome) -> int | None:
     return sum(said) if said else None
 
 
-def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) -> Grade:
+def _grade_all(criteria: Mapping[str, Criterion], evidence: Evidence, *, judged: Container[str]) -> Mapping[str, Grade]:
+    """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long as all of them."""
+    asking = [name for name in criteria if name in judged]
+    if len(asking) < 2:
+        return {name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items()}
+    with ThreadPoolExecutor(max_workers=len(asking), thread_name_prefix="grade") as pool:
+        under_way = {name: pool.submit(_grade_one, name, criteria[name], evidence) for name in asking}
+        others = {
+            name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items() if name not in under_way
+        }
+        return others | {name: future.result() for name, future in under_way.items()}
+
+
+def _grade_one(name: str, criterion: Criterion, evidence: Evidence) -> Grade:
     try:
         found = criterion(evidence)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
     if isinstance(found, Score) and not found.is_number:
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, not a valid score")
-    if isinstance(found, Score):  # why there was none may be cured when the run is resumed
-        keep(name, found)
+    return found
+
+
+def _as_kept(found: Grade) -> Grade:
+    """The grade, as one value with all equal ones: most have nothing but a number."""
     if found.findings or (isinstance(found, Score) and (found.breakdown or found.passed is not None)):
         return found
     if isinstance(found, Score):
