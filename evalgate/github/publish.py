@@ -118,7 +118,7 @@ def conclusion_of(report: Report) -> Conclusion:
 
 
 def _why(reason: str) -> str:
-    said = markdown.prose(plain.clip_end(plain.one_line(reason), _REASON_WIDTH))
+    said = markdown.prose(plain.keep_advice(plain.one_line(reason), _REASON_WIDTH))
     return markdown.alert("CAUTION", f"**No verdict**: {said}")
 
 

@@ -83,7 +83,7 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
     """An evaluation file of which nothing could be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
     made = TestCase("the evaluation file", classname=name, file=name)
-    reason = plain.one_line(plain.clip(suite.reason, TEXT_LIMIT))
+    reason = wording.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
         made.add_skipped_info(message=f"not measured: {reason}")
     else:
@@ -106,7 +106,7 @@ def _closed(made: TestSuite) -> tuple[ET.Element, list[str]]:
 
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     made = TestCase(gate.gate.value, classname="evalgate")
-    reason = plain.one_line(plain.clip(gate.reason, TEXT_LIMIT))
+    reason = wording.bounded(gate.reason, TEXT_LIMIT)
     decides = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
         case VerdictKind.PASS if wording.unasked(gate, report):
@@ -142,7 +142,7 @@ def _suite_element(
 ) -> ET.Element:
     about = {
         "verdict": wording.kind_word(suite.kind),
-        "reason": plain.one_line(plain.clip(suite.reason, TEXT_LIMIT)),
+        "reason": wording.bounded(suite.reason, TEXT_LIMIT),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.links.commit or report.run.commit),
@@ -181,7 +181,7 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
             made.add_error_info(message=_why(case), output=_body(case), error_type=_error_type(case))
         case VerdictKind.INCONCLUSIVE:
-            reason = plain.one_line(plain.clip(case.verdict.reason, TEXT_LIMIT))
+            reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
             made.add_skipped_info(message=f"inconclusive: {reason}")
     return made
 

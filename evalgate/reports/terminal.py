@@ -18,6 +18,7 @@ RELAXED_ROOM = 200
 NAMED = 12
 NAME_WIDTH = 60
 WHY_WIDTH = 200
+WHY_LIMIT = 400
 REASON_LIMIT = 1_000
 LOG_WIDTH = 120
 CALL_LINES, ANSWER_LINES, FINDINGS = 12, 4, 3
@@ -52,7 +53,12 @@ def render(report: Report, *, width: int = 0, color: bool = False) -> str:
     v = view.of(report)
     where = "report.html" if "html" in report.files else ""
     broken, compared = _broken(v.cases, width, where=where), _compared(report, width, where=where)
-    parts = (_broken_files(v), broken, _criteria(v, width), compared, _verdict(v, width))
+    unscored = wording.passed_unscored(report)
+    warned = (
+        Line(line, "yellow")
+        for line in (plain.wrap(f"warning: {unscored}", width or len(unscored) + 9) if unscored else [])
+    )
+    parts = (warned, _broken_files(v), broken, _criteria(v, width), compared, _verdict(v, width))
     lines: list[Line] = []
     for part in parts:
         made = list(part)
@@ -100,7 +106,7 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
     for (word, why, differs), own in list(groups.items())[:GROUPS]:
         is_shown_only = own[0].kind is VerdictKind.FAIL and own[0].allowed is not None
         yield Line(f"{word}: {_who(own, width)}", "yellow" if is_shown_only else KINDS[own[0].kind])
-        told = plain.clip_end(why, WHY_WIDTH)
+        told = plain.keep_advice(why, WHY_LIMIT)
         yield from (Line(f"    {line}") for line in (plain.wrap(told, width - 4) if width else [told]))
         yield from differs
         last = "" if own[0].failure is None or own[0].failing else wording.last_words(own[0].failure)
@@ -272,7 +278,7 @@ def _decided(v: View) -> Iterator[Line]:
     for each in answers:
         word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "
         yield Line(f"{each.question}: {word_of}{each.reason}", "" if each.kind is None else KINDS[each.kind])
-    reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
+    reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
     word = wording.kind_word(report.verdict.kind).upper()
     shown = wording.headline(report.verdict).upper() if answers else f"{word}: {reason}"
     yield Line(shown, KINDS[report.verdict.kind])

@@ -30,11 +30,14 @@ from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
 
 REASON_LIMIT = 600
-WHY_LIMIT = 400
+WHY_LIMIT = 600
+CAUSE_LIMIT = 320
+LONGEST = 8_000
+"""Of a foreign text that is looked at at all."""
 DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
 Lies: TypeAlias = Literal["above", "below"]
-SHA_WIDTH = 12
+SHA_WIDTH, NAME_WIDTH = 12, 80
 HEX = frozenset("0123456789abcdef")
 UNMARKED = "text, but not in an event marked as final"
 INTERRUPTED = "The run was interrupted; cases that did not run count as not measured."
@@ -101,6 +104,11 @@ class Answer:
     reason: str
 
 
+def bounded(message: str, limit: int) -> str:
+    """A message on one line, at most about `limit` characters of it, what it says to do among them."""
+    return plain.keep_advice(plain.one_line(plain.clip(message, LONGEST)), limit)
+
+
 def kind_word(kind: VerdictKind) -> str:
     """`pass`, `fail`, `inconclusive`, `not measured`."""
     return kind.value.replace("_", " ")
@@ -163,7 +171,7 @@ def answers(report: Report) -> tuple[Answer, ...]:
         Answer(
             question=QUESTIONS[gate.gate],
             kind=None if unasked(gate, report) else gate.kind,
-            reason=plain.one_line(plain.clip(gate.reason, REASON_LIMIT)),
+            reason=bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
@@ -185,7 +193,7 @@ def failure_sentence(failure: AgentFailure) -> str:
     """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
     who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
     where = f" in turn {failure.turn}" if failure.turn is not None else ""
-    message = plain.one_line(plain.clip(failure.message, WHY_LIMIT))
+    message = bounded(failure.message, WHY_LIMIT)
     return f"The {who} {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
 
 
@@ -194,13 +202,41 @@ def last_words(failure: AgentFailure) -> str:
     return plain.ends(plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500).strip("\n")
 
 
+UNSCORED: Final = frozenset(
+    {Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_UNREADABLE, Reason.CREDENTIALS_MISSING, Reason.CRITERION_FAILED}
+)
+"""Why a criterion that should have given a score gave none."""
+
+
+def passed_unscored(report: Report) -> str:
+    """That cases pass although a criterion of theirs broke down, as they do in ADK, and why the first of them did; ""
+    where none does."""
+    found = [
+        (case.key, each)
+        for suite in report.verdict.suites
+        for case in suite.cases
+        for each in case.criteria
+        if case.kind is VerdictKind.PASS and each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
+    ]
+    if not found:
+        return ""
+    first = found[0][1]
+    cases = len({key for key, _ in found})
+    total = words.counted(report.verdict.count(VerdictKind.PASS), "passing case")
+    names = words.listed(dict.fromkeys(f"`{plain.label(each.name, NAME_WIDTH)}`" for _, each in found), limit=3)
+    return (
+        f"{cases:,} of {total} passed without a score of {names}, as in ADK (`adk-compat`): "
+        f"{plain.keep_advice(unmeasured_sentence(first), CAUSE_LIMIT).rstrip('.')}."
+    )
+
+
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
     """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
-    message = plain.one_line(plain.clip(verdict.message, WHY_LIMIT))
+    message = bounded(verdict.message, WHY_LIMIT)
     if verdict.reason is None:
         return message or "no score"
-    words = REASONS[verdict.reason]
-    return f"{words}: {message}" if message and message != words else words
+    told = REASONS[verdict.reason]
+    return f"{told}: {message}" if message and message != told else told
 
 
 def why_unmeasured(case: CaseView) -> str:
@@ -212,7 +248,7 @@ def why_unmeasured(case: CaseView) -> str:
     if case.unmeasured:
         first = case.unmeasured[0]
         return f"{first.name}: {unmeasured_sentence(first)}"
-    return plain.one_line(plain.clip(case.verdict.reason, WHY_LIMIT)) or "No deciding criterion for this case."
+    return bounded(case.verdict.reason, WHY_LIMIT) or "No deciding criterion for this case."
 
 
 def why(case: CaseView, *, width: int) -> str:
@@ -367,12 +403,12 @@ def reproduce(report: Report) -> str:
     if not told.startswith("evalgate run") or len(told) > COMMAND_LIMIT or not is_commit:
         return told
     try:
-        words = shlex.split(told)
+        parts = shlex.split(told)
     except ValueError:
         return told
     kept = [
         word
-        for before, word in zip(["", *words], words, strict=False)
+        for before, word in zip(["", *parts], parts, strict=False)
         if "--base" not in (before, word) and not word.startswith("--base=")
     ]
     return shlex.join([*kept, "--base", base[:SHA_WIDTH]])
