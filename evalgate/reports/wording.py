@@ -269,11 +269,7 @@ def next_step(report: Report, *, lies: Lies = "below") -> str:
         case VerdictKind.FAIL:
             return _after_fail(report)
         case VerdictKind.INCONCLUSIVE:
-            if report.run.truncated:
-                return "The run was cut short: increase `budget` or reduce `runs`."
-            if has_failed_base(report):
-                return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
-            return "There is not enough data: rerun with more `runs`."
+            return _after_inconclusive(report, lies)
         case VerdictKind.NOT_MEASURED:
             return _after_not_measured(report, lies)
         case _:
@@ -290,8 +286,8 @@ class Notice:
 
 OF_QUARANTINE = frozenset(f"quarantine-{each}" for each in ("expires", "expired", "too-long", "broken", "changed-case"))
 """Codes of what becomes of an entry, and of its case."""
-NOTICED, NAME_WIDTH = 5, 80
-"""How many cases a notice names, and how much of each name."""
+NOTICED = 5
+"""How many cases a notice names."""
 
 
 def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
@@ -333,6 +329,25 @@ RESULTS: Final[Mapping[VerdictKind, str]] = {
 """How a case ended, in a sentence; a test holds every kind to a row."""
 
 
+def _after_inconclusive(report: Report, lies: Lies) -> str:
+    if report.run.truncated:
+        return "The run was cut short: increase `budget` or reduce `runs`."
+    if has_failed_base(report):
+        return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
+    if not report.verdict.blocks and _only_flaky(report):
+        return FLAKY.format(lies=lies)
+    return "There is not enough data: rerun with more `runs`."
+
+
+FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
+
+
+def _only_flaky(report: Report) -> bool:
+    """Whether every case that failed did so by accident."""
+    failed = [case for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL]
+    return bool(failed) and all(case.nonblocking is NonBlocking.FLAKY for case in failed)
+
+
 def has_failed_base(report: Report) -> bool:
     """Whether the base's own failures are why there is nothing, or too little, to compare with."""
     comparison = report.comparison
@@ -349,7 +364,7 @@ def _after_pass(report: Report, lies: Lies) -> str:
     if not failed:
         return f"The failures {lies} are non-blocking."
     if not lasting:
-        return f"The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
+        return FLAKY.format(lies=lies)
     which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(lasting) else "failures"
     if report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting):
         return f"The {which} {lies} are not new: `threshold: new` allows them."
@@ -374,7 +389,10 @@ def _after_fail(report: Report) -> str:
         return "Fix the regression, or raise `max_drop` if the drop is intended."
     origins = {case.origin for case in report.comparison.cases if case.origin} if report.comparison else set()
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
-        return "The base fails all of these too: fix them, or allow pre-existing failures with `threshold: new`."
+        return (
+            "The base fails all of these too, so this change is not the cause: fix them, or allow pre-existing "
+            "failures with `threshold: new`."
+        )
     return "Fix the agent, or update the expectations if the new behavior is intended."
 
 

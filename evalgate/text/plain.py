@@ -80,11 +80,13 @@ def keep_advice(text: str, limit: int) -> str:
     what is left out is before them."""
     if len(text) <= limit:
         return text
-    ends = (match.end() for match in _CLAUSE_END.finditer(text, len(text) - limit * 3 // 4))
-    start = next(ends, 0)
+    room = limit * 3 // 4
+    start = text.rfind("); ") + 1  # what others said stands in brackets before it
+    if not 0 < len(text) - start <= room:
+        start = next((match.start() for match in _CLAUSE_END.finditer(text, len(text) - room)), 0)
     if not start:
         return clip(text, limit)
-    return f"{text[: limit - (len(text) - start)].rstrip()}... {text[start:]}"
+    return f"{text[: limit - (len(text) - start)].rstrip()}...{text[start:]}"
 
 
 def label(text: str, limit: int) -> str:
