@@ -115,6 +115,16 @@ def dispatch(argv: list[str] | None) -> Any:
         sys.exit(ExitCode.BUG)
 
 
+def shows_links() -> bool:
+    """Whether names of files are links: at a terminal that has colors, and that is more than a line printer."""
+    return (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and not os.environ.get("CI")
+        and os.environ.get("TERM", "dumb") not in ("dumb", "linux")
+    )
+
+
 def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
     with contextlib.suppress(OSError):
         os.write(2, b"interrupted\n")

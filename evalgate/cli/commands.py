@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 import os
 import shlex
 import shutil
@@ -49,6 +50,36 @@ DECIDING = (
     *("min_measured", "output"),
 )
 """What `merge` and `compare` take: they measure nothing."""
+
+GROUPS = {
+    "What runs": (
+        *("root", "config", "criteria", "agent", "grep", "python", "requirements", "env", "tools", "shard"),
+        *("durations", "strict"),
+    ),
+    "How it runs": (
+        *("runs", "budget", "seed", "concurrency", "workers", "isolation", "turn_timeout", "case_timeout"),
+        *("start_timeout", "memory", "max_output", "retries", "isolate", "resume"),
+    ),
+    "What it is compared with": (
+        *("base", "baseline", "data_branch", "baseline_folder", "max_baseline_age", "save_baseline", "policy"),
+    ),
+    "What fails": (
+        *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "burn_in", "pass_rate", "min_measured"),
+        *("adk_compat", "skip_judged"),
+    ),
+    "What is shown and kept": ("everything", "name", "output", "cache", "debug", "help"),
+}
+"""The options of `run` by what they are about; a test holds every one of them to a group."""
+
+EXAMPLES = """\b
+Examples:
+  evalgate run                                all evaluation files
+  evalgate run tests/booking.evalset.json:case_1
+                                              one case
+  evalgate run --base main --runs 3           also the agent of main, three runs per case and side
+  evalgate run --grep refund --all            cases about refunds, informational criteria too
+  evalgate run --agent python:app:answer      another agent than the one that is found
+"""
 
 MERGING = (*DECIDING, "base", "data_branch", "baseline_folder", "save_baseline", "cache", "debug")
 
@@ -101,8 +132,27 @@ def _option(name: str) -> Callable[[Command], Command]:
     return click.option(flag, name, default=None, metavar=shown or "TEXT", help=description)
 
 
-@click.command("run")
+class GroupedCommand(click.Command):
+    """Shows its options in GROUPS."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """A section for each group; what is in none comes last."""
+        known = {option.name: option.get_help_record(ctx) for option in self.params if isinstance(option, click.Option)}
+        own = self.get_help_option(ctx)
+        known["help"] = None if own is None else own.get_help_record(ctx)
+        grouped = {name for names in GROUPS.values() for name in names}
+        rest = [name for name in known if name not in grouped and name is not None]
+        for title, names in {**GROUPS, **({"More": rest} if any(map(known.get, rest)) else {})}.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := known.get(name)) is not None])
+
+
+show_all = click.option("--all", "everything", is_flag=True, help="Also show informational criteria.")
+
+
+@click.command("run", cls=GroupedCommand, epilog=EXAMPLES)
 @options()
+@show_all
 def run(**values: Any) -> None:
     """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
     _decide(values, gate_run.run)
@@ -111,6 +161,7 @@ def run(**values: Any) -> None:
 @click.command("merge")
 @click.argument("places", nargs=-1, required=True)
 @settings_options(*MERGING)
+@show_all
 def merge(places: tuple[str, ...], **values: Any) -> None:
     """Merge the results of `evalgate run --shard 1/N` ... `N/N` in PLACES (files, or folders to search).
 
@@ -124,6 +175,7 @@ def merge(places: tuple[str, ...], **values: Any) -> None:
 @click.argument("base")
 @click.argument("head")
 @settings_options(*DECIDING, "debug")
+@show_all
 def compare(base: str, head: str, **values: Any) -> None:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
     files = {"base": Path(base), "head": Path(head)}
@@ -155,7 +207,9 @@ def _validate(given: dict[str, Any]) -> int:
 
 def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> None:
     """Run a gate with the options and exit as it says."""
-    sys.exit(cli.run_command(lambda: _shown(given(values), gate), debug=bool(values.get("debug"))))
+    everything = values.pop("everything")
+    action = functools.partial(_shown, given(values), gate, everything=everything)
+    sys.exit(cli.run_command(action, debug=bool(values.get("debug"))))
 
 
 def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
@@ -168,17 +222,19 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     return not why
 
 
-def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> int:
+def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
     settings, shown, told = load.load_settings(given), list[Problem](), list[str]()
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    linked = cli.shows_links()
 
     def show(problems: Sequence[Problem]) -> None:
         cli.show_problems(tuple(problem for problem in problems if problem not in shown))
         shown.extend(problems)
 
     def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
-        told.append(reports.render_terminal(report, width=width, color=True))
+        folder = str(settings.root) if linked else ""
+        told.append(reports.render_terminal(report, width=width, color=True, everything=everything, folder=folder))
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
@@ -189,5 +245,6 @@ def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -
     show(report.problems)
     click.echo("".join(told), nl=False)  # which drops colors where nobody sees them
     for name, path in report.files.items():
-        click.echo(f"{name:>12}  {os.path.relpath(path)}")
+        place = os.path.relpath(path)
+        click.echo(f"{name:>12}  {reports.link(place, path) if linked else place}")
     return report.exit_code

@@ -67,3 +67,4 @@ render_outputs = reports_annotations.render_outputs
 render_summary = comment.render_summary
 render_terminal = terminal.render
 render_case = terminal.render_case
+link = terminal.link

@@ -147,10 +147,11 @@ class CriterionTotals:
 
     @property
     def met(self) -> bool | None:
-        """Whether the mean reaches the threshold; None where there is no mean or no threshold."""
-        if self.mean is None or self.threshold is None:
+        """Whether all of its cases passed: a mean may reach the threshold where some of them do not. None where it
+        decides nothing, or some have no value and none failed."""
+        if self.threshold is None or not self.total:
             return None
-        return self.mean <= self.threshold if self.lower_is_better else self.mean >= self.threshold
+        return False if self.failed else None if self.not_evaluated else True
 
 
 def count(report: Report) -> Totals:
