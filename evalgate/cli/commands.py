@@ -58,7 +58,7 @@ GROUPS = {
     ),
     "How it runs": (
         *("runs", "budget", "seed", "concurrency", "workers", "isolation", "turn_timeout", "case_timeout"),
-        *("start_timeout", "memory", "max_output", "retries", "isolate", "resume"),
+        *("start_timeout", "memory", "max_output", "retries", "isolate", "resume", "fresh"),
     ),
     "What it is compared with": (
         *("base", "baseline", "data_branch", "baseline_folder", "max_baseline_age", "save_baseline", "policy"),
@@ -238,9 +238,8 @@ def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report], *
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    context = prepare.make_context(
-        settings, environ=os.environ, watcher=watcher, reproduce=command, show=show, isolate=isolate, present=present
-    )
+    doors = {"reproduce": command, "show": show, "isolate": isolate, "present": present, "keep": gate is gate_run.run}
+    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **doors)
     report = gate(settings, context)
     show(report.problems)
     click.echo("".join(told), nl=False)  # which drops colors where nobody sees them

@@ -196,7 +196,7 @@ def _answers(turn: Turn, width: int) -> Iterator[Line]:
 
 def _said(mark: str, text: str, width: int) -> Iterator[Line]:
     rows = plain.wrap(plain.flat(text), width)
-    yield from (Line(f"    {mark} {row}", MARKS[mark]) for row in rows[: ANSWER_LINES + 1])
+    yield from (Line(f"    {mark} {row}".rstrip(), MARKS[mark]) for row in rows[: ANSWER_LINES + 1])
 
 
 def _base(turn: Turn, width: int) -> Iterator[Line]:

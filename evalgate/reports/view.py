@@ -288,8 +288,9 @@ def facts(report: Report) -> tuple[Fact, ...]:
         statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} resamples, alpha {comparison.alpha:g}"
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
+    changed = " with uncommitted changes" if head_commit and report.run.dirty else ""
     found = [
-        _fact("commit", head_commit[:SHA], base_commit[:SHA], beside=beside),
+        _fact("commit", f"{head_commit[:SHA]}{changed}", base_commit[:SHA], beside=beside),
         *(
             _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
             for name, of_run in RUN_FACTS.items()

@@ -249,20 +249,13 @@ class Side:
 
     def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
         session = self._session
-        verdict = threshold.judge_case(
-            suite=task.key.suite,
-            case_id=task.key.case_id,
-            criteria=[use for use in task.suite.criteria if use.name in graded.grades],
-            trials=[graded],
-            repeats=1,
-            adk_compat=session.settings.adk_compat,
-        )
+        uses = [use for use in task.suite.criteria if use.name in graded.grades]
         session.watcher.trial_done(
             task.key,
             trial.outcome,
             trial.seconds,
             of_base=task.side > 0,
-            kind=verdict.kind,
+            kind=threshold.kind_of(graded, uses, adk_compat=session.settings.adk_compat),
             known=is_known,
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
