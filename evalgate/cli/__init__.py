@@ -32,6 +32,10 @@ COMMANDS = {
         "Merge the results of all shards (`--shard 1/N` ...) and report.",
     ),
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
+    "accept": ("evalgate.cli.accept:command", "Accept what the agent did as what its failing cases expect."),
+    "show": ("evalgate.cli.earlier:show", "Show a case as it last ran, turn by turn."),
+    "history": ("evalgate.cli.earlier:history", "Show how a case ended in the runs that are kept."),
+    "report": ("evalgate.cli.commands:report", "Write the reports of a results.json again; runs nothing."),
     "validate": ("evalgate.cli.commands:validate", "Check evaluation files and configuration; makes no model calls."),
     "doctor": (
         "evalgate.cli.doctor:command",
@@ -43,6 +47,7 @@ COMMANDS = {
         "Flaky cases that do not block for a while: `quarantine add`, `quarantine list`.",
     ),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
+    "migrate": ("evalgate.cli.migrate:command", "Write an evaluation file of an old format in ADK's current one."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
 }
 

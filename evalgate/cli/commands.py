@@ -22,8 +22,8 @@ from evalgate.config import load, quarantine
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import ExitCode, Problem, Severity
-from evalgate.gate import compare_files, prepare, progress
+from evalgate.errors import ConfigError, ExitCode, Problem, Severity
+from evalgate.gate import compare_files, known, prepare, progress
 from evalgate.gate import merge as gate_merge
 from evalgate.gate import run as gate_run
 from evalgate.model import Report
@@ -53,7 +53,7 @@ DECIDING = (
 
 GROUPS = {
     "What runs": (
-        *("root", "config", "criteria", "agent", "grep", "python", "requirements", "env", "tools", "shard"),
+        *("root", "config", "criteria", "agent", "grep", "failed", "python", "requirements", "env", "tools", "shard"),
         *("durations", "strict"),
     ),
     "How it runs": (
@@ -77,6 +77,7 @@ Examples:
   evalgate run tests/booking.evalset.json:case_1
                                               one case
   evalgate run --base main --runs 3           also the agent of main, three runs per case and side
+  evalgate run --failed                       the cases that did not pass when they last ran
   evalgate run --grep refund --all            cases about refunds, informational criteria too
   evalgate run --agent python:app:answer      another agent than the one that is found
 """
@@ -153,9 +154,10 @@ show_all = click.option("--all", "everything", is_flag=True, help="Also show inf
 @click.command("run", cls=GroupedCommand, epilog=EXAMPLES)
 @options()
 @show_all
-def run(**values: Any) -> None:
+@click.option("--failed", is_flag=True, help="Only the cases that did not pass when they last ran.")
+def run(failed: bool, **values: Any) -> None:
     """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
-    _decide(values, gate_run.run)
+    _decide(values, gate_run.run, failed=failed)
 
 
 @click.command("merge")
@@ -182,6 +184,15 @@ def compare(base: str, head: str, **values: Any) -> None:
     _decide(values, lambda settings, context: compare_files.compare(settings, context, **files))
 
 
+@click.command("report")
+@click.argument("results")
+@settings_options(*DECIDING, "debug")
+@show_all
+def report(results: str, **values: Any) -> None:
+    """Write the reports of RESULTS (a results.json, with base.json beside it where there was a base) again."""
+    _decide(values, lambda settings, context: compare_files.report(settings, context, results=Path(results).absolute()))
+
+
 @click.command("validate")
 @options(*SELECTING)
 def validate(**values: Any) -> None:
@@ -205,10 +216,18 @@ def _validate(given: dict[str, Any]) -> int:
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> None:
-    """Run a gate with the options and exit as it says."""
+def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report], *, failed: bool = False) -> None:
+    """Run a gate with the options and exit as it says. `failed`: of the cases that failed last."""
     everything = values.pop("everything")
-    action = functools.partial(_shown, given(values), gate, everything=everything)
+
+    def action() -> int:
+        options = given(values)
+        if failed and options.get("paths"):
+            raise ConfigError("--failed selects by itself: give it no paths")
+        if failed:
+            options["paths"] = known.failed(load.load_settings(options))
+        return _shown(options, gate, everything=everything)
+
     sys.exit(cli.run_command(action, debug=bool(values.get("debug"))))
 
 

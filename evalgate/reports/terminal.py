@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from evalgate.model import CriterionComparison, Report, VerdictKind, call_diff
+from evalgate.model import CriterionComparison, Invocation, Report, VerdictKind, call_diff
 from evalgate.reports import cases, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
@@ -213,6 +214,64 @@ def _base(turn: Turn, width: int) -> Iterator[Line]:
         told = "no answer" if answer is None else diff.excerpts(answer.strip(), turn.actual_answer or "", width * 2)[0]
         is_expected = answer is not None and answer == turn.expected_answer
         yield from _said("=", "the expected answer" if is_expected else told, width)
+
+
+def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, folder: str = "") -> str:
+    """One case whole: its criteria, and each turn of the run that is shown, with what was expected of it."""
+    who, file = _who([case], width)
+    lines = [Line(f"{wording.kind_word(case.kind)}: {who}", KINDS[case.kind], file)]
+    lines += _wrapped(Line(wording.why(case, width=NAME_WIDTH)), width)
+    table = [("criterion", "value", "threshold", "")]
+    for each in case.verdict.criteria:
+        kind = "informational" if each.kind is None else wording.kind_word(each.kind)
+        said = f"{kind}: {wording.unmeasured_sentence(each)}" if each.value is None else kind
+        shown = (_name(each.name), cases.number(each.value, each), words.threshold(each.threshold), plain.flat(said))
+        table.append(shown)
+    head, *rows = plain.table(table, right=range(1, 3))
+    lines += [BLANK, Line(head, "bold")]
+    for each, row in zip(case.verdict.criteria, rows, strict=True):
+        lines.append(Line(row, "" if each.kind is None else KINDS[each.kind]))
+    known = turns.of(case)
+    lines += [BLANK, Line(case.run_shown)] if case.run_shown else []
+    for turn in known.turns:
+        lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
+    if case.failure is not None:
+        lines += [BLANK, *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines())]
+    return "".join(f"{_painted(line, color=color, folder=folder)}\n" for line in lines)
+
+
+def _turn(turn: Turn, width: int) -> Iterator[Line]:
+    yield from _wrapped(Line(f"turn {turn.number}: {plain.flat(turn.user)}", "bold"), width)
+    if turn.actual is None:
+        yield Line("    The agent did not reach this turn.")
+        return
+    if _differ_in_calls(turn):
+        yield from _calls(turn, width - 6)
+    else:
+        for call in turn.actual_calls or ():
+            yield from _said(" ", call_diff.spell(call), width - 6)
+    if turn.expected_answer is not None and turn.expected_answer != turn.actual_answer:
+        yield from _answers(dataclasses.replace(turn, scores=()), width - 6)
+    else:
+        answer = "(no answer)" if turn.actual_answer is None else turn.actual_answer
+        yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))
+    for name, finding in turns.shown_findings(turn.findings):
+        said = ": ".join(each for each in (_name(name), finding.label, finding.subject, finding.text) if each)
+        yield from (Line(f"    {row}", "dim") for row in plain.wrap(plain.one_line(said), width - 4))
+
+
+def render_change(
+    expected: Invocation, actual: Invocation, *, calls: bool, answer: bool, width: int = 0, color: bool = False
+) -> str:
+    """What differs between what a turn expects and what the agent did, of calls, of the answer."""
+    turn, room = Turn(number=1, expected=expected, actual=actual, asked=True), (width or LOG_WIDTH) - 6
+    lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
+    if calls and expected.events is None:
+        spelled = [call_diff.spell(call) for call in actual.tool_calls] or ["(no tool call)"]
+        lines = [*(line for each in spelled for line in _said("+", each, room)), *lines]
+    elif answer and turn.expected_answer is None:
+        lines += _said("+", turn.actual_answer or "", room)
+    return "".join(f"{_painted(line, color=color, folder='')}\n" for line in lines)
 
 
 def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:

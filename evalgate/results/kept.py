@@ -50,9 +50,13 @@ class About(BaseModel):
     verdict: VerdictKind
     cases: dict[str, dict[str, VerdictKind]]
 
+    def kinds(self) -> dict[CaseKey, VerdictKind]:
+        """How each case ended, by suite and id."""
+        return {(suite, case): kind for suite, cases in self.cases.items() for case, kind in cases.items()}
+
     def keys(self) -> set[CaseKey]:
         """The cases, by suite and id."""
-        return {(suite, case) for suite, cases in self.cases.items() for case in cases}
+        return set(self.kinds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
