@@ -26,6 +26,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
+from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Shard, Trend, Verdict, VerdictKind
