@@ -48,6 +48,8 @@ COMMANDS = {
     ),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
     "migrate": ("evalgate.cli.migrate:command", "Write an evaluation file of an old format in ADK's current one."),
+    "convert": ("evalgate.cli.ces:convert_command", "Convert CES evaluations to an ADK evaluation set, or back."),
+    "diff": ("evalgate.cli.ces:diff_command", "Compare two versions of CES evaluations by field."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
 }
 

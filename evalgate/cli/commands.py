@@ -202,14 +202,16 @@ def validate(**values: Any) -> None:
 def _validate(given: dict[str, Any]) -> int:
     """Exit code 2 where a file or a setting is wrong."""
     settings = load.load_settings(given)
-    prepared = prepare.prepare(settings, environ=os.environ)
+    prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
     listed = quarantine.dated(quarantine.read(settings.root).entries, dt.datetime.now(dt.UTC).date())
     prepared = dataclasses.replace(prepared, problems=(*prepared.problems, *listed))
-    cli.show_problems(prepared.problems)
-    counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}
+    problems = (*prepared.problems, *prepared.ces.problems)
+    cli.show_problems(problems)
+    counts = {severity: sum(each.severity is severity for each in problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
+    of_ces = f", {words.counted(len(prepared.ces.tests), 'CES evaluation')}" if prepared.ces.readings else ""
     click.echo(
-        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}: "
+        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}{of_ces}: "
         f"{words.counted(counts[Severity.ERROR], 'error')}, {words.counted(counts[Severity.WARNING], 'warning')}"
     )
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
