@@ -237,14 +237,21 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     return Reading(kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw)
 
 
-def parse_message(raw: Any, kind: Kind, *, text: str, file: str) -> tuple[Proto | None, tuple[Problem, ...]]:
-    """A message that somebody hands over, and every problem of it; None where one is an error."""
-    problems = Problems(text, file=file)
+def parse_message(
+    raw: Any, kind: Kind, *, file: str, is_partial: bool = False
+) -> tuple[Proto | None, tuple[Problem, ...]]:
+    """A message that somebody hands over, and every problem of it; None where one is an error.
+
+    One that `is_partial` is a part of an update: what is required may be absent.
+    """
+    problems = Problems("", file=file)
     problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}")
         return None, problems.all()
-    reader = _Reader(file, kind, problems, raw)
+    reader = _Reader(file, kind, problems, raw, is_partial=is_partial)
+    if is_partial:
+        return reader.message(RESOURCES[kind], raw, ()), problems.all()
     reader.resource(raw, (), kind)
     mine = [each.message for each in reader.found if not each.path]
     return (mine[0] if mine else None), problems.all()
@@ -296,6 +303,7 @@ class _Reader:
     problems: Problems
     raw: Any
     found: list[Resource] = field(default_factory=list)
+    is_partial: bool = False
 
     def resource(self, raw: Any, path: Path, kind: Kind) -> None:
         """Read the resource at `path`."""
@@ -480,10 +488,12 @@ class _Reader:
             if len(given) > 1:
                 message = f"only one of {words.listed([f'`{key}`' for key in given])} may be given"
                 self.problems.error("ces-oneof", message, path=(*path, given[1]))
+            elif self.is_partial:
+                continue
             elif not given and not is_result and not issubclass(shape, cxas.Cxas):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 self.problems.error("ces-oneof", message, path=path)
-        for name in shape.required:
+        for name in shape.required if not self.is_partial else ():
             key = shapes.key_of(shape, name)
             if made.get(key) in (None, "", []):
                 hint = json_source.instead_of(key, made)

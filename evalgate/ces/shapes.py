@@ -269,6 +269,16 @@ def is_map(shape: type[Proto], field: str) -> bool:
     return get_origin(shape.model_fields[field].annotation) is dict
 
 
+def is_repeated(shape: type[Proto], field: str) -> bool:
+    """Whether a field is a list or a map."""
+    return get_origin(shape.model_fields[field].annotation) in (tuple, dict) and not is_struct(shape, field)
+
+
+def is_struct(shape: type[Proto], field: str) -> bool:
+    """Whether a field is an object of any JSON."""
+    return get_origin(shape.model_fields[field].annotation) is dict and message_in(shape, field) is None
+
+
 def handling_of(shape: type[Proto], field: str) -> Handling:
     """What becomes of a field."""
     rules = [each.handling for each in shape.model_fields[field].metadata if isinstance(each, Rule)]
