@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import agents, errors
-from evalgate.agents import opening
+from evalgate.agents import opening, python_process
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import base as baseline_base
@@ -217,7 +217,7 @@ def _environment(use: AgentUse, outcome: Mapping[str, str] | AgentFailure, setti
     options = agents.options_of(use)
     if not isinstance(options, PythonOptions):
         return
-    needs = _needs(use, options, settings.root)
+    needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root))
     if isinstance(outcome, AgentFailure) and outcome.kind is FailureKind.INSTALL:
         hint = "" if needs is None else (
             f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
@@ -236,22 +236,14 @@ def _environment(use: AgentUse, outcome: Mapping[str, str] | AgentFailure, setti
     yield Check(label="environment", text=", ".join([*filter(None, which), made]))
 
 
-def _needs(use: AgentUse, options: PythonOptions, root: Path) -> python_needs.Needs | None:
-    if options.requirements:
-        return python_needs.named_needs(options.requirements, str(root))
-    if options.python not in ("", python_env.AUTO):
-        return None
-    place = Path(os.path.normpath(root / str(use.options.get("path", "."))))
-    return python_needs.nearest_needs(str(place if place.is_dir() else place.parent), str(root))
-
-
 def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Problem:
     """The true cause and its line, and what mends it."""
     found = _FRAME.findall(failure.detail.replace(f"{settings.root}{os.sep}", ""))
     frames = [(path, int(line)) for path, line in found if not path.startswith(("/", "<"))]
     place = Place(file=frames[-1][0], line=frames[-1][1]) if frames else None
     options = agents.options_of(use)
-    needs = _needs(use, options, settings.root) if isinstance(options, PythonOptions) else None
+    is_python = isinstance(options, PythonOptions)
+    needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root)) if is_python else None
     message, hint = failure.message, ""
     if absent := _NO_MODULE.search(message):
         package = PACKAGES.get(absent[1]) or PACKAGES.get(absent[1].partition(".")[0]) or absent[1].partition(".")[0]

@@ -108,14 +108,14 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
     Raises InstallFailed.
     """
     version = wanted.python if _VERSION.fullmatch(wanted.python) else ""
-    path = "" if version or wanted.python in ("", AUTO) else _named(wanted.python, wanted.root, world)
+    path = _named(wanted.python, wanted.root, world) if _is_named(wanted) else ""
     nearest = python_needs.nearest_needs(wanted.folder, wanted.root)
     rules = python_needs.python_rules(wanted.folder, wanted.root, nearest)
     if path and rules:
         _tell_misfit(_about(path, world), rules, world, what=f"`python: {wanted.python}` is")
     if path and not wanted.requirements:
         return Interpreter(python=path, origin=f"{wanted.python}, as configured")
-    needs = python_needs.named_needs(wanted.requirements, wanted.root) if wanted.requirements else nearest
+    needs = needs_of(wanted)
     if needs is None and not version:
         return _found(wanted, rules, world)
     if version:
@@ -133,6 +133,18 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
         import_roots=needs.import_roots,
         fingerprint=hashlib.sha256(made_of.encode()).hexdigest()[:16],
     )
+
+
+def needs_of(wanted: Wanted) -> Needs | None:
+    """What an environment is made from for it; None where none is made: it is there, or nothing says what it needs."""
+    if wanted.requirements:
+        return python_needs.named_needs(wanted.requirements, wanted.root)
+    return None if _is_named(wanted) else python_needs.nearest_needs(wanted.folder, wanted.root)
+
+
+def _is_named(wanted: Wanted) -> bool:
+    """Whether a Python is named, by a path or a command, and not a version of it."""
+    return wanted.python not in ("", AUTO) and _VERSION.fullmatch(wanted.python) is None
 
 
 def _named(python: str, root: str, world: World) -> str:

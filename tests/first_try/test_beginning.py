@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -94,6 +95,15 @@ def test_an_adk_agent(tmp_path: Path, adk: str, source: str, code: int, lines: l
     for line in lines:
         assert line in said
     assert "criteria     response_match_score, from tests/eval/eval_config.json\n" in said
+
+
+def test_what_a_called_agent_needs_lies_beside_its_module(tmp_path: Path) -> None:
+    files = {name: text for name, text in SOUND.items() if name != "desk.py"}
+    files["evalgate.yml"] = "agents: [{driver: python, call: 'shop.desk:answer'}]\n"
+    repository = stranger(tmp_path, {**files, "shop/desk.py": SOUND["desk.py"], "shop/requirements.txt": "# none\n"})
+    code, said = call(repository, "doctor", UV_OFFLINE="1", UV_NO_INDEX="1")
+    assert code == 0, said
+    assert re.search(r"  ok     environment  Python \S+, from shop/requirements\.txt\n", said), said
 
 
 def test_a_shallow_checkout_without_its_remote(tmp_path: Path) -> None:
