@@ -365,8 +365,7 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
 
     if not is_ready():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        alone = contextlib.nullcontext() if sandbox is None else sandbox.installing
-        with _lock(folder.with_suffix(".lock"), world.log), alone:
+        with _lock(folder.with_suffix(".lock"), world.log), _alone(world):
             if not is_ready():
                 if sandbox is not None:
                     sandbox.make_folder(folder, afresh=True)
@@ -379,6 +378,11 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
                 with mark.open("x", encoding="utf-8") as file:
                     file.write(said)
     return mark.read_text("utf-8")
+
+
+def _alone(world: World) -> contextlib.AbstractContextManager[object]:
+    """While no other agent of the side lets its installer do anything; it may be entered again."""
+    return contextlib.nullcontext() if world.sandbox is None else world.sandbox.installing
 
 
 @contextlib.contextmanager
@@ -544,14 +548,15 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
             world.log(f"still installing after {told - began:.0f} s{f': {last}' if last else ''}")
 
     try:
-        return process.run_to_end(
-            whole,
-            cwd=cwd,
-            environment=settings,
-            timeout_s=INSTALL_TIMEOUT_S,
-            prefix=prefix,
-            watch=watch,
-        )
+        with _alone(world):
+            return process.run_to_end(
+                whole,
+                cwd=cwd,
+                environment=settings,
+                timeout_s=INSTALL_TIMEOUT_S,
+                prefix=prefix,
+                watch=watch,
+            )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error
 
