@@ -67,10 +67,15 @@ def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
         yield f"In evalgate.yml, name the agent of {words.listed(found.undecided)}."
     if workflow and found.secrets:
         yield "Set the secrets, and take those out that the agents do without: " + "; ".join(
-            f"gh secret set {name}" for name in found.secrets
+            f"gh secret set {name}" for name in found.secrets.values()
         )
+    if workflow and (renamed := {name: other for name, other in found.secrets.items() if name != other}):
+        pairs = words.listed(f"{name} from {other}" for name, other in renamed.items())
+        yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {pairs}."
     if workflow and found.uses_cloud:
-        yield "For Vertex AI, sign in to Google Cloud in a step before the gate: google-github-actions/auth"
+        yield "Set who the workflow signs in to Google Cloud as (docs/action.md, Vertex AI): " + "; ".join(
+            f"gh variable set {name}" for name in starter.CLOUD_VARIABLES
+        )
     yield "Check what a run needs: evalgate doctor"
     if written:
         paths = " ".join(os.path.relpath(found.top / path) for path in written)

@@ -112,6 +112,18 @@ def is_terminal(environ: Mapping[str, str]) -> bool:
     return not any(environ.get(name) for name in OF_CIS)
 
 
+def secret_name(name: str) -> str:
+    """The secret that a workflow sets a variable from. GitHub refuses to make one whose name begins with GITHUB_; the
+    token of that name is its own."""
+    is_refused = name.upper().startswith("GITHUB_") and name != "GITHUB_TOKEN"
+    return f"GH_{name[len('GITHUB_') :]}" if is_refused else name
+
+
+def secret(name: str) -> str:
+    """How a workflow writes that secret's value."""
+    return f"${{{{ secrets.{secret_name(name)} }}}}"
+
+
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a variable's name matches one of the globs."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
@@ -223,7 +235,7 @@ class AgentVariables:
         unset = f"{first} is not set here" if len(names) == 1 else f"neither {' nor '.join(names)} is set here"
         if is_terminal(self.environ):
             return f"{unset}; use `export {first}=...`, or the agent's `.env`{name_it}"
-        return f"{unset}; set `{first}: ${{{{ secrets.{first} }}}}` under the step's `env:`{name_it}"
+        return f"{unset}; set `{first}: {secret(first)}` under the step's `env:`{name_it}"
 
     def _naming(self, name: str) -> str:
         """Where it is named so that it counts, also in a pull request."""

@@ -339,7 +339,8 @@ class _Reader:
             isinstance(func, ast.Attribute) and func.attr == "getenv" and self._is_os(func.value)
         )
         if not (arguments and (is_getenv or method in ("get", "pop", "setdefault"))):
-            if any(word in _name(func).lower() for word in ("model", "llm", "chat")):  # LiteLlm("openai/gpt-4o")
+            # LiteLlm and Agent of Pydantic AI take the name first
+            if any(word in _name(func).lower() for word in ("model", "llm", "chat", "agent")):
                 for each in arguments[:1]:
                     self._models_in(each, named=True)
             return

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +112,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     rest = [each for each in project.problems if each not in known.told and each.code not in OF_JUDGES]
     shared = [Check(label="project", problem=each) for each in rest if each.severity is not Severity.NOTE]
     yield Section(title="shared by all suites", checks=(*shared, *_machine(settings, context, project)))
-    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(settings, known.sources.values())))
+    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(known)))
 
 
 # --- a suite ------------------------------------------------------------------------------------------
@@ -172,6 +172,11 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     label = "" if driver is None else driver.label(use.options)
     if key in known.agents:
         yield Check(label="agent", text=f"{use.driver} {label}, looked at for {known.agents[key]}")
+        return
+    absent = [each for each in wrong if each.code == "agent-missing" and f"`{label}`" in each.message]
+    known.told.update(absent)
+    yield from (Check(label="agent", problem=each) for each in absent)
+    if any(each.severity is Severity.ERROR for each in absent):  # there is nothing to open
         return
     yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
     try:
@@ -339,8 +344,9 @@ def _base(settings: Settings, context: Context, project: Project) -> Iterator[Ch
     yield Check(label="base", text=f"{commit[:7]}{how}")
 
 
-def _workflows(settings: Settings, sources: Iterable[AgentSource]) -> Iterator[Check]:
+def _workflows(known: _Known) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
+    settings, sources = known.settings, known.sources.values()
     try:
         top = git.find_source(settings.root).working_tree
     except UnavailableError:
@@ -350,11 +356,12 @@ def _workflows(settings: Settings, sources: Iterable[AgentSource]) -> Iterator[C
         problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
         yield Check(label="workflow", problem=problem)
     needed = sorted({name for source in sources for name in surroundings.needed_in_workflow(source)})
+    keys = [] if settings.skip_judged else surroundings.keys_of_judges(settings, known.project.suites)
     for step in found:
         if isinstance(step, Problem):
             yield Check(label="workflow", problem=step)
             continue
-        wrong = [*workflows.problems(step), *surroundings.unset_in_workflow(step, needed, settings)]
+        wrong = [*workflows.problems(step), *surroundings.unset_in_workflow(step, needed, settings, for_judges=keys)]
         yield from (Check(label="workflow", problem=each) for each in wrong)
         if not wrong:
             yield Check(

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.config import gate_file as config_gate_file
+from evalgate.config import variables
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, frameworks
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery.agent_source import AgentSource, NamedModel
+from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
@@ -31,6 +32,18 @@ WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate@v1"
 DISTRIBUTION = "evalgate-action"
 
+CLOUD_VARIABLES = ("GCP_WORKLOAD_IDENTITY_PROVIDER", "GCP_SERVICE_ACCOUNT")
+"""Of the repository: who it signs in as; no secrets."""
+
+SIGNING_IN = f"""\
+      # docs/action.md, Vertex AI; a fork's pull request gets no id-token
+      - if: github.event.pull_request.head.repo.full_name == github.repository
+        uses: google-github-actions/auth@7c6bc770dae815cd3e89ee6cdf493a5fab2cc093 # v3.0.0
+        with:
+          workload_identity_provider: ${{{{ vars.{CLOUD_VARIABLES[0]} }}}}
+          service_account: ${{{{ vars.{CLOUD_VARIABLES[1]} }}}}
+"""
+
 _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$", re.MULTILINE)
 
 
@@ -38,15 +51,15 @@ _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$",
 class Starter:
     """What to write, and what is left to do by hand.
 
-    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings. `elsewhere`: a workflow
-    that runs evalgate already, so that another would do it twice. `uses_cloud`: something asks Google Cloud, which
-    takes credentials.
+    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings, by the variables that
+    are set from them. `elsewhere`: a workflow that runs evalgate already, so that another would do it twice.
+    `uses_cloud`: something asks Google Cloud, which takes credentials.
     """
 
     top: Path
     project: Project
     files: Mapping[str, str]
-    secrets: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
     elsewhere: str = ""
     uses_cloud: bool = False
     action: str = ACTION
@@ -66,19 +79,18 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     rules, chosen, undecided = render_rules(settings, project)
     sources = [agent_source.of_agent(use, read) for use in (*known, *chosen)]
     values = values_of(sources)
-    judges = [NamedModel(name=name, file="", line=0) for name in criteria_judges.models_of(settings, project.suites)]
-    own_key = settings.gate_file.judge.api_key_env
-    keys = [own_key] if own_key.isidentifier() else []
-    keys += [key for model in judges for key in model.keys[:1] if not own_key]
-    for_judges = {key: secret(key) for key in keys if key not in values}
-    uses_vertex = any(source.uses_vertex({}) or source.suggests_vertex for source in sources)
-    asked = any(model.name.startswith("vertex") for model in judges)
+    keys = surroundings.keys_of_judges(settings, project.suites)
+    uses_cloud = any(source.uses_vertex({}) or source.suggests_vertex for source in sources) or any(
+        name.startswith("vertex") for name in criteria_judges.models_of(settings, project.suites)
+    )
+    for_judges = {key: variables.secret(key) for key in keys if key not in values}
     files = {
         WORKFLOW: render_workflow(
             values,
             others=for_judges,
             root="" if settings.root == top else settings.root.relative_to(top).as_posix(),
             action=action or publisher() or ACTION,
+            signs_in=uses_cloud,
         )
     }
     if rules:
@@ -91,17 +103,16 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
         top=top,
         project=project,
         files=files,
-        secrets=tuple(name for name, value in {**values, **for_judges}.items() if value == secret(name)),
+        secrets={
+            name: variables.secret_name(name)
+            for name, value in {**values, **for_judges}.items()
+            if value == variables.secret(name) and name != "GITHUB_TOKEN"  # which is there
+        },
         elsewhere=elsewhere,
-        uses_cloud=uses_vertex or asked,
+        uses_cloud=uses_cloud,
         action=action or publisher() or ACTION,
         undecided=undecided,
     )
-
-
-def secret(name: str) -> str:
-    """How a workflow writes the value of a secret."""
-    return f"${{{{ secrets.{name} }}}}"
 
 
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
@@ -109,11 +120,14 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     values = {}
     for source in sources:
         for name in surroundings.needed_in_workflow(source):
-            sample = source.samples.get(name, "")
-            if name == workflows.CREDENTIALS:
+            flag, _, location = agent_source.VERTEX
+            sample = source.samples.get(name, "") or (source.values.get(name, "") if name == location else "")
+            if name in workflows.OF_SIGNING_IN and not sample:
                 values[name] = ""  # set by the step that signs in
-                continue
-            values[name] = json.dumps(sample) if surroundings.is_sample(name, sample) else secret(name)
+            elif name == flag:
+                values[name] = '"true"'
+            else:
+                values[name] = json.dumps(sample) if surroundings.is_sample(name, sample) else variables.secret(name)
     return values
 
 
@@ -124,17 +138,26 @@ def template() -> str:
 
 
 def render_workflow(
-    values: Mapping[str, str], *, others: Mapping[str, str] | None = None, root: str = "", action: str = ACTION
+    values: Mapping[str, str],
+    *,
+    others: Mapping[str, str] | None = None,
+    root: str = "",
+    action: str = ACTION,
+    signs_in: bool = False,
 ) -> str:
     """The template with these variables for the agent, and the `others` for judges; one without a value is set by
-    another step. `root`: below the repository's top; "" for the top."""
+    another step. `root`: below the repository's top; "" for the top. `signs_in`: to Google Cloud, without a key."""
     named = [name for name in values if surroundings.needs_naming(name)]
     listed = "".join(f"          {name}: {value}\n" for name, value in {**values, **(others or {})}.items() if value)
     text = template().replace(ACTION, action).replace("          env: GOOGLE_API_KEY\n", "")
     cache = "          cache: .cache/evalgate\n"
     text = text.replace(cache, f"{cache}          env: {', '.join(named)}\n" if named else cache)
-    block = f"        env:\n          GOOGLE_API_KEY: {secret('GOOGLE_API_KEY')}\n"
+    block = f"        env:\n          GOOGLE_API_KEY: {variables.secret('GOOGLE_API_KEY')}\n"
     text = text.replace(block, f"        env:\n{listed}" if listed else "")
+    if signs_in:
+        permission, cached = "      checks: write # the check run\n", "      # the agent's environment is kept"
+        text = text.replace(permission, f"{permission}      id-token: write # signing in to Google Cloud\n")
+        text = text.replace(cached, f"{SIGNING_IN}{cached}")
     if root:
         text = text.replace("          cache: .cache", f"          root: {_scalar(root)}\n          cache: .cache")
         text = text.replace("path: evalgate-report", f"path: {_scalar(f'{root}/evalgate-report')}")

@@ -22,7 +22,7 @@ PLACEHOLDER = "OWNER"
 
 CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
 _SIGNS_IN = "google-github-actions/auth@"
-_OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 """What that action sets for the steps behind it."""
 
 _USES = re.compile(r"[^/\s]+/evalgate(@.*)?")
@@ -84,7 +84,7 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
             if uses.startswith("actions/checkout@"):
                 checkout = _mapping(step.get("with"))
             elif uses.startswith(_SIGNS_IN):
-                exported = _OF_SIGNING_IN
+                exported = OF_SIGNING_IN
             if not _USES.fullmatch(uses):
                 continue
             given = (job.get("permissions"), workflow.get("permissions"))

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from builders import forked_command, repositories
 
+from evalgate.config import variables
 from evalgate.gate import starter
 from tests.golden.test_doctor import CASES, SOUND, evalset
 
@@ -152,7 +153,7 @@ def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
             (flows / f"{name}.yml").write_text(
                 f"name{rest.partition('--- ')[0]}".replace("acme/", "OWNER/"), encoding="utf-8"
             )
-    odd = starter.render_workflow({"A": '"1:2 # x"'}, others={"B": starter.secret("B")}, root="my folder: x/1")
+    odd = starter.render_workflow({"A": '"1:2 # x"'}, others={"B": variables.secret("B")}, root="my folder: x/1")
     (flows / "odd.yml").write_text(odd, encoding="utf-8")
     assert json.loads(json.dumps(yaml.safe_load(odd)["jobs"]))["gate"]["steps"][2]["with"]["root"] == "my folder: x/1"
     written = sorted(map(str, flows.iterdir()))
