@@ -41,7 +41,7 @@ def missing(setting: JudgeSetting) -> str:
             lack += ", or GOOGLE_GENAI_USE_VERTEXAI=true, GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION for Vertex AI"
     else:
         return ""
-    return f"judge `{setting.model}`: no credentials; {lack}"
+    return f"judge `{setting.model}`: no credentials; {lack}, or use recorded replies (`replay`)"
 
 
 def open_client(setting: JudgeSetting) -> Judge:

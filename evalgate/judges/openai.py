@@ -45,7 +45,7 @@ def missing(setting: JudgeSetting) -> str:
         return f"judge `{setting.model}`: the client is not installed; {lack}"
     if setting.api_key_env and not setting.api_key:
         lack = f"set {' or '.join(setting.api_key_env)}"
-        return f"judge `{setting.model}`: no API key; {lack}"
+        return f"judge `{setting.model}`: no API key; {lack}, or use recorded replies (`replay`)"
     return ""
 
 

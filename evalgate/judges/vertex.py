@@ -44,7 +44,8 @@ def missing(setting: JudgeSetting) -> str:
         return ""
     return (
         f"Google Cloud's evaluation service (`{setting.model}`): no project; set GOOGLE_CLOUD_PROJECT and "
-        'GOOGLE_CLOUD_LOCATION, and Google Cloud credentials, or use a judge model (`"judge": "llm"` in the criterion)'
+        "GOOGLE_CLOUD_LOCATION, and Google Cloud credentials; or use recorded replies (`replay`), or a judge model "
+        '(`"judge": "llm"` in the criterion)'
     )
 
 

@@ -170,9 +170,11 @@ def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words
         (["CHAT_KEY", "DESK_KEY"], "DESK_KEY is set here but not passed"),
         (["CHAT_KEY", "EMPTY"], "EMPTY is set here but empty"),
         (["GH_TOKEN"], "GH_TOKEN belongs to the workflow and is never passed"),  # set or not
+        # people's own, from a secret of a name that GitHub takes
         (
             ["GITHUB_PERSONAL_ACCESS_TOKEN"],
-            "set `GITHUB_PERSONAL_ACCESS_TOKEN: ${{ secrets.GH_PERSONAL_ACCESS_TOKEN }}`",
+            "GITHUB_PERSONAL_ACCESS_TOKEN is not set here; set `GITHUB_PERSONAL_ACCESS_TOKEN: "
+            "${{ secrets.GH_PERSONAL_ACCESS_TOKEN }}` under the step's `env:`",
         ),
         (["CHAT_KEY", "OTHER_KEY"], "neither CHAT_KEY nor OTHER_KEY is set here; set `CHAT_KEY: "),
     ],
