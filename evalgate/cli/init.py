@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +23,7 @@ from evalgate.text import plain, words
 @click.command("init")
 @commands.settings_options("root")
 @click.option("--action", default="", metavar="OWNER/evalgate@REF", help="The action that the workflow uses.")
-@click.option("--force/--no-force", default=False, help="Overwrite files that are there.")
+@click.option("--force/--no-force", default=False, help="Replace files that are there; they are kept as *.orig.")
 def command(root: str | None, action: str, force: bool) -> None:
     """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents that are found.
     Makes no model calls."""
@@ -43,8 +44,8 @@ def write(given: dict[str, Any], *, action: str, force: bool) -> int:
     written, kept = [], []
     for path, text, now in pending:
         if now is None or force:
-            starter.write(found, path, text)
-            click.echo(f"wrote {path}")
+            former = starter.write(found, path, text)
+            click.echo(f"wrote {path}; what stood there is in {former}" if former else f"wrote {path}")
             written.append(path)
         else:
             click.echo(f"{path} exists and is left as it is; --force would make this change:")
@@ -78,5 +79,5 @@ def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
         )
     yield "Check what a run needs: evalgate doctor"
     if written:
-        paths = " ".join(os.path.relpath(found.top / path) for path in written)
+        paths = " ".join(shlex.quote(os.path.relpath(found.top / path)) for path in written)
         yield f"git add {paths} && git commit -m 'Gate pull requests with evalgate'"

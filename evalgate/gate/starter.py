@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import variables
+from evalgate.config import variables, yaml
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, frameworks
@@ -21,7 +21,7 @@ from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
-from evalgate.errors import UnavailableError
+from evalgate.errors import Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import prepare, surroundings
 from evalgate.github import workflows
@@ -31,6 +31,9 @@ from evalgate.system import git
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate@v1"
 DISTRIBUTION = "evalgate-action"
+
+FORMER = ".orig"
+"""How the name of a file ends that keeps what `--force` replaces."""
 
 CLOUD_VARIABLES = ("GCP_WORKLOAD_IDENTITY_PROVIDER", "GCP_SERVICE_ACCOUNT")
 """Of the repository: who it signs in as; no secrets."""
@@ -96,7 +99,8 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     if rules:
         folder = "" if settings.root == top else f"{settings.root.relative_to(top).as_posix()}/"
         names = config_gate_file.NAMES
-        files[f"{folder}{next((each for each in names if (settings.root / each).is_file()), names[0])}"] = rules
+        name = next((each for each in names if (settings.root / each).is_file()), names[0])
+        files[f"{folder}{name}"] = _added(rules, to=_text_of(settings.root / name) or "")
     found = (each for each in workflows.steps_of(top) if isinstance(each, workflows.GateStep))
     elsewhere = next((each.place.file for each in found if each.place.file != WORKFLOW), "")
     return Starter(
@@ -215,22 +219,40 @@ def _options(use: AgentUse) -> list[str]:
     return [f"{name}: {_scalar(str(value))}" for name, value in {"driver": use.driver, **use.options}.items()]
 
 
+def _added(rules: str, *, to: str) -> str:
+    """What stands in a file with the agents below it; the agents alone, where they cannot be added like that."""
+    text = f"{to.rstrip()}\n\n{rules}" if to.strip() else rules
+    before, after = (yaml.load(each, file="") for each in (to, text))
+    if isinstance(before, Problem) or isinstance(after, Problem) or not isinstance(after.raw, dict):
+        return rules
+    rest = {name: value for name, value in after.raw.items() if name != "agents"}
+    return text if rest == (before.raw or {}) else rules
+
+
+def _text_of(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+
+
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
     """Path, text and what stands there now (None for nothing) of each file that is not written as it should be."""
     for path, text in starter.files.items():
         file = starter.top / path
-        now = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+        now = _text_of(file)
         if now != text and not (path == WORKFLOW and starter.elsewhere and not force):
             yield path, text, now
 
 
-def write(starter: Starter, path: str, text: str) -> None:
-    """Write one of its files. Raises UnavailableError."""
+def write(starter: Starter, path: str, text: str) -> str:
+    """Write one of its files; the path of what stood there, "" where nothing of it is lost. Raises UnavailableError."""
     file = starter.top / path
     if not file.resolve().is_relative_to(starter.top.resolve()):
         raise UnavailableError(f"{path} leads out of the repository by a symbolic link")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        is_lost = file.is_file() and not text.startswith((_text_of(file) or "").rstrip())
+        if is_lost:
+            file.replace(f"{file}{FORMER}")
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnavailableError(f"{path} cannot be written: {error.strerror}") from error
+    return f"{path}{FORMER}" if is_lost else ""

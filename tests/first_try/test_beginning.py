@@ -139,7 +139,67 @@ def test_files_are_written_only_where_they_may(tmp_path: Path) -> None:
     assert "-name: mine\n+name: evalgate\n" in said
     code, said = call(repository, "init", "--force")
     assert code == 0, said
+    assert f"wrote {starter.WORKFLOW}; what stood there is in {starter.WORKFLOW}.orig\n" in said
+    assert place.with_name("evalgate.yml.orig").read_text(encoding="utf-8") == "name: mine\n"
     assert yaml.safe_load(place.read_text(encoding="utf-8"))["name"] == "evalgate"
+
+
+TWO = {
+    "evals/a.evalset.json": SOUND["evals/a.evalset.json"],
+    "evals/test_config.json": CONFIG,
+    "east/bot/agent.py": PLAIN,
+    "west/bot/agent.py": PLAIN,
+}
+AGENTS = """\
+# Which agent each evaluation file runs: docs/agents
+agents:
+  - suites: ["evals/a.evalset.json"]
+    driver: adk
+    path: east/bot
+    # or driver: adk, path: west/bot
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "written", "former"),
+    [
+        # what says nothing of agents gets them, and keeps all that its author wrote
+        ("evalgate.yml", "# ours\nruns: 3\nenv: DESK_URL\n", f"# ours\nruns: 3\nenv: DESK_URL\n\n{AGENTS}", None),
+        ("evalgate.yaml", "runs: 3", f"runs: 3\n\n{AGENTS}", None),
+        ("evalgate.yml", "# nothing yet\n", f"# nothing yet\n\n{AGENTS}", None),
+        # where they cannot be added, what stood there is kept beside
+        ("evalgate.yml", "{runs: 3}\n", AGENTS, "{runs: 3}\n"),
+        ("evalgate.yaml", "runs: 3\nagents: []\n", AGENTS, "runs: 3\nagents: []\n"),
+    ],
+)
+def test_init_beside_an_evalgate_yml(tmp_path: Path, name: str, text: str, written: str, former: str | None) -> None:
+    repository = stranger(tmp_path, {**TWO, name: text})
+    place, kept = repository / name, repository / f"{name}.orig"
+    code, said = call(repository, "init")
+    assert (code, place.read_text(encoding="utf-8"), kept.exists()) == (2, text, False), said
+    assert f"{name} exists and is left as it is; --force would make this change:\n" in said
+    code, said = call(repository, "init", "--force")
+    assert (code, place.read_text(encoding="utf-8")) == (0, written), said
+    assert (kept.read_text(encoding="utf-8") if kept.exists() else None) == former
+    assert (f"wrote {name}; what stood there is in {name}.orig\n" if former else f"wrote {name}\n") in said
+    assert len([*repository.glob("evalgate.y*ml")]) == 1
+    code, said = call(repository, "validate")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("root", [".", "services/my desk"])
+def test_the_last_step_of_init_can_be_pasted(tmp_path: Path, root: str) -> None:
+    """Also in a folder of the repository, where the workflow lies above."""
+    repository = stranger(tmp_path, {f"{root}/{name}": text for name, text in TWO.items()})
+    folder = repository / root
+    code, said = call(folder, "init")
+    assert code == 0, said
+    command = next(line.partition(". ")[2] for line in said.splitlines() if "git add " in line)
+    subprocess.run(["/bin/sh", "-ec", command], cwd=folder, env=repositories.WRITER, check=True, capture_output=True)
+    shown = repositories.git(repository, "show", "--name-only", "--format=%s", "HEAD").splitlines()
+    file = "evalgate.yml" if root == "." else f"{root}/evalgate.yml"
+    assert shown == ["Gate pull requests with evalgate", "", ".github/workflows/evalgate.yml", file]
+    assert repositories.git(repository, "status", "--porcelain") == ""
 
 
 def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:

@@ -173,8 +173,7 @@ def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words
         # people's own, from a secret of a name that GitHub takes
         (
             ["GITHUB_PERSONAL_ACCESS_TOKEN"],
-            "GITHUB_PERSONAL_ACCESS_TOKEN is not set here; set `GITHUB_PERSONAL_ACCESS_TOKEN: "
-            "${{ secrets.GH_PERSONAL_ACCESS_TOKEN }}` under the step's `env:`",
+            "GITHUB_PERSONAL_ACCESS_TOKEN is not set here; set `GITHUB_PERSONAL_ACCESS_TOKEN: ${{ secrets.GH_PERS",
         ),
         (["CHAT_KEY", "OTHER_KEY"], "neither CHAT_KEY nor OTHER_KEY is set here; set `CHAT_KEY: "),
     ],
