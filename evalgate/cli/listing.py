@@ -87,7 +87,7 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {named(suite.agent)}{found_by}",
-        f"  criteria  {deciding}, from {where}",
+        f"  criteria  {deciding or 'none'}, from {where}",
         f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
