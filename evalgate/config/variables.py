@@ -104,6 +104,10 @@ OF_CIS = (
 )  # fmt: skip
 """What a workflow or another CI sets, of which not all set CI."""
 
+CLOUD_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+CLOUD_LOGIN: Final = "google-github-actions/auth"
+"""What sets that variable in a workflow."""
+
 _USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
@@ -233,6 +237,10 @@ class AgentVariables:
                 return f"{empty}{name_it}"
             return f"{empty}, as secrets are in a fork's pull request and where they do not exist{name_it}"
         unset = f"{first} is not set here" if len(names) == 1 else f"neither {' nor '.join(names)} is set here"
+        if first == CLOUD_FILE:
+            terminal = is_terminal(self.environ)
+            how = "run `gcloud auth application-default login`" if terminal else f"before the step use {CLOUD_LOGIN}"
+            return f"{unset}; {how}{name_it}"
         if is_terminal(self.environ):
             return f"{unset}; use `export {first}=...`, or the agent's `.env`{name_it}"
         return f"{unset}; set `{first}: {secret(first)}` under the step's `env:`{name_it}"

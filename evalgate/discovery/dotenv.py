@@ -22,7 +22,7 @@ from evalgate.text import words
 
 NAME = ".env"
 LARGEST_BYTES = 256 * 1024
-CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+CREDENTIALS = variables.CLOUD_FILE
 
 _LINE = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)")
 

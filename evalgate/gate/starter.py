@@ -47,6 +47,13 @@ SIGNING_IN = f"""\
           service_account: ${{{{ vars.{CLOUD_VARIABLES[1]} }}}}
 """
 
+OTHERS = (
+    "driver: python, call: package.module:function",
+    "driver: command, command: ./agent",
+    "driver: http, url: http://localhost:8000/ask",
+)
+"""Of a file for which no agent was found."""
+
 _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$", re.MULTILINE)
 
 
@@ -83,7 +90,7 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     sources = [agent_source.of_agent(use, read) for use in (*known, *chosen)]
     values = values_of(sources)
     keys = surroundings.keys_of_judges(settings, project.suites)
-    uses_cloud = any(source.uses_vertex({}) or source.suggests_vertex for source in sources) or any(
+    uses_cloud = workflows.CREDENTIALS in values or any(
         name.startswith("vertex") for name in criteria_judges.models_of(settings, project.suites)
     )
     for_judges = {key: variables.secret(key) for key in keys if key not in values}
@@ -200,7 +207,8 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     others = list(frameworks.find(discovery_agents.code_files(settings.root), surroundings.reader(settings.root)))
     lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
-    undecided, chosen = [], []
+    undecided: list[str] = []
+    chosen: list[AgentUse] = []
     for key in lost:
         found = discovery_agents.find_agent(key, folders=folders)
         candidates = others
@@ -212,6 +220,7 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
             undecided.append(key)
         lines += [f"  - suites: [{json.dumps(key)}]", *(f"    {line}" for line in _options(first))]
         lines += [f"    # or {', '.join(_options(each))}" for each in rest]
+        lines += [] if candidates else [f"    # or {each}" for each in OTHERS]
     return "\n".join(lines) + "\n", chosen, tuple(undecided)
 
 

@@ -203,6 +203,8 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
     """The variables that a workflow should give an agent: what its models are asked with, and what its source reads
     without a default."""
     names = [each.name for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
+    if source.logs_in:
+        names.append(workflows.CREDENTIALS)
     for model in source.models:
         if model.is_google and (source.uses_vertex({}) or source.suggests_vertex):
             names += (*agent_source.VERTEX, workflows.CREDENTIALS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate import errors
-from evalgate.config import yaml
+from evalgate.config import variables, yaml
 from evalgate.config.settings import split_list
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
@@ -20,8 +20,8 @@ FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"
 """Stands in our examples where the owner of the action is to be written."""
 
-CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
-_SIGNS_IN = "google-github-actions/auth@"
+CREDENTIALS = variables.CLOUD_FILE
+_SIGNS_IN = f"{variables.CLOUD_LOGIN}@"
 OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 """What that action sets for the steps behind it."""
 

@@ -107,6 +107,24 @@ def test_what_a_called_agent_needs_lies_beside_its_module(tmp_path: Path) -> Non
     assert re.search(r"  ok     environment  Python \S+, from shop/requirements\.txt\n", said), said
 
 
+@pytest.mark.parametrize(
+    ("source", "signs_in"),
+    [
+        ("import google.auth\n_, project = google.auth.default()\n", True),
+        ("from google import auth\ndef login():\n    return auth.default()\n", True),
+        ("import json\njson.JSONEncoder().default(1)\n", False),
+    ],
+)
+def test_the_workflow_of_an_agent_that_logs_in_to_google_cloud(tmp_path: Path, source: str, signs_in: bool) -> None:
+    repository = stranger(tmp_path, {**SOUND, "desk.py": source + SOUND["desk.py"]})
+    code, said = call(repository, "init", "--action", "acme/evalgate@v1")
+    assert (code, "gh variable set GCP_WORKLOAD_IDENTITY_PROVIDER" in said) == (0, signs_in), said
+    steps = yaml.safe_load((repository / starter.WORKFLOW).read_text(encoding="utf-8"))["jobs"]["gate"]["steps"]
+    assert any("google-github-actions/auth@" in step["uses"] for step in steps) is signs_in
+    (gate,) = (step for step in steps if step.get("id") == "gate")
+    assert gate["with"].get("env") == ("GOOGLE_APPLICATION_CREDENTIALS" if signs_in else None)
+
+
 def test_a_shallow_checkout_without_its_remote(tmp_path: Path) -> None:
     origin = stranger(tmp_path, SOUND)
     repositories.git(origin, "checkout", "--quiet", "-b", "change")
