@@ -65,7 +65,8 @@ def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
     if workflow and found.action == starter.ACTION:
         yield f"In {starter.WORKFLOW}, replace OWNER by the publisher of the action."
     if found.undecided:
-        yield f"In evalgate.yml, name the agent of {words.listed(found.undecided)}."
+        rules = next(path for path in found.files if path != starter.WORKFLOW)
+        yield f"In {rules}, name the agent of {words.listed(found.undecided, limit=3)}."
     if workflow and found.secrets:
         yield "Set the secrets, and take those out that the agents do without: " + "; ".join(
             f"gh secret set {name}" for name in found.secrets.values()

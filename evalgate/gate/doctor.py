@@ -173,10 +173,13 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     if key in known.agents:
         yield Check(label="agent", text=f"{use.driver} {label}, looked at for {known.agents[key]}")
         return
-    absent = [each for each in wrong if each.code == "agent-missing" and f"`{label}`" in each.message]
+    rule = f"$.{use.found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
+    absent = [each for each in wrong if each.code == "agent-missing" and each.place and each.place.json_path]
+    absent = [each for each in absent if each.place and str(each.place.json_path).startswith(rule)]
     known.told.update(absent)
     yield from (Check(label="agent", problem=each) for each in absent)
     if any(each.severity is Severity.ERROR for each in absent):  # there is nothing to open
+        known.agents[key] = suite.key
         return
     yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
     try:

@@ -48,9 +48,9 @@ SIGNING_IN = f"""\
 """
 
 OTHERS = (
-    "driver: python, call: package.module:function",
-    "driver: command, command: ./agent",
-    "driver: http, url: http://localhost:8000/ask",
+    "# or driver: python, call: package.module:function",
+    "# or driver: command, command: ./agent",
+    "# or driver: http, url: http://localhost:8000/ask",
 )
 """Of a file for which no agent was found."""
 
@@ -206,21 +206,30 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     others = list(frameworks.find(discovery_agents.code_files(settings.root), surroundings.reader(settings.root)))
-    lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
-    undecided: list[str] = []
-    chosen: list[AgentUse] = []
+    suites: dict[tuple[str, ...], list[str]] = {}
+    uses: dict[str, AgentUse] = {}
     for key in lost:
         found = discovery_agents.find_agent(key, folders=folders)
         candidates = others
         if isinstance(found, Ambiguous):
             candidates = [AgentUse(driver=agents.DEFAULT, options={"path": path}) for path in found.candidates]
-        first, *rest = candidates or [AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})]
+        by_text = {f"# or {', '.join(_options(each))}": each for each in candidates}
+        uses |= by_text
+        suites.setdefault(tuple(by_text), []).append(key)
+    lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
+    undecided: list[str] = []
+    chosen: list[AgentUse] = []
+    for texts, keys in suites.items():
+        first = uses[texts[0]] if texts else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         chosen.append(first)
-        if rest or not candidates:
-            undecided.append(key)
-        lines += [f"  - suites: [{json.dumps(key)}]", *(f"    {line}" for line in _options(first))]
-        lines += [f"    # or {', '.join(_options(each))}" for each in rest]
-        lines += [] if candidates else [f"    # or {each}" for each in OTHERS]
+        undecided += keys if len(texts) != 1 else []
+        listed = [json.dumps(key) for key in keys]
+        lines += (
+            [f"  - suites: [{listed[0]}]"]
+            if len(listed) == 1
+            else ["  - suites:", *(f"      - {each}" for each in listed)]
+        )
+        lines += [f"    {line}" for line in (*_options(first), *(texts[1:] if texts else OTHERS))]
     return "\n".join(lines) + "\n", chosen, tuple(undecided)
 
 

@@ -152,6 +152,16 @@ CASES = {
         },
         commands=(("init",), ("init", "--force")),
     ),
+    # no agent for either file: one rule, told once
+    "init_no_agent": Case(
+        files={
+            "evals/a.evalset.json": evalset("a", "one"),
+            "evals/b.evalset.json": evalset("b", "two"),
+            "evals/test_config.json": CONFIG,
+        },
+        commands=(INIT, ("doctor",)),
+        code=2,
+    ),
     "init_framework": Case(
         files={
             "evals/a.evalset.json": evalset("a", "one"),
