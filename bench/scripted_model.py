@@ -199,13 +199,19 @@ class Handler(BaseHTTPRequestHandler):
         self.server.script.asked[method] += 1
         reply = self._reply(method, request)
         if reply is None:
-            self._send(
-                404, json.dumps({"error": {"code": 404, "message": f"not scripted: {path}"}}), "application/json"
-            )
+            self._missing(path)
         elif method == "streamGenerateContent" and "alt=sse" in query:
             self._send(200, f"data: {json.dumps(reply)}\r\n\r\n", "text/event-stream")
         else:
             self._send(200, json.dumps([reply] if method == "streamGenerateContent" else reply), "application/json")
+
+    def do_GET(self) -> None:
+        """Have nothing, as an empty project of Google Cloud."""
+        self._missing(self.path)
+
+    def _missing(self, path: str) -> None:
+        error = {"code": 404, "message": f"not scripted: {path}"}
+        self._send(404, json.dumps({"error": error}), "application/json")
 
     def _reply(self, method: str, request: Any) -> Any:
         script, vector = self.server.script, {"values": [0.5] * 8}

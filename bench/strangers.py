@@ -43,6 +43,10 @@ ROOT = Path(__file__).resolve().parents[1]
 ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 """How the scripted model is reached: among the settings of models, which reach an agent without being named."""
 
+STAND_INS = ("BIGQUERY_EMULATOR_HOST", "STORAGE_EMULATOR_HOST")
+"""For agents with cloud credentials: BigQuery and Cloud Storage of an empty project, which say at once that nothing is
+there. Google's own cannot be reached with made-up credentials, and their clients ask again for ten minutes."""
+
 KEPT = ("PATH", "LANG", "LC_", "SSL_", "REQUESTS_CA", "CURL_CA", "PIP_", "UV_", "HTTP", "NO_PROXY", "NODE_EXTRA")
 """What a runner's machine has too: how names of its own variables begin."""
 
@@ -53,7 +57,7 @@ EXPECTED = ("not_applicable", "reference_missing")
 WHY = 200
 """So much of a reason is shown."""
 
-PLAIN_S = 300.0
+PLAIN_S = 600.0
 """So long the run without evalgate may take: backends that are not there are asked again for minutes."""
 
 PLACEHOLDER = re.compile(r"^$|[<\[{]|YOUR|your|xxx|\.\.\.|REPLACE|CHANGE|TODO|PLACEHOLDER", re.IGNORECASE)
@@ -241,6 +245,7 @@ def tried(
         variables = dict(stranger.variables) if typed else {}
         if "GOOGLE_APPLICATION_CREDENTIALS" in variables:
             variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials(work, url))
+            variables |= dict.fromkeys(STAND_INS, url)
         environ = environment(work, repo, url=url, typed=variables, inputs=inputs, sides=sides)
         began = time.monotonic()
         command = [sys.executable, "-I", "-u", str(ROOT / "entrypoint.py")]
@@ -293,7 +298,8 @@ def plainly(work: Path, repo: Path, environ: Mapping[str, str]) -> str:
     if not cases:
         return "nothing to run"
     env = {name: value for name, value in environ.items() if not name.startswith(("INPUT_", "GITHUB_"))}
-    made = sorted((work.parent / "cache").glob("env-*/bin/python"), key=lambda each: each.parent.stat().st_mtime)
+    whole = (work.parent / "cache").glob("env-*/lib/python*/site-packages/google/adk")  # not where installing failed
+    made = sorted((each.parents[4] / "bin/python" for each in whole), key=lambda each: each.lstat().st_mtime)
     python = environ.get("INPUT_PYTHON") or (made[-1] if made else None)
     if python is None:
         command = [str(Path(sys.executable).with_name("uv")), "sync", "--frozen"]
