@@ -116,7 +116,8 @@ def test_of_several_agents_the_one_that_the_tests_evaluate(tmp_path, tests, expe
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     key = "eval/data/a.test.json"
-    chosen, problems = choose_agents({key: EvalSet(eval_set_id="a", cases=())}, gate_file=GateFile(), tree=Tree(tmp_path))
+    sets = {key: EvalSet(eval_set_id="a", cases=())}
+    chosen, problems = choose_agents(sets, gate_file=GateFile(), tree=Tree(tmp_path))
     assert [problem.code for problem in problems] == ([] if expected else ["ambiguous-agent"])
     if expected:
         assert chosen[key].options["path"] == expected
