@@ -172,7 +172,7 @@ def repository(stranger: Stranger, folder: Path, *, settings: Sequence[str]) -> 
 def learn(folder: Path, script: Script) -> None:
     """Read the evaluation files, so that the model knows what it is expected to do."""
     for file in sorted(folder.rglob("*.json")):
-        if file.name.endswith(walk.EVALUATION_ENDINGS) or "eval" in file.name:
+        if file.name.endswith(walk.EVALUATION_ENDINGS) or "eval" in file.relative_to(folder).as_posix():
             try:
                 reading = formats.parse_eval_set(file.read_text(encoding="utf-8-sig"), file=file.name)
             except (ValueError, OSError):
