@@ -7,6 +7,10 @@
     [{"agent": "customer-service", "path": "checkouts/customer-service", "commit": "c3d0770",
       "typed": ".env.example", "variables": {"PROJECT": "p"}, "inputs": {"paths": "eval"}}]
 
+Without `path` it is the name of the agent. strangers.json beside this script lists agents of google/adk-samples in
+several states and of other public repositories, with what their READMEs tell people to set. To make its checkouts, for
+each of its lines: `git -C CLONE archive COMMIT FOLDER | tar x`, with what lies in FOLDER as checkouts/AGENT.
+
 Each is copied and committed, gets a pull request that adds the workflow, and then runs entrypoint.py with a runner's
 variables, as the action does. First with GOOGLE_API_KEY alone; where that is not enough, with what its own README tells
 people to set: `typed` names an example of its variables, `variables` adds to it. Models are scripted
@@ -109,7 +113,7 @@ class Tried:
 def strangers(file: Path, checkouts: Path) -> Iterator[Stranger]:
     """The agents of a list."""
     for entry in json.loads(file.read_text(encoding="utf-8")):
-        path = checkouts / entry["path"]
+        path = checkouts / entry.get("path", entry["agent"])
         typed = example_variables(path / entry["typed"]) if entry.get("typed") else {}
         if typed.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true"):
             typed.setdefault("GOOGLE_APPLICATION_CREDENTIALS", "")  # `gcloud auth` in the README; here a made one
