@@ -40,7 +40,7 @@ async def run(agent: Any, case: dict[str, Any]) -> None:
 
 def main(folder: Path, file: Path) -> None:
     cases = json.loads(file.read_text(encoding="utf-8"))
-    sys.path.insert(0, str(folder.resolve().parent))
+    sys.path[:0] = [str(above) for above in folder.resolve().parents if above.is_relative_to(Path.cwd())]
     try:
         package = importlib.import_module(folder.name)
         module = package.agent if hasattr(package, "agent") else importlib.import_module(f"{folder.name}.agent")
