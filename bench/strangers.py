@@ -13,7 +13,8 @@ each of its lines: `git -C CLONE archive COMMIT FOLDER | tar x`, with what lies 
 
 Each is copied and committed, gets a pull request that adds the workflow, and then runs entrypoint.py with a runner's
 variables, as the action does. First with GOOGLE_API_KEY alone; where that is not enough, with what its own README tells
-people to set: `typed` names an example of its variables, `variables` adds to it. Models are scripted
+people to set: `typed` names an example of its variables, `variables` adds to it (`{url}` is the scripted model's
+address, for settings that are not known here). Models are scripted
 (scripted_model.py), so nothing is spent. Prints a table in Markdown; the logs are kept in the work folder. An agent
 works where every case was scored. With `--control` those that do not are run once more without evalgate: the same
 environment, variables and turns, by ADK's own runner (plain_run.py). What fails there too is the agent's own.
@@ -246,7 +247,7 @@ def tried(
     learn(repo, script)
     inputs = {**stranger.inputs, **({} if compared else {"baseline": "none"})}
     with scripted_model.serving(script) as url, (work / "log.txt").open("w", encoding="utf-8") as log:
-        variables = dict(stranger.variables) if typed else {}
+        variables = {name: value.replace("{url}", url) for name, value in stranger.variables.items() if typed}
         if "GOOGLE_APPLICATION_CREDENTIALS" in variables:
             variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials(work, url))
             variables |= dict.fromkeys(STAND_INS, url)
