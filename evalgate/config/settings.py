@@ -409,6 +409,11 @@ class Settings(BaseModel):
         description="Continue an interrupted run: completed runs in its journal are not repeated.",
         json_schema_extra=TERMINAL,
     )
+    fresh: bool = Field(
+        default=False,
+        description="Start over: an interrupted run is set aside. At a terminal it is continued otherwise.",
+        json_schema_extra=TERMINAL,
+    )
     debug: bool = Field(default=False, description="Show the traceback of an error.", json_schema_extra=TERMINAL)
 
 

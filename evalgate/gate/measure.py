@@ -42,6 +42,7 @@ from evalgate.model import (
     Suite,
     ThresholdRule,
 )
+from evalgate.results import kept
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
 from evalgate.runner.session import Session, Side
@@ -119,7 +120,7 @@ def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Ite
     if not context.isolate:
         yield None
         return
-    private = [settings.root / each for each in (settings.output, settings.baseline_folder) if each]
+    private = [settings.root / each for each in (settings.output, settings.baseline_folder, kept.FOLDER) if each]
     opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
     with opened as others:
         yield others

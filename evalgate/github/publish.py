@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from evalgate import errors
 from evalgate.config.settings import Settings
@@ -320,11 +321,9 @@ class ProgressWatcher:
             self._done += done
         self._inner.begin(trials=trials, done=done, why=why)
 
-    def trial_done(
-        self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, *, of_base: bool = False
-    ) -> None:
+    def trial_done(self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **more: Any) -> None:
         """See Watcher."""
-        self._inner.trial_done(key, outcome, seconds, of_base=of_base)
+        self._inner.trial_done(key, outcome, seconds, **more)
         with self._lock:
             self._done += 1
             now = self._now()

@@ -129,7 +129,8 @@ class Run:
     own files, by the same key as `agents`. `judges`: what judging took, by criterion and model; what was taken from a
     journal is not in it. `shard`: the part of a plan that this run is; None: the whole. `root`: the folder of the
     repository that it was a run of, "" for all of it; None where that is not known. `workflow_run`: the workflow run
-    that wrote it, `o/r/actions/runs/99/attempts/1`; "" elsewhere.
+    that wrote it, `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None
+    where that is not known.
     """
 
     suites: tuple[Suite, ...]
@@ -145,6 +146,7 @@ class Run:
     seconds: Seconds = 0.0
     complete: bool = True
     commit: str = ""
+    dirty: bool | None = None
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judges: tuple[JudgeUse, ...] = ()

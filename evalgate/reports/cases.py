@@ -211,6 +211,11 @@ class CaseView:
         return ", ".join(each for each in (origin, allowed) if each)
 
     @property
+    def is_new(self) -> bool:
+        """Whether the change broke it: the base passes all of it, or a criterion that fails here."""
+        return self.compared is not None and (self.compared.broken or self.label is CaseLabel.NEW)
+
+    @property
     def seconds(self) -> float:
         """The agent's time in all of its runs."""
         return sum(trial.seconds for trial in self.trials)
@@ -351,9 +356,13 @@ def tested(rows: Sequence[CriterionComparison]) -> bool:
 
 
 def said(row: CriterionComparison) -> str:
-    """What can be said of a criterion, in a table."""
+    """What can be said of a criterion, in a table; why, where it could not be measured."""
     if row.clock_based:
         return NOT_COMPARABLE
+    if row.change is Change.NOT_MEASURED:
+        lacking = row.cases.unpaired
+        each = "no case was compared" if not lacking else f"{words.counted(lacking, 'case')} without a score"
+        return f"{CHANGES[row.change]} ({each})"
     return BASE_FAILED if row.base_failed and row.change is Change.INCONCLUSIVE else CHANGES[row.change]
 
 

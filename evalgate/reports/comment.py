@@ -262,19 +262,20 @@ def _macros(name: str) -> Any:
 
 def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
-    rows = [
-        f"{line.mark} {text}"
+    lines = [
+        call_diff.Line(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(expected or (), actual or ()))
         for text in plain.wrap(plain.flat(line.text), WIDTH)
     ]
-    if len(rows) > CALL_LINES:
-        rows = [*rows[:CALL_LINES], f"@@ {len(rows) - CALL_LINES} more lines in report.html @@"]
+    shown, left_out = diff.nearby(lines, CALL_LINES)
+    rows = [f"{line.mark} {line.text}" for line in shown]
+    rows += [f"@@ {left_out} more lines in report.html @@"] if left_out else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 
 def diff_answers(expected: str, actual: str, was: str = "expected", now: str = "actual") -> Safe:
     """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
-    left, right = _lines(expected), _lines(actual)
+    left, right = (plain.wrap(text, WIDTH) for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT))
     compared = diff.compare(expected, actual)
     if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:
         rows = [*(f"- {line}" for line in left), *(f"+ {line}" for line in right)]
@@ -282,10 +283,6 @@ def diff_answers(expected: str, actual: str, was: str = "expected", now: str = "
         return Safe(f"Answer, `-` {was}, `+` {now}:\n{block}")
     words_of = _word_difference(compared.pieces)
     return Safe(f"Answer, <del>{was}</del> <ins>{now}</ins>:\n<pre>{words_of}</pre>")
-
-
-def _lines(text: str) -> list[str]:
-    return plain.wrap(plain.visible(plain.clip(text.strip(), ANSWER_LIMIT)), WIDTH)
 
 
 def _word_difference(pieces: Sequence[Piece]) -> str:

@@ -144,10 +144,11 @@ class CriterionTotals:
 
     @property
     def met(self) -> bool | None:
-        """Whether the mean reaches the threshold; None where there is no mean or no threshold."""
-        if self.mean is None or self.threshold is None:
+        """Whether all of its cases passed: a mean may reach the threshold where some of them do not. None where it
+        decides nothing, or some have no value and none failed."""
+        if self.threshold is None or not self.total:
             return None
-        return self.mean <= self.threshold if self.lower_is_better else self.mean >= self.threshold
+        return False if self.failed else None if self.not_evaluated else True
 
 
 def count(report: Report) -> Totals:
@@ -280,8 +281,9 @@ def facts(report: Report) -> tuple[Fact, ...]:
         statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} resamples, alpha {comparison.alpha:g}"
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
+    changed = " with uncommitted changes" if head_commit and report.run.dirty else ""
     found = [
-        _fact("commit", head_commit[:SHA], base_commit[:SHA], beside=beside),
+        _fact("commit", f"{head_commit[:SHA]}{changed}", base_commit[:SHA], beside=beside),
         *(
             _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
             for name, of_run in RUN_FACTS.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import threading
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
+from evalgate.comparison import threshold
 from evalgate.config.settings import Settings
 from evalgate.criteria import final_session_state
 from evalgate.criteria.base import Criterion
@@ -234,6 +236,7 @@ class Side:
         kept = addresses.grades
         is_again = task.key in self.again
         trial = None if is_again else journal.trial(addresses.trial, task.key)
+        is_known = trial is not None
         if trial is None:
             if not session.budget.begin():
                 return
@@ -266,7 +269,20 @@ class Side:
             self.fresh.append(graded)
         else:
             self.graded[task.key] = graded
-        session.watcher.trial_done(task.key, outcome, trial.seconds, of_base=task.side > 0)
+        self._tell(task, trial, graded, is_known=is_known)
+
+    def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
+        session = self._session
+        uses = [use for use in task.suite.criteria if use.name in graded.grades]
+        session.watcher.trial_done(
+            task.key,
+            trial.outcome,
+            trial.seconds,
+            of_base=task.side > 0,
+            kind=threshold.kind_of(graded, uses, adk_compat=session.settings.adk_compat),
+            known=is_known,
+            judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
+        )
 
 
 FEW_LOST = 0.25
