@@ -7,7 +7,7 @@ import functools
 import math
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -315,7 +315,7 @@ def compare(
     unpaired: Mapping[CaseKey, CaseStatus],
     relaxed: tuple[RelaxedRule, ...] = (),
     stage: Stage = Stage.ONLY,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    unreliable: Collection[CaseKey] = (),
     run_together: bool | None = None,
     by_base: bool = False,
     unchanged: tuple[str, ...] = (),
@@ -386,7 +386,7 @@ def again(
     policy: Policy,
     stage: Stage,
     lacking: str,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    unreliable: Collection[CaseKey] = (),
     by_base: bool = False,
 ) -> Comparison:
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from evalgate.comparison import pairing, threshold
 from evalgate.errors import Problem, Severity
 from evalgate.model import (
+    BURN_IN,
     INFRASTRUCTURE,
+    BurnIn,
     CaseComparison,
     CaseKey,
     CaseStatus,
@@ -435,6 +437,31 @@ def is_failed(run: Run, confirmed: Collection[CaseKey], *, policy: Policy) -> bo
         if total - failed < threshold.needed(total, policy.suite_pass_rate.get(suite.key, policy.pass_rate)):
             return True
     return False
+
+
+def burned_in(head: Run) -> Mapping[CaseKey, BurnIn]:
+    """How the cases did that were run more often because they are new or changed: in their first runs and in those."""
+    uses = pairing.uses_by_case(head)
+    more = [trial for trial in head.confirmations if trial.key.repeat >= BURN_IN]
+    keys = {(trial.key.suite, trial.key.case_id) for trial in more}
+    found: dict[CaseKey, BurnIn] = {}
+    for key, trials in _by_case((*head.trials, *more)).items() if keys else ():
+        if key in keys and key in uses:
+            outcomes = [_passed(trial, pairing.deciding(uses[key])) for trial in trials]
+            found[key] = BurnIn(passed=outcomes.count(True), runs=len(outcomes) - outcomes.count(None))
+    return found
+
+
+def with_burn_in(comparison: Comparison, head: Run) -> Comparison:
+    """The comparison, with these runs among their cases' outcomes, which are so counted as flaky where they are."""
+    found = burned_in(head)
+    cases = tuple(
+        dataclasses.replace(case, head=dataclasses.replace(case.head, passed=own.passed, failed=own.runs - own.passed))
+        if case.head is not None and (own := found.get(case.key)) is not None
+        else case
+        for case in comparison.cases
+    )
+    return dataclasses.replace(comparison, cases=cases)
 
 
 def settle(comparison: Comparison, asked: Iterable[Confirmation], *, head: Run) -> Comparison:

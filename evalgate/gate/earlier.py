@@ -24,9 +24,9 @@ from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.github import events
 from evalgate.model import FRESH, Suite, TrialKey
-from evalgate.results import kept as results_kept
+from evalgate.results import attempts
+from evalgate.results.attempts import Keeping, Kept
 from evalgate.results.file import Stored
-from evalgate.results.kept import Keeping, Kept
 from evalgate.runner import reuse
 from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
@@ -157,9 +157,16 @@ def _is_recent(stored: Stored, oldest: datetime) -> bool:
 
 @contextlib.contextmanager
 def opened(
-    rules: Rules, base: Base | None, context: Context, *, judge_keys: Collection[str], is_fresh: bool
+    rules: Rules,
+    base: Base | None,
+    context: Context,
+    *,
+    judge_keys: Collection[str],
+    is_fresh: bool,
+    moved: datetime | None = None,
 ) -> Iterator[Earlier]:
-    """What is known from before. `is_fresh`: results of this run will be stored for others."""
+    """What is known from before. `is_fresh`: results of this run will be stored for others. `moved`: when the
+    provider's model last did, before which nothing counts."""
     settings = rules.settings
     keeping = _keeping(context, judge_keys)
     named = bool(settings.data_branch or settings.baseline_folder or (base is not None and base.earlier))
@@ -167,7 +174,7 @@ def opened(
         yield Earlier()
         return
     tree = unchanged.of_checkout(settings.root, environ=context.environ, under=context.cache / "bases")
-    oldest = context.now - timedelta(days=settings.reuse_days)
+    oldest = max(filter(None, (context.now - timedelta(days=settings.reuse_days), moved)))
     # a scheduled run, or one that somebody starts by hand, asks how the agent is now
     is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
     is_fresh = is_fresh or bool(is_asked_anew)
@@ -175,7 +182,7 @@ def opened(
     with ExitStack() as stack:
         if keeping is not None and tree and not is_fresh:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-kept-")))
-            kept = keeping.opened(scratch, now=context.now, days=settings.reuse_days, say=context.say)
+            kept = keeping.opened(scratch, oldest=oldest, say=context.say)
             known = dataclasses.replace(known, kept=stack.enter_context(kept))
         yield known
 
@@ -186,7 +193,7 @@ def _keeping(context: Context, judge_keys: Collection[str]) -> Keeping | None:
     if not context.workflow_run or not events.is_of_repository(context.environ):
         return None
     keys = {key for provider in variables.PROVIDERS.values() for key in provider.keys}
-    return results_kept.of_workflow(
+    return attempts.of_workflow(
         context.environ,
         context.cache,
         names={*keys, *judge_keys},

@@ -43,7 +43,9 @@ from evalgate.model import (
     Run,
     Shard,
     Suite,
+    ThresholdRule,
 )
+from evalgate.results import kept
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
 from evalgate.runner.session import Session, Side
@@ -134,7 +136,7 @@ def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Ite
     if not context.isolate:
         yield None
         return
-    private = [settings.root / each for each in (settings.output, settings.baseline_folder) if each]
+    private = [settings.root / each for each in (settings.output, settings.baseline_folder, kept.FOLDER) if each]
     opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
     with opened as others:
         yield others
@@ -201,7 +203,7 @@ def measure(
 
 class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
-    `cause`: what of the change may have made the base's agent fail."""
+    `cause`: what of the change may have made the base's agent fail; `ended`: what ended the runs of new cases."""
 
     def __init__(self, session: Session, rules: Rules, base: Base | None, earlier: Earlier) -> None:
         self._session = session
@@ -211,6 +213,7 @@ class _Measuring:
         self._earlier = earlier
         self._of_head, self._taken = reuse.TakenOver(), reuse.TakenOver()
         self._cause = ""
+        self._ended = ""
 
     def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
         """All phases, each only where the one before has left something open."""
@@ -232,11 +235,11 @@ class _Measuring:
         if runs.more and session.goes_on and not (self._rules.shard is None and is_early):
             cases = comparison_repeats.undecided(head, base, policy=policy)
             if cases:
-                said = words.counted(len(cases), "flaky case")
+                said = words.counted(len(cases), "case with mixed results", "cases with mixed results")
                 session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
                 session.again(cases, more=runs.more)
             head, base, comparison = self._compared(Stage.LAST)
-        return self._confirmed(head, base, comparison)
+        return self._burned_in(*self._confirmed(head, base, comparison))
 
     def _open(self, repeats: int) -> Iterator[Task]:
         """The first trials of both sides, less those of which the results are here already."""
@@ -252,8 +255,12 @@ class _Measuring:
         return reuse.marked(self._session.run(self._session.sides[HEAD]), self._of_head)
 
     def problems(self) -> Iterator[Problem]:
-        """Results that are not of today; a budget in dollars that could not count everything."""
+        """Results that are not of today; a budget in dollars that could not count everything, and what it had no room
+        for."""
         yield from gate_earlier.told(self._of_head)
+        if self._ended:
+            message = f"not every new or changed case was run as often as `burn-in` says: {self._ended}"
+            yield Problem(severity=Severity.WARNING, code="burn-in-cut-short", message=message, hint="Raise `budget`.")
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
@@ -289,6 +296,30 @@ class _Measuring:
         if comparison is not None and comparison.base is not None:
             comparison = dataclasses.replace(comparison, base=base)
         return head, base, comparison
+
+    def _burned_in(
+        self, head: Run, base: Run | None, comparison: Comparison | None
+    ) -> tuple[Run, Run | None, Comparison | None]:
+        """More runs of the cases that this change adds or changes, as far as failures did not ask for some already:
+        whether they are flaky shows here, and not in somebody else's pull request."""
+        session, rules = self._session, self._rules
+        runs = rules.settings.burn_in - rules.settings.runs.start
+        if runs <= 0 or rules.policy.threshold is ThresholdRule.ALL or rules.policy.deterministic:
+            return head, base, comparison
+        seen = {(trial.key.suite, trial.key.case_id) for trial in head.confirmations}
+        cases = {
+            (suite.key, case.case_id)
+            for suite in rules.suites
+            if agents.is_asked(suite.agent) and suite.key not in rules.policy.advisory
+            for case in suite.eval_set.cases
+        }
+        cases &= rules.touched - seen - rules.quarantined.keys()
+        if not cases or not session.goes_on or session.stop.is_set():
+            return head, base, comparison
+        said = words.counted(len(cases), "new or changed case")
+        session.watcher.say(f"{said}: running each {words.counted(runs, 'more time')} (`burn-in`)")
+        self._ended = session.burn_in(cases, runs=runs)
+        return session.run(session.sides[HEAD]), base, comparison
 
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
         session, known, rules = self._session, self._base, self._rules

@@ -19,6 +19,8 @@ MOST_REPEATS: Final = 10_000
 MOST_SHARDS: Final = 1_000
 FRESH: Final = 1_000_000
 """Where the repeats begin that only confirm a failure: they are in no mean."""
+BURN_IN: Final = 1_500_000
+"""Where those begin of cases that are new or changed; nor are they."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
@@ -128,7 +130,8 @@ class Run:
     `judges`: what judging took, by criterion and model; what was taken from a journal is not in it. `shard`: the
     part of a plan that this run is; None: the whole. `root`: the folder of the repository that it was a run of, ""
     for all of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
-    `o/r/actions/runs/99/attempts/1`; "" elsewhere.
+    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that
+    is not known.
     """
 
     suites: tuple[Suite, ...]
@@ -144,6 +147,7 @@ class Run:
     seconds: Seconds = 0.0
     complete: bool = True
     commit: str = ""
+    dirty: bool | None = None
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judges: tuple[JudgeUse, ...] = ()

@@ -1,172 +1,239 @@
-"""What runs of a pull request measured, kept in the cache for the runs after them: journals, each with who wrote it.
+"""Runs at a terminal, kept: `.evalgate/runs/<time>-<commit>` has the files of each, and run.json says what it was.
 
-A file is believed where its name holds the keyed hash of its bytes, and its first line says that it was written for
-the same pull request or branch, not too long ago (docs/decisions/020-stored-heads.md).
+Beside them, `.evalgate/journals/<plan>` has the journals of other plans than the one that the output folder's is of, so
+that a run of one case costs nobody the journal of all.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
-import re
+import os
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from evalgate import __version__
-from evalgate.errors import EvalgateError, UnavailableError
-from evalgate.results import output, shapes, stores
-from evalgate.results.journal import VERSION, Journal
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-FOLDER = "kept"
-MOST_FILES = 12
-_NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
+from evalgate import errors
+from evalgate.errors import Place, Problem
+from evalgate.model import CaseKey, Report, VerdictKind
+from evalgate.results import journal, output
+from evalgate.results.output import RESULTS
+
+FOLDER = ".evalgate"
+RUNS, JOURNALS = f"{FOLDER}/runs", f"{FOLDER}/journals"
+ABOUT = "run.json"
+MOST_RUNS, MOST_BYTES = 20, 500_000_000
+MOST_JOURNALS = 5
+LONGEST_ABOUT = 64_000_000
+STAMP = "%Y%m%dT%H%M%SZ"
+
+
+class About(BaseModel):
+    """What run.json says of a kept run. `selected`: by paths, ids or a pattern, so that it may be a part of what there
+    is. `shown_in`: the output folder that its files were put into; "" where these are of a run of more cases. `cases`:
+    how each ended, by suite and id."""
+
+    model_config = ConfigDict(frozen=True)
+
+    evalgate: str = ""
+    started_at: str = ""
+    commit: str = ""
+    dirty: bool | None = None
+    command: str = ""
+    complete: bool = True
+    selected: bool = False
+    shown_in: str = ""
+    verdict: VerdictKind
+    cases: dict[str, dict[str, VerdictKind]]
+
+    def kinds(self) -> dict[CaseKey, VerdictKind]:
+        """How each case ended, by suite and id."""
+        return {(suite, case): kind for suite, cases in self.cases.items() for case, kind in cases.items()}
+
+    def keys(self) -> set[CaseKey]:
+        """The cases, by suite and id."""
+        return set(self.kinds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
-    """Where a run keeps what it measured, and whose it may use.
-
-    `scope`: of its pull request or branch; `believed`: those whose files it believes, nearest first. `key`: what the
-    hash is keyed with; whoever does not have it can write no file that is believed.
-    """
+class KeptRun:
+    """A run that was kept, and its folder."""
 
     folder: Path
-    scope: str
-    believed: Sequence[str]
-    key: bytes = field(repr=False)
-    workflow_run: str = ""
-    commit: str = ""
-
-    @contextlib.contextmanager
-    def opened(self, scratch: Path, *, now: datetime, days: float, say: Callable[[str], None]) -> Iterator[list[Kept]]:
-        """The files that are believed, nearest scope and newest first; what cannot be read is said and passed over.
-        `scratch`: where they are unpacked."""
-        found: list[Kept] = []
-        with ExitStack() as stack:
-            for name in sorted(self._names(), reverse=True):
-                journal = self._opened(name, scratch, say=say)
-                if journal is None:
-                    continue
-                stack.callback(journal.close)
-                kept = Kept(journal=journal, oldest=now - timedelta(days=days))
-                if kept.is_recent(kept.started_at) and str(journal.about.get("scope")) in self.believed:
-                    found.append(kept)
-            yield sorted(found, key=lambda kept: self.believed.index(str(kept.journal.about["scope"])))
-
-    def keep(self, journals: Sequence[Journal], surroundings: Sequence[Mapping[str, str]], *, now: datetime) -> None:
-        """Keep the journals of a run's sides, in whatever way the run ended. Raises UnavailableError."""
-        try:
-            output.make_folder(self.folder)
-            for journal, told in zip(journals, surroundings, strict=False):
-                if journal.trials and any(told.values()):
-                    self._keep(journal, told, now=now)
-            for name in sorted(self._names())[:-MOST_FILES]:
-                (self.folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise UnavailableError(f"cannot write {self.folder}: {error.strerror or error}") from error
-
-    def _keep(self, journal: Journal, surroundings: Mapping[str, str], *, now: datetime) -> None:
-        about = {
-            "journal": VERSION,
-            "evalgate": __version__,
-            "scope": self.scope,
-            "workflow_run": self.workflow_run,
-            "commit": self.commit,
-            "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
-            "surroundings": dict(surroundings),
-        }
-        plain, packed = (self.folder / f".new-{secrets.token_hex(8)}" for _ in range(2))
-        try:
-            with plain.open("wb") as target, journal.path.open("rb") as source:
-                target.write(shapes.encode(about) + b"\n")
-                shutil.copyfileobj(source, target)
-            stores.pack(plain, packed)
-            stamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-            packed.chmod(0o644)
-            packed.replace(self.folder / f"{stamp}-{secrets.token_hex(4)}-{self._mac(packed.read_bytes())}.jsonl.gz")
-        finally:
-            plain.unlink(missing_ok=True)
-            packed.unlink(missing_ok=True)
-
-    def _names(self) -> list[str]:
-        try:
-            return [path.name for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
-        except FileNotFoundError:
-            return []
-
-    def _opened(self, name: str, scratch: Path, *, say: Callable[[str], None]) -> Journal | None:
-        path, to = self.folder / name, scratch / f"{secrets.token_hex(8)}.jsonl"
-        try:
-            if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:
-                return None
-            data = path.read_bytes()
-            if not hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), self._mac(data)):
-                say(f"{path} was ignored: this repository's runs did not write it, or with another key")
-                return None
-            stores.unpack(data, to)
-            return Journal.reopen(to)
-        except (stores.Unreadable, OSError, EvalgateError) as error:
-            say(f"{path} was ignored: {error}")
-            return None
-
-    def _mac(self, data: bytes) -> str:
-        return hmac.new(self.key, data, hashlib.sha256).hexdigest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What an earlier run measured. `oldest`: from when on its trials count."""
-
-    journal: Journal
-    oldest: datetime
+    about: About
 
     @property
-    def started_at(self) -> str:
-        """ISO 8601."""
-        return str(self.journal.about.get("started_at", ""))
-
-    def surroundings(self, agent: str) -> str:
-        """What the agent ran in and was given then; "" where nobody knows."""
-        told: Any = self.journal.about.get("surroundings")
-        return str(told.get(agent, "")) if isinstance(told, dict) else ""
-
-    def is_recent(self, at: str) -> bool:
-        """Whether what was measured then counts still; not where it cannot be told."""
-        try:
-            when = datetime.fromisoformat(at)
-        except ValueError:
-            return False
-        return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)) >= self.oldest
+    def results(self) -> Path:
+        """Its results.json."""
+        return self.folder / RESULTS
 
 
-def key_of(environ: Mapping[str, str], names: Collection[str]) -> bytes:
-    """A key that only those know who know the values of these variables."""
-    known = sorted((name, environ[name]) for name in names if environ.get(name))
-    return hashlib.sha256(shapes.encode(["evalgate", known])).digest()
+def runs(root: Path) -> list[KeptRun]:
+    """The runs that were kept, the newest first; what cannot be read is none."""
+    found = []
+    for folder in _newest_first(root / RUNS):
+        with contextlib.suppress(OSError, ValueError, ValidationError):
+            file = folder / ABOUT
+            if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
+                found.append(KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes())))
+    return found
 
 
-def of_workflow(
-    environ: Mapping[str, str], cache: Path, *, names: Collection[str], workflow_run: str, commit: str
-) -> Keeping | None:
-    """For the job of a workflow; None elsewhere. A pull request believes what runs of its base branch wrote as well."""
-    repository, ref = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_REF", "")
-    if not (workflow_run and repository and ref):
-        return None
-    base = environ.get("GITHUB_BASE_REF", "")
-    scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
-    key = key_of(environ, names)
-    return Keeping(
-        folder=cache / FOLDER,
-        scope=scopes[0],
-        believed=scopes,
-        key=key,
-        workflow_run=workflow_run,
-        commit=commit,
+def write(
+    texts: Iterable[tuple[str, str, Iterable[str]]],
+    to: Path,
+    report: Report,
+    *,
+    root: Path,
+    is_selected: bool,
+    now: datetime,
+    redact: Callable[[str], str],
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """`output.write_all` into a folder of this run alone, secrets taken out; and into the folder `to`, where that does
+    not have the results of more cases than these."""
+    texts = ((name, file_name, map(redact, pieces)) for name, file_name, pieces in texts)
+    try:
+        folder = _made(root, report.run.commit, now)
+    except OSError as error:
+        message = f"the run is not kept: {error.strerror or error}"
+        files, problems = output.write_all(texts, to)
+        return files, (errors.warning("not-kept", message, Place(file=RUNS)), *problems)
+    earlier = runs(root)
+    files, problems = output.write_all(texts, folder)
+    about = _about(report, selected=is_selected)
+    if _may_replace(about, earlier, to):
+        about = about.model_copy(update={"shown_in": str(to)})
+        files, more = _shown(files, to)
+        problems = (*problems, *more)
+    problem = output.write_file(folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"])
+    _remove_old([folder, *(run.folder for run in earlier)], [about, *(run.about for run in earlier)])
+    return files, (*problems, *([problem] if problem is not None else ()))
+
+
+def _about(report: Report, *, selected: bool) -> About:
+    run = report.run
+    suites = [suite for suite in report.verdict.suites if suite.cases]
+    return About(
+        evalgate=report.version,
+        started_at=run.started_at,
+        commit=run.commit,
+        dirty=run.dirty,
+        command=report.reproduce,
+        complete=run.complete,
+        selected=selected,
+        verdict=report.verdict.kind,
+        cases={suite.suite: {case.case_id: case.kind for case in suite.cases} for suite in suites},
     )
+
+
+def _made(root: Path, commit: str, now: datetime) -> Path:
+    output.make_folder(root / RUNS)
+    name = f"{now.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
+    for number in range(1, 1000):
+        folder = root / RUNS / (name if number == 1 else f"{name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise FileExistsError(0, "too many runs at this moment", str(root / RUNS))
+
+
+def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
+    """Whether the files of the folder may be those of this run: not a part in place of the whole."""
+    if not (to / RESULTS).exists():
+        return True
+    there = next((run.about for run in earlier if run.about.shown_in == str(to)), None)
+    if there is None:  # nobody knows what of
+        return about.complete and not about.selected
+    if there.complete and not about.complete:
+        return False
+    return not about.selected or there.keys() <= about.keys()
+
+
+def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
+    """Put the files into the folder as well; their paths there."""
+    shown, problems = {}, []
+    with contextlib.suppress(OSError):  # told of the files
+        output.make_folder(to)
+    for name, kept in files.items():
+        path = to / Path(kept).name
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        shown[name] = str(path)
+        try:
+            try:
+                os.link(kept, beside)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(kept, beside)
+            beside.replace(path)
+        except OSError as error:
+            shown[name] = kept
+            message = f"cannot be written: {error.strerror or error}"
+            problems.append(errors.warning("not-written", message, Place(file=str(path))))
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+    return shown, problems
+
+
+def _remove_old(folders: Sequence[Path], abouts: Sequence[About]) -> None:
+    """Keep the newest runs within the bounds, and the newest of all cases, however many of a part came after it."""
+    whole = next((at for at, about in enumerate(abouts) if about.complete and not about.selected), 0)
+    size = 0
+    for at, folder in enumerate(folders):
+        size += _size(folder)
+        if at not in (0, whole) and (at >= MOST_RUNS or size > MOST_BYTES):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    with contextlib.suppress(OSError):
+        total = sum(entry.stat().st_size for entry in os.scandir(folder))
+    return total
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    try:
+        named = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+    # of the same moment the one that was made later
+    return sorted(named, key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)
+
+
+# --- journals of several plans -------------------------------------------------------------------
+
+
+def bring_journals(plan: str, names: Sequence[str], *, root: Path, to: Path, now: datetime, is_fresh: bool) -> bool:
+    """Put the journals of `plan`, called `names`, into the folder `to`, and those of another plan that are there aside;
+    whether their run was interrupted. `is_fresh`: no journal of the plan is wanted, an interrupted one is set aside."""
+    here, aside = to / names[0], root / JOURNALS / plan
+    there = journal.peek(here)
+    if there is not None and there.plan and (there.plan != plan or (is_fresh and not there.finished)):
+        if not journal.is_free(here):
+            return False  # which is told when it is opened
+        _move(names, to, root / JOURNALS / (there.plan if there.plan != plan else f"{now.strftime(STAMP)}-{plan}"))
+        there = None
+    if there is None and not is_fresh and (aside / names[0]).is_file():
+        _move(names, aside, to)
+        shutil.rmtree(aside, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        old = sorted((root / JOURNALS).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        for folder in [path for path in old if path.is_dir()][:-MOST_JOURNALS]:
+            shutil.rmtree(folder, ignore_errors=True)
+    found = journal.peek(here)
+    return found is not None and found.plan == plan and not found.finished and not is_fresh
+
+
+def _move(names: Sequence[str], source: Path, to: Path) -> None:
+    """Move files, in place of those that are there; what cannot be moved stays where it is."""
+    with contextlib.suppress(OSError):
+        output.make_folder(to)
+        for name in names:
+            if (source / name).is_file():
+                shutil.move(source / name, to / name)
+            else:
+                (to / name).unlink(missing_ok=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from evalgate.formats import fingerprints
 from evalgate.model import FRESH, AgentFailure, Case, CaseStatus, GradedTrial, Run, Score, Suite, Trial, TrialKey
+from evalgate.results.attempts import Kept
 from evalgate.results.file import Stored
-from evalgate.results.kept import Kept
 from evalgate.runner.session import Side
 from evalgate.runner.trials import Task
 

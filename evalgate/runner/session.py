@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
+from evalgate.comparison import threshold
 from evalgate.config.settings import Settings
 from evalgate.criteria import final_session_state
 from evalgate.criteria.base import Criterion
@@ -22,6 +25,7 @@ from evalgate.formats import fingerprints
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
+    BURN_IN,
     FRESH,
     INFRASTRUCTURE,
     AgentFailure,
@@ -82,8 +86,15 @@ def grade(
                 ended_by=outcome.ended_by,
                 repeat=trial.key.repeat,
             )
-            for name, criterion in criteria.items():
-                grades[name] = find(name) or _grade_one(name, criterion, evidence, keep)
+            known = {name: found for name in criteria if (found := find(name)) is not None}
+            judged = {use.name for use in task.suite.criteria if use.is_judged}
+            left = {name: criterion for name, criterion in criteria.items() if name not in known}
+            made = _grade_all(left, evidence, judged=judged)
+            for name in criteria:
+                found = known.get(name) or made[name]
+                if name in left and isinstance(found, Score):  # why there was none may be cured when the run is resumed
+                    keep(name, found)
+                grades[name] = found if name in known else _as_kept(found)
     return GradedTrial(
         key=trial.key,
         failure=outcome if isinstance(outcome, AgentFailure) else None,
@@ -106,15 +117,31 @@ def tokens_of(outcome: Outcome) -> int | None:
     return sum(said) if said else None
 
 
-def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) -> Grade:
+def _grade_all(criteria: Mapping[str, Criterion], evidence: Evidence, *, judged: Container[str]) -> Mapping[str, Grade]:
+    """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long as all of them."""
+    asking = [name for name in criteria if name in judged]
+    if len(asking) < 2:
+        return {name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items()}
+    with ThreadPoolExecutor(max_workers=len(asking), thread_name_prefix="grade") as pool:
+        under_way = {name: pool.submit(_grade_one, name, criteria[name], evidence) for name in asking}
+        others = {
+            name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items() if name not in under_way
+        }
+        return others | {name: future.result() for name, future in under_way.items()}
+
+
+def _grade_one(name: str, criterion: Criterion, evidence: Evidence) -> Grade:
     try:
         found = criterion(evidence)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
     if isinstance(found, Score) and not found.is_number:
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, not a valid score")
-    if isinstance(found, Score):  # why there was none may be cured when the run is resumed
-        keep(name, found)
+    return found
+
+
+def _as_kept(found: Grade) -> Grade:
+    """The grade, as one value with all equal ones: most have nothing but a number."""
     if found.findings or (isinstance(found, Score) and (found.breakdown or found.passed is not None)):
         return found
     if isinstance(found, Score):
@@ -219,6 +246,7 @@ class Side:
         kept = addresses.grades
         is_again = task.key in self.again
         trial = None if is_again else journal.trial(addresses.trial, task.key)
+        is_known = trial is not None
         if trial is None:
             if not session.budget.begin():
                 return
@@ -252,7 +280,20 @@ class Side:
         else:
             self.graded[task.key] = graded
             session.share(task, trial, graded)
-        session.watcher.trial_done(task.key, outcome, trial.seconds, of_base=task.side > 0)
+        self._tell(task, trial, graded, is_known=is_known)
+
+    def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
+        session = self._session
+        uses = [use for use in task.suite.criteria if use.name in graded.grades]
+        session.watcher.trial_done(
+            task.key,
+            trial.outcome,
+            trial.seconds,
+            of_base=task.side > 0,
+            kind=threshold.kind_of(graded, uses, adk_compat=session.settings.adk_compat),
+            known=is_known,
+            judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
+        )
 
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Keep what another side gave as this one's own: `task` in the words of this side."""
@@ -331,7 +372,7 @@ class Session:
         """Run these cases `more` times more on every side. Raises as `first` does."""
         self._more, self._repeated = more, frozenset(cases)
         repeats = range(self._repeats, self._repeats + more)
-        self._carry_out(repeats, only=self._repeated)
+        self._carry_out(repeats, only=self._repeated, why="of cases with mixed results")
         self._once_more(repeats)
 
     def _once_more(self, repeats: Sequence[int]) -> None:
@@ -353,6 +394,7 @@ class Session:
             repeats,
             only=frozenset((key.suite, key.case_id) for keys in lost for key in keys),
             wants=lambda task: task.key in lost[task.side],
+            why="of what a provider failed",
         )
 
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
@@ -370,14 +412,24 @@ class Session:
         """
         done = [Counter((trial.key.suite, trial.key.case_id) for trial in side.fresh) for side in self.sides]
         pairs = [(done[number], side) for number, side in enumerate(wanted)]
+        cases = frozenset(key for side in wanted for key in side)
         self._carry_out(
             range(
                 FRESH + min(before[key] for before, side in pairs for key in side),
                 FRESH + max(before[key] + count for before, side in pairs for key, count in side.items()),
             ),
-            only=frozenset(key for side in wanted for key in side),
+            only=cases,
+            why=f"to confirm {words.counted(len(cases), 'failure')}",
             wants=lambda task: _is_next(task, done[task.side], wanted[task.side]),
         )
+
+    def burn_in(self, cases: Collection[CaseKey], *, runs: int) -> str:
+        """Run these cases of head more often, in no mean; the budget that ended it, in words. Nothing is run after it,
+        so that a budget that ends it cuts off nothing that decides. Raises as `first`."""
+        repeats = range(BURN_IN, BURN_IN + runs)
+        self._carry_out(repeats, only=frozenset(cases), wants=lambda task: task.side == 0)
+        ended, self.budget.ended = self.budget.ended, ""
+        return ended
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
         """What judging has taken until now."""
@@ -425,8 +477,10 @@ class Session:
         *,
         only: Container[CaseKey] | None,
         wants: Callable[[Task], bool] = lambda _: True,
+        why: str = "",
     ) -> None:
-        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run."""
+        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run.
+        `why`: what they are for, where they are not the first."""
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
             side = self.sides[task.side]
@@ -440,7 +494,7 @@ class Session:
         # where all is recorded, threads would only take turns at one interpreter, which costs half as much again
         self._asks = self._asks or any(agents.is_asked(suite.agent) for side in self.sides for suite in side.suites)
         at_once = self.settings.concurrency if self._asks else 1
-        self.watcher.begin(trials=len(every), done=0)
+        self.watcher.begin(trials=len(every), done=0, why=why)
         try:
             order = self._order(every, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from evalgate.model import Content, Invocation, Text, Transcript, Trial, TrialKey
-from evalgate.results import kept
+from evalgate.results import attempts
+from evalgate.results.attempts import Keeping
 from evalgate.results.journal import Journal
-from evalgate.results.kept import Keeping
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
@@ -18,7 +18,9 @@ PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
 
 def keeping(folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main") -> Keeping:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base, "KEY": key}
-    found = kept.of_workflow(environ, folder, names=["KEY"], workflow_run="o/r/actions/runs/1/attempts/1", commit="c")
+    found = attempts.of_workflow(
+        environ, folder, names=["KEY"], workflow_run="o/r/actions/runs/1/attempts/1", commit="c"
+    )
     assert found is not None
     return found
 
@@ -38,7 +40,7 @@ def keep(folder: Path, *, days_ago: float = 0, measured_days_ago: float | None =
 def ages(folder: Path, **whose: str) -> list[float]:
     """How many days ago the trials were measured that count."""
     said: list[str] = []
-    with keeping(folder, **whose).opened(folder, now=NOW, days=7, say=said.append) as found:
+    with keeping(folder, **whose).opened(folder, oldest=NOW - timedelta(days=7), say=said.append) as found:
         times = [each.journal.measured_at("address") for each in found if each.surroundings("agent") == "print"]
         recent = [
             datetime.fromisoformat(at)
@@ -85,19 +87,19 @@ def test_who_is_believed_and_for_how_long(
 def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
     keep(tmp_path, days_ago=1)
     keep(tmp_path, days_ago=2)
-    damage(max((tmp_path / kept.FOLDER).glob("2*")))
+    damage(max((tmp_path / attempts.FOLDER).glob("2*")))
     assert ages(tmp_path) == [2]
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
-    for day in range(kept.MOST_FILES, -1, -1):
+    for day in range(attempts.MOST_FILES, -1, -1):
         keep(tmp_path, days_ago=day / 10)
-    names = sorted(path.name for path in (tmp_path / kept.FOLDER).glob("2*"))
-    assert len(names) == kept.MOST_FILES
+    names = sorted(path.name for path in (tmp_path / attempts.FOLDER).glob("2*"))
+    assert len(names) == attempts.MOST_FILES
     assert ages(tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize("lacking", ["GITHUB_REPOSITORY", "GITHUB_REF"])
 def test_nothing_is_kept_outside_of_a_workflow(tmp_path: Path, lacking: str) -> None:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": PULL} | {lacking: ""}
-    assert kept.of_workflow(environ, tmp_path, names=(), workflow_run="x", commit="") is None
+    assert attempts.of_workflow(environ, tmp_path, names=(), workflow_run="x", commit="") is None
