@@ -16,7 +16,7 @@ from evalgate import agents as agents_module
 from evalgate import criteria
 from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import checkout, commit
+from evalgate.baseline import checkout, commit, unchanged
 from evalgate.baseline.checkout import Checkout, NoSuchFolder
 from evalgate.comparison import compare
 from evalgate.config import load, quarantine
@@ -102,7 +102,8 @@ class Base:
     `root`: its code on disk, None where only results are at hand. `reusable`: suites whose stored trials may stand in.
     `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with;
     `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's fault;
-    `base_failed`: because of the base's own files, which is not the change's fault.
+    `base_failed`: because of the base's own files, which is not the change's fault. `unchanged`: suites whose agent the
+    change does not touch; `earlier`: stored results, which may be those of such an agent, whatever `stored` is.
     """
 
     origin: BaseOrigin
@@ -114,6 +115,8 @@ class Base:
     problem: str = ""
     no_agent: bool = False
     base_failed: bool = False
+    unchanged: frozenset[str] = frozenset()
+    earlier: Stored | None = None
 
 
 @contextlib.contextmanager
@@ -225,13 +228,16 @@ def _from_git(
     if wanted == "rerun":
         return base
     found = _of_today(stores.find(kept, repo, base.origin.commit, say=say), kept, say=say)
+    earlier = None if found is None else found.stored
     if wanted == "store":
         unset = "nowhere: neither data-branch nor baseline-folder is set"
         where = words.listed(store.name for store in kept) or ("" if said else unset)
         looked = "; ".join(each for each in (where, *said) if each)
         nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
-        return _only_stored(settings, suites, context, base, found, nothing=nothing)
-    return base if found is None else _with_stored(settings, suites, context, base, found)
+        base = _only_stored(settings, suites, context, base, found, nothing=nothing)
+    elif found is not None:
+        base = _with_stored(settings, suites, context, base, found)
+    return dataclasses.replace(base, earlier=earlier)
 
 
 def _of_today(found: Found | None, kept: Sequence[Store], *, say: Callable[[str], None]) -> Found | None:
@@ -305,6 +311,11 @@ def _checked_out(
             context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
         wanted = opening.wanted_pythons(own, root=root, lender=settings.root, environ=context.environ)
         notes += [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
+
+    def trees() -> tuple[str, str]:
+        before = unchanged.of_tree(repo, picked.sha, there.tree)
+        return unchanged.of_tree(repo, repo.head, repo.source.working_tree) if repo.head else "", before
+
     return Base(
         origin=origin(notes=tuple(notes)),
         root=root,
@@ -312,7 +323,22 @@ def _checked_out(
         problem=problem,
         no_agent=no_agent,
         base_failed=base_failed,
+        unchanged=frozenset() if root is None else _unchanged(settings, theirs, suites, root, trees),
     )
+
+
+def _unchanged(
+    settings: Settings, theirs: BaseProject, suites: tuple[Suite, ...], root: Path, trees: Callable[[], tuple[str, str]]
+) -> frozenset[str]:
+    """The suites whose agent the change does not touch; none where git cannot tell. `root`: the base's; `trees`: see
+    `unchanged.of_tree`, head's first."""
+    if theirs.settings is None:
+        return frozenset()
+    pair = (settings, theirs.settings)
+    try:
+        return unchanged.between(suites, theirs.agents, settings=pair, roots=(settings.root, root), trees=trees)
+    except EvalgateError:
+        return frozenset()
 
 
 def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) -> tuple[str, bool]:
@@ -546,6 +572,7 @@ def _only_stored(
         project=dataclasses.replace(theirs, agents=agents),
         reusable=frozenset(suite.key for suite in suites),
         stored=found.stored,
+        unchanged=base.unchanged,
     )
 
 
@@ -565,6 +592,7 @@ def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context
         stored=found.stored,
         reusable=reusable,
         rerun=base.origin,
+        unchanged=base.unchanged,
     )
 
 

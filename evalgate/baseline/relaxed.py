@@ -256,6 +256,7 @@ SETTINGS: Final[Mapping[str, IsWeaker]] = {
     "data_branch": _is_redirected,
     "baseline_folder": _is_redirected,
     "max_baseline_age": operator.lt,
+    "reuse_days": operator.lt,
     "runs": lambda base, head: head.start < base.start or head.most < base.most,
     "budget": _is_any_tightened,  # what it cuts short is inconclusive, on which the gate need not block
     "burn_in": operator.gt,
@@ -273,6 +274,7 @@ JUDGE: Final[Mapping[str, IsWeaker]] = {
     "min_kappa": lambda base, head: base is not None and (head is None or head < base),
     # what they cut short is not measured, of which a share may be missing
     "deadline": _is_tightened,
+    "call_deadline": operator.gt,
     "budget": _is_any_tightened,
 }
 

@@ -333,6 +333,7 @@ def compare(
     unreliable: Collection[CaseKey] = (),
     run_together: bool | None = None,
     by_base: bool = False,
+    unchanged: tuple[str, ...] = (),
 ) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
     that says so.
@@ -352,7 +353,11 @@ def compare(
     # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
     is_deterministic = stage is not Stage.FIRST and (
         policy.deterministic
-        or confirm.is_steady(side.trials for pair in table.pairs for side in (pair.head, pair.base))
+        or confirm.is_steady(
+            side.trials
+            for pair in table.pairs
+            for side in ((pair.head,) if pair.key[0] in unchanged else (pair.head, pair.base))
+        )
     )
     criteria = _Criteria(table, policy=policy, steady=is_deterministic, share=share, run_together=run_together)
     rows = criteria.rows()
@@ -372,12 +377,20 @@ def compare(
         alpha=policy.alpha,
         seed=head.seed,
         draws=criteria.draws,
-        spent=criteria.spent if stage is Stage.ONLY else policy.alpha * confirm.share(policy),
+        spent=_spent(criteria, stage, policy, asked=any(pair.key[0] not in unchanged for pair in table.deciding)),
         deterministic=is_deterministic,
+        unchanged=unchanged,
         decided=table.head.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
     )
+
+
+def _spent(criteria: _Criteria, stage: Stage, policy: Policy, *, asked: bool) -> float:
+    """What the comparison may take of alpha: nothing where no two agents are compared."""
+    if not asked:
+        return 0.0
+    return criteria.spent if stage is Stage.ONLY else policy.alpha * confirm.share(policy)
 
 
 def again(
@@ -412,6 +425,7 @@ def again(
         stage=stage,
         unreliable=unreliable,
         by_base=by_base,
+        unchanged=told.unchanged,
     )
     # which knows more of the cause than the runs do
     is_told = bool(found.problem and told.problem) and not found.base_failed

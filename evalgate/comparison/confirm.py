@@ -172,6 +172,8 @@ def suspects(
     compared = comparison if comparison is not None and comparison.base is not None else None
     by_case = {} if compared is None else {case.key: case for case in compared.cases}
     alone = frozenset() if compared is None or compared.base is None else absent(compared.base)
+    if compared is not None:  # what the base would be run for is what head was run for
+        alone |= {key for key in by_case if key[0] in compared.unchanged}
     verdicts = {} if compared is None else compared.decided
     uses = pairing.uses_by_case(head)
     if verdicts.keys() != uses.keys():
@@ -470,7 +472,10 @@ def settle(comparison: Comparison, asked: Iterable[Confirmation], *, head: Run) 
     found = {key: said for each in asked for key, said in each.settled(head, comparison.base).items()}
     if not found:
         return comparison
-    cases = tuple(_settled(case, found[case.key]) if case.key in found else case for case in comparison.cases)
+    cases = tuple(
+        _settled(case, found[case.key], is_same=case.suite in comparison.unchanged) if case.key in found else case
+        for case in comparison.cases
+    )
     compared = {case.key for case in comparison.cases if case.status is CaseStatus.PAIRED}
     flaky = [key for key, said in found.items() if said[0] is Finding.FLAKY and key in compared]
     rows = tuple(_without_accidents(row, flaky, comparison) for row in comparison.criteria)
@@ -494,14 +499,15 @@ def _kind(case: CaseVerdict | None, criterion: str) -> VerdictKind | None:
     return next((each.kind for each in found if each.name == criterion), None)
 
 
-def _settled(case: CaseComparison, said: tuple[Finding, bool, int]) -> CaseComparison:
+def _settled(case: CaseComparison, said: tuple[Finding, bool, int], *, is_same: bool) -> CaseComparison:
+    """`is_same`: the base has the same agent, so that no failure is the change's."""
     finding, is_new, agreed = said
     origin = case.origin
     if finding is Finding.FLAKY:
         origin = FailureOrigin.FLAKY
     elif finding is Finding.OPEN:
         origin = FailureOrigin.UNCONFIRMED
-    elif is_new or (case.base is not None and case.base.passed > case.base.failed):
+    elif is_new or (case.base is not None and case.base.passed > case.base.failed and not is_same):
         origin = FailureOrigin.NEW
     else:
         origin = FailureOrigin.KNOWN if case.base is not None and case.base.failed else FailureOrigin.UNKNOWN

@@ -59,7 +59,7 @@ class Allowed:
     added: frozenset[CaseKey] = frozenset()
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
-        """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
+        """`1 new, 2 pre-existing and 1 not confirmed`; empty where there is no base."""
         counts = Counter(self.origins[key] for key in failures if key in self.origins)
         return words.listed(SAID[origin].format(counts[origin]) for origin in FailureOrigin if counts[origin])
 
@@ -67,11 +67,12 @@ class Allowed:
 SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.NEW: "{} new",
     FailureOrigin.KNOWN: "{} pre-existing",
-    FailureOrigin.FLAKY: "{} flaky",
-    FailureOrigin.UNKNOWN: "no base result for {}",
+    FailureOrigin.FLAKY: "{} with mixed results",
+    FailureOrigin.UNKNOWN: "{} without a base result",
     FailureOrigin.UNCONFIRMED: "{} not confirmed",
 }
 
+UNTOUCHED = "This change does not touch the agent."
 NONE = Allowed()
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
@@ -124,9 +125,9 @@ def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     rest = f" {words.listed(others)} regressed as well." if others else ""
     broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
     if broken or fixed:
-        turned = f": {words.counted(broken, 'case')} broke" if broken else ": no cases broke"
+        turned = f": {words.counted(broken, 'case now fails', 'cases now fail')}" if broken else ": no case now fails"
     if fixed:
-        turned += f", {fixed} {'was' if fixed == 1 else 'were'} fixed"
+        turned += f", {words.counted(fixed, 'now passes', 'now pass')}"
     return f"{_change_sentence(worst)}{turned}.{rest}"
 
 
@@ -178,7 +179,9 @@ def _passed_sentence(rows: Sequence[CriterionComparison]) -> str:
     cases = words.counted(max(row.cases.compared for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
     broken = max((row.cases.broken for row in rows), default=0)
-    beyond = f" beyond the tolerated drop ({words.counted(broken, 'case')} broke)" if broken else ""
+    beyond = (
+        f" beyond the tolerated drop ({words.counted(broken, 'case now fails', 'cases now fail')})" if broken else ""
+    )
     rose = f"; {words.listed(better)} improved" if better else ""
     if any(row.change is Change.NO_DIFFERENCE for row in rows):
         return f"No regression seen in {cases}{beyond}, with too few runs to rule one out{rose}."
@@ -227,7 +230,7 @@ def threshold_gate(
     quarantined = [case for suite in suites for case in suite.cases if case.quarantined]
     by_severity = all(suite.suite in policy.advisory for suite in suites)
     nothing = NOTHING_DECIDES if by_severity or not quarantined else NOTHING_YET
-    noun = "deciding case" if quarantined else "case"
+    noun = "deciding case" if quarantined or len(deciding) < len(suites) else "case"
     told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
     reason = " ".join(each for each in (told, _quarantined(quarantined)) if each)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocked_by=blocked_by)
@@ -338,7 +341,8 @@ def _sentence(
     """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
     counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
     cases = len(counted)
-    failed = [case for case in counted if case.kind is VerdictKind.FAIL]
+    flaky = sum(case.nonblocking is NonBlocking.FLAKY and case.kind is VerdictKind.FAIL for case in counted)
+    failed = [case for case in counted if case.kind is VerdictKind.FAIL and case.nonblocking is not NonBlocking.FLAKY]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
     told = by or kind
     where = words.listed(
@@ -349,9 +353,13 @@ def _sentence(
     broken = _broken_files([suite for suite in suites if suite.suite in keys])
     match told:
         case VerdictKind.PASS:
-            return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
+            passed = sum(case.kind is VerdictKind.PASS for case in counted)
+            return _pass_sentence(
+                cases, noun, passed=passed, failed=len(failed), flaky=flaky, unmeasured=unmeasured, origins=origins
+            )
         case VerdictKind.FAIL:
-            rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
+            rest = f"; {flaky} flaky (non-blocking)" if flaky else ""
+            rest += f"; {unmeasured} could not be evaluated" if unmeasured else ""
             said = f" ({origins})" if origins else ""
             return f"{len(failed)} of {cases:,} {noun}s failed{said} in {where}{rest}. {broken}".rstrip()
         case VerdictKind.NOT_MEASURED:
@@ -379,11 +387,17 @@ def _broken_files(suites: Sequence[SuiteVerdict]) -> str:
     return f"{files} could not be evaluated: {suites[0].suite}: {suites[0].reason.rstrip('.')}."
 
 
-def _pass_sentence(cases: int, noun: str, *, failed: int, unmeasured: int, origins: str) -> str:
+def _pass_sentence(
+    cases: int, noun: str, *, passed: int, failed: int, flaky: int, unmeasured: int, origins: str
+) -> str:
+    beside = f"; {flaky} flaky (non-blocking)" if flaky else ""
     if failed and origins:
-        return f"{cases - failed - unmeasured} of {cases:,} {noun}s passed; allowed failures: {origins}."
+        return f"{passed} of {cases:,} {noun}s passed; allowed failures: {origins}{beside}."
     if failed:
-        return f"{cases - failed - unmeasured} of {cases:,} {noun}s passed, as many as required."
+        return f"{passed} of {cases:,} {noun}s passed, as many as required{beside}."
+    if flaky:
+        rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
+        return f"{passed} of {cases:,} {noun}s passed{beside}{rest}."
     if unmeasured:
         return f"Every measured {noun} passed; {unmeasured} of {cases} could not be evaluated, which the policy allows."
     return f"The {noun} passed." if cases == 1 else f"All {words.counted(cases, noun)} passed."
@@ -413,11 +427,13 @@ def decide(
     decided = decided if comparison is None else comparison.decided
     decided = NO_VERDICTS if run.truncated else decided
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
-    regression = None if comparison is None else regression_gate(run, comparison, policy)
+    regression = None if comparison is None else _regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     # what blocks comes first, then what is worse; a gate that passes is told of only where all do
     ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
     wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
+    if regression is not None and regression.reason == UNTOUCHED and wrong:
+        wrong.append(regression)  # whose failures these are not
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
         reason=" ".join(gate.reason for gate in wrong or ordered),
@@ -436,6 +452,12 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
         trial.key.suite for trial in run.trials if trial.failure is None or trial.failure.kind is not FailureKind.START
     }
     return bool({trial.key.suite for trial in run.trials} & runs - starts - set(advisory))
+
+
+def _regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
+    if comparison.base is not None and comparison.is_untouched(run):
+        return _gate({VerdictKind.PASS: UNTOUCHED}, policy)
+    return regression_gate(run, comparison, policy)
 
 
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:

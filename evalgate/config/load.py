@@ -76,7 +76,7 @@ def render_command(settings: Settings, *, folder: str) -> str:
     What is said of this machine alone, or only to a workflow, is left out.
     """
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
-    elsewhere = {"paths", "root", "output", "cache", "isolate", "resume", "debug"}
+    elsewhere = {"paths", "root", "output", "cache", "isolate", "resume", "fresh", "debug"}
     for name in sorted(settings.model_fields_set.intersection(config_settings.NAMES) - elsewhere):
         if "cli" not in config_settings.doors_of(name):
             continue

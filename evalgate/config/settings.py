@@ -223,6 +223,12 @@ class Settings(BaseModel):
     max_baseline_age: float = Field(
         default=14, gt=0, description="Age in days from which the comment says that stored results are old."
     )
+    reuse_days: float = Field(
+        default=7,
+        ge=0,
+        description="Days for which results of an agent that has not changed are used instead of running it again. 0: "
+        "it is always run.",
+    )
     save_baseline: Literal["auto", "always", "never"] = Field(
         default="auto",
         description="Whether to store this run as a baseline in the data branch or folder. `auto`: on a push to the "
@@ -344,8 +350,8 @@ class Settings(BaseModel):
     comment: Literal["always", "changes", "failures", "off"] = Field(
         default="always",
         description="When to comment: `always`, `changes`, `failures`, `off`.\n"
-        "`changes`: if a case broke, was fixed, failed or could not be measured. An existing comment is updated too, "
-        "except with `off`.",
+        "`changes`: if a case failed, was fixed, got much worse or could not be measured, or a rule was relaxed. "
+        "An existing comment is updated too, except with `off`.",
         json_schema_extra={"doors": ["action", "file"]},
     )
     check_run: bool = Field(
@@ -407,6 +413,11 @@ class Settings(BaseModel):
     resume: bool = Field(
         default=False,
         description="Continue an interrupted run: completed runs in its journal are not repeated.",
+        json_schema_extra=TERMINAL,
+    )
+    fresh: bool = Field(
+        default=False,
+        description="Start over: an interrupted run is set aside. At a terminal it is continued otherwise.",
         json_schema_extra=TERMINAL,
     )
     debug: bool = Field(default=False, description="Show the traceback of an error.", json_schema_extra=TERMINAL)

@@ -52,10 +52,19 @@ class Loader(yaml.SafeLoader):
             self.levels -= 1
 
 
-def load(text: str, *, file: str) -> Document | Problem:
+class JsonLoader(Loader):
+    """Reads what JSON has: a date stays the text that it is written as."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        """As PyYAML's, without dates."""
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return "tag:yaml.org,2002:str" if tag == "tag:yaml.org,2002:timestamp" and implicit[0] else tag
+
+
+def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> Document | Problem:
     """The document of a text, or the error that says why there is none."""
     try:
-        loader = Loader(text)
+        loader = loader_type(text)
         node = loader.get_single_node()
         if node is None:
             return Document(raw=None, node=None)

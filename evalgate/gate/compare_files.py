@@ -38,6 +38,7 @@ from evalgate.model import (
 )
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
+from evalgate.results.output import BASE_RESULTS
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -80,6 +81,20 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     return report
 
 
+def report(settings: Settings, context: Context, *, results: Path) -> Report:
+    """Write the reports of results again, with the base's where base.json lies beside them. Raises as `compare`."""
+    base = results.with_name(BASE_RESULTS)
+    if base.is_file():
+        return compare(settings, context, base=base, head=results)
+    ours = _whole(results, of="")
+    settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
+    rules = baseline_rules.of(settings, ours.run.suites, None)
+    head = dataclasses.replace(ours.run, suites=rules.suites)
+    made = gate_run.conclude(head, None, None, rules, context, problems=ours.problems, was_run=False)
+    context.present(made)
+    return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Renamed:
     """The base's transcripts under head's names of their files; `names`: the base's name by head's."""
@@ -104,7 +119,7 @@ def _whole(path: Path, *, of: str) -> Stored:
     read = file.read_results(path, of=of)
     if read.run.shard is not None:
         raise ConfigError(
-            f"{of} is shard {read.run.shard} of a run",
+            f"{of} is shard {read.run.shard} of a run".lstrip(),
             where=Place(file=str(path)),
             hint="Merge the shards: `evalgate merge`.",
         )

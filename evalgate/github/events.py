@@ -98,6 +98,17 @@ def is_of_change(environ: Mapping[str, str]) -> bool:
     )
 
 
+def is_of_repository(environ: Mapping[str, str]) -> bool:
+    """Whether the workflow runs for a push, or for a change from a branch of the same repository."""
+    try:
+        event = parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
+    except ConfigError:
+        return False
+    if event.kind is EventKind.PULL_REQUEST:
+        return event.head.is_fork is False
+    return event.kind in (EventKind.PUSH, EventKind.MERGE_GROUP)
+
+
 def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:
     """The context of event `name`. Raises ConfigError where the payload of a known event lacks what it must have.
 

@@ -531,7 +531,8 @@ class Comparison:
     `base_failed`: because the base does not work by its own settings, which is not the change's doing.
     `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
     of the bootstrap. `spent`: how often chance alone makes a criterion regress, at most `alpha`. `deterministic`: the
-    agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `decided`,
+    agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `unchanged`: suites
+    whose agent is the very same on both sides, so that their results are those of both. `decided`,
     `base_decided`: the sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was
     read from files.
     """
@@ -554,5 +555,10 @@ class Comparison:
     draws: int = 0
     spent: float = 0.0
     deterministic: bool = False
+    unchanged: tuple[str, ...] = ()
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
+
+    def is_untouched(self, run: Run) -> bool:
+        """Whether the change touches the agent of no suite of the run."""
+        return bool(self.unchanged) and {suite.key for suite in run.suites} <= set(self.unchanged)

@@ -6,7 +6,8 @@ import functools
 from typing import Any
 
 from evalgate.model import CriterionVerdict, Report, VerdictKind, call_diff
-from evalgate.reports import cases, trends, turns, view, wording
+from evalgate.reports import cases, moved, trends, turns, view, wording
+from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import diff, html, plain, templates, words
 from evalgate.text.templates import Safe
@@ -18,7 +19,7 @@ PASSING = 200
 """So many passing cases are shown whole at most: nobody reads thousands of conversations that went well."""
 LISTED = 2_000
 """So many passing cases are listed at all at most; a page of more is slow to make, to load and to read."""
-ORDER = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
+ORDER = ("fail", "flaky", "not_measured", "inconclusive", "pass")
 RELAXED_ROOM = 1_000_000
 """Characters: thousands of rules."""
 NAMED, NAME = 1_000, 200
@@ -46,7 +47,7 @@ def render(report: Report) -> str:
 
 def _within(v: View, *, room: int) -> tuple[list[Safe], int]:
     """The cases that find room, and how many do not."""
-    ordered = [each for kind in ORDER for each in cases.worst_first([case for case in v.cases if case.kind is kind])]
+    ordered = [each for group in ORDER for each in cases.worst_first([case for case in v.cases if case.group == group])]
     conversations = int(room * CONVERSATIONS_SHARE)
     shown: list[Safe] = []
     passing = 0
@@ -92,9 +93,9 @@ def detail(text: str) -> str:
     return plain.ends(plain.visible(plain.clip(text, DETAIL_LIMIT)), lines=200, limit=DETAIL_LIMIT)
 
 
-def sign(kind: VerdictKind) -> Safe:
+def sign(case: CaseView) -> Safe:
     """In ASCII: one wide character would make every copy of a page of megabytes twice as large in memory."""
-    return Safe(wording.kind_mark(kind).encode("ascii", "xmlcharrefreplace").decode())
+    return Safe(wording.case_mark(case).encode("ascii", "xmlcharrefreplace").decode())
 
 
 _KNOWN = {
@@ -103,6 +104,7 @@ _KNOWN = {
     "cases": cases,
     "detail": detail,
     "diff": diff,
+    "moved_cases": moved,
     "sign": sign,
     "trends": trends,
     "turns": turns,

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from evalgate.comparison import labels
+from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
@@ -24,6 +26,7 @@ from evalgate.model import (
     BurnIn,
     Case,
     CaseComparison,
+    CaseKey,
     CaseStatus,
     Comparison,
     CriteriaSource,
@@ -90,6 +93,10 @@ AgentEntry: Any = entry(
     doc="The agent of a suite.",
     about=(dict[str, str], Field(default={}, description="What answered: framework, versions, interpreter.")),
     code=(str, Field(default="", description="Equal for equal files of the agent.")),
+    surroundings=(
+        str,
+        Field(default="", description="Equal for an equal environment, variables, settings and tracked files."),
+    ),
 )
 SimulatorEntry: Any = entry(
     "SimulatorEntry",
@@ -150,6 +157,7 @@ class CaseEntry(Entry):
     not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
     verdict: VerdictKind
     reason: str = ""
+    label: CaseLabel | None = Field(default=None, description="What it is counted as; absent for a plain pass.")
     quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
     quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
     burn_in: BurnInEntry | None = Field(default=None, description="How a new or changed case did in all of its runs.")
@@ -174,7 +182,19 @@ class SuiteEntry(_AnySuite):
 
 
 VerdictEntry: Any = entry(
-    "VerdictEntry", Verdict, doc="The answer, and what it is made of.", without={"suites"}, exit_code=(int, ...)
+    "VerdictEntry",
+    Verdict,
+    doc="The answer, and what it is made of.",
+    without={"suites"},
+    exit_code=(int, ...),
+    cases=(
+        CaseCounts,
+        Field(
+            default=CaseCounts(),
+            description="How many cases each word has. `passed` (`fixed` ones among them), `failed` (from `new` to "
+            "`not_confirmed`), `flaky`, `inconclusive` and `not_measured` add up to `total`.",
+        ),
+    ),
 )
 ComparisonEntry: Any = entry(
     "ComparisonEntry",
@@ -186,7 +206,7 @@ ResultsFile: Any = entry(
     "Results",
     Run,
     doc="The whole file. What says no more than the default is left out.",
-    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes"},
+    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes", "surroundings"},
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
     repeated=(
@@ -253,7 +273,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
         problems=list(report.problems),
         suites=[],
     )
-    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code))
+    of_cases = labels.of(verdict, comparison)
+    counts = labels.count(of_cases.values())
+    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code), cases=counts)
     if run.shard is not None:
         head["shard"] = _shard(run.shard, report)
     if comparison is not None:
@@ -274,7 +296,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
-        yield from _suite_lines(suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes)
+        yield from _suite_lines(
+            suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes, of_cases=of_cases
+        )
     yield "\n]}\n"
 
 
@@ -290,6 +314,7 @@ def _suite_lines(
     report: Report,
     by_case: dict[tuple[str, str], list[GradedTrial]],
     outcomes: RawOutcomes,
+    of_cases: Mapping[CaseKey, CaseLabel],
 ) -> Iterator[str]:
     head = _suite_head(suite, report) | {"verdict": verdict.kind.value, "reason": verdict.reason}
     if verdict.required_pass_rate != 1.0:
@@ -306,6 +331,7 @@ def _suite_lines(
             "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
+            "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
             "quarantined": case_verdict.quarantined,
             "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
             "burn_in": case_verdict.burn_in and shapes.written(BurnInEntry, case_verdict.burn_in),
@@ -335,7 +361,11 @@ def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
         "agent": shapes.written(
-            AgentEntry, suite.agent, about=dict(run.agents.get(key, {})), code=run.codes.get(key, "")
+            AgentEntry,
+            suite.agent,
+            about=dict(run.agents.get(key, {})),
+            code=run.codes.get(key, ""),
+            surroundings=run.surroundings.get(key, ""),
         ),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_source": dataclasses.asdict(suite.criteria_source),
@@ -502,6 +532,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
         codes={key: suite.agent.code for key, suite in zip(keys, read.suites, strict=True)},
+        surroundings={key: suite.agent.surroundings for key, suite in zip(keys, read.suites, strict=True)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         shard=None if read.shard is None else _read_shard(read.shard),
     )
@@ -560,7 +591,7 @@ def _told(read: Any) -> Comparison:
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base")
+    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged")
     told = {name: getattr(read, name) for name in names}
     return Comparison(cases=cases, **told)
 

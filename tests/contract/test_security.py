@@ -75,7 +75,7 @@ OF_THE_CHANGE = {
 """Settings that give nothing out, so that a change's own evalgate.yml decides them."""
 OF_THE_CHANGES_JUDGES = {
     *("model", "config", "num_samples", "exhaustive", "criteria", "client", "budget", "min_kappa"),  # how to judge
-    *("timeout", "calls_at_once", "deadline"),
+    *("timeout", "call_deadline", "calls_at_once", "deadline"),
     *("replay", "record", "calibration"),  # files of the repository
 }
 

@@ -385,8 +385,8 @@ def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said:
             "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
-                "`m` dropped from 0.95 to 0.76 (~0.19, 95% CI ~0.43 to +0.05): 5 cases broke, "
-                "1 was fixed. 5 of 21 cases failed (5 new) in s."
+                "`m` dropped from 0.95 to 0.76 (~0.19, 95% CI ~0.43 to +0.05): 5 cases now fail, "
+                "1 now passes. 5 of 21 cases failed (5 new) in s."
             ),
         ),
         (
@@ -422,7 +422,7 @@ def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
 def test_a_fact_is_said_as_one() -> None:
     verdict = decide("FFF/PPP " + "PPP/PPP " * 9, behaviours=dict.fromkeys(range(10), "same"))
     regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
-    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case broke."
+    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case now fails."
     assert regression.reason == said
 
 

@@ -104,6 +104,12 @@ def test_the_step_contradicts_neither_the_counts_nor_who_decides(
 
 def test_failures_that_the_base_has_too_are_called_so() -> None:
     assert "The base fails all of these" in wording.next_step(comparing.report("pass fail", "pass fail"))
+    fresh = (
+        {(build.SUITE, "case_2"): [build.done_of("pass")] * 3},
+        {(build.SUITE, "case_2"): [build.done_of("pass")] * 3},
+    )
+    flaky = comparing.report("pass fail", "pass pass", fresh=fresh)
+    assert wording.next_step(flaky).startswith("The flaky cases below failed at first")  # and not: run it more often
 
 
 @pytest.mark.parametrize(
