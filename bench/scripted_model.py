@@ -112,9 +112,9 @@ def example(
 def gemini_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:
     """The reply to generateContent."""
     texts, done = _history(request.get("contents") or [])
-    config = request.get("generationConfig") or {}
-    schema = config.get("responseJsonSchema") or config.get("responseSchema")
-    if schema or "json" in str(config.get("responseMimeType")):
+    config = _either(request, "generationConfig") or {}
+    schema = _either(config, "responseJsonSchema") or _either(config, "responseSchema")
+    if schema or "json" in str(_either(config, "responseMimeType")):
         found = CODE.search("\n".join(texts))
         said: tuple[str, Any] | str = json.dumps(example(schema, code=found[1] if found else ""))
     elif texts and (ending := SIMULATED_USER.search(texts[-1])):
@@ -141,16 +141,19 @@ def _history(contents: Any) -> tuple[list[str], list[str]]:
         if said and not said[0].startswith("For context:"):
             texts.append(" ".join(said))
             done = []
-        done += [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
+        done += [answer["name"] for part in parts if (answer := _either(part, "functionResponse"))]
         done += [name for text in said for name in CALLED.findall(text)]
     return texts, done
 
 
 def _declared(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    every = [
-        each for tool in tools for each in tool.get("functionDeclarations") or tool.get("function_declarations") or []
-    ]
-    return {each["name"]: each.get("parametersJsonSchema") or each.get("parameters") for each in every}
+    every = [each for tool in tools for each in _either(tool, "functionDeclarations") or []]
+    return {each["name"]: _either(each, "parametersJsonSchema") or each.get("parameters") for each in every}
+
+
+def _either(said: Mapping[str, Any], name: str) -> Any:
+    """A field under its name of the API or in snake case: google-genai writes both, and Google takes both."""
+    return said.get(name) or said.get(re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name))
 
 
 def openai_reply(script: Script, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,13 +199,19 @@ class Handler(BaseHTTPRequestHandler):
         self.server.script.asked[method] += 1
         reply = self._reply(method, request)
         if reply is None:
-            self._send(
-                404, json.dumps({"error": {"code": 404, "message": f"not scripted: {path}"}}), "application/json"
-            )
+            self._missing(path)
         elif method == "streamGenerateContent" and "alt=sse" in query:
             self._send(200, f"data: {json.dumps(reply)}\r\n\r\n", "text/event-stream")
         else:
             self._send(200, json.dumps([reply] if method == "streamGenerateContent" else reply), "application/json")
+
+    def do_GET(self) -> None:
+        """Have nothing, as an empty project of Google Cloud."""
+        self._missing(self.path)
+
+    def _missing(self, path: str) -> None:
+        error = {"code": 404, "message": f"not scripted: {path}"}
+        self._send(404, json.dumps({"error": error}), "application/json")
 
     def _reply(self, method: str, request: Any) -> Any:
         script, vector = self.server.script, {"values": [0.5] * 8}

@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from evalgate.comparison import compare, confirm, tests
+from evalgate.comparison import compare, confirm, joint, sensitivity, tests
 from evalgate.comparison import repeats as comparison_repeats
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.comparison.compare import DUST
 from evalgate.comparison.confirm import Suspect
+from evalgate.comparison.joint import Trials
 from evalgate.comparison.pairing import Sample
 from evalgate.comparison.repeats import SHARES, Stage
-from evalgate.comparison.tests import Stratum
+from evalgate.comparison.sensitivity import Gates, Runs
+from evalgate.comparison.tests import DUST, Stratum
 from evalgate.model import (
     FRESH,
     AgentUse,
@@ -36,6 +37,7 @@ from evalgate.model import (
     InMemoryTranscripts,
     Policy,
     Run,
+    Scale,
     Score,
     Suite,
     ThresholdRule,
@@ -121,22 +123,29 @@ def draw(rates: Sequence[float], change: Callable[..., Sequence[float]], runs: i
 # --- our gate ---------------------------------------------------------------------------------------
 
 
-def regressed(pull: PullRequest, k: int) -> bool:
-    """Fixed repeats: the exact test and the floor."""
-    return _is_drop(_strata(pull, k), POLICY.alpha)
+def regressed(pull: PullRequest, k: int, *, limit: float = POLICY.alpha, of_base: int = 0) -> bool:
+    """Fixed repeats: the exact test and the margin. `of_base`: runs of the base, where it has others."""
+    if tests.exact(_strata(pull, k, of_base=of_base)).drop >= limit:
+        return False
+    pairs = zip(pull.head, pull.base, strict=True)
+    return _is_beyond_margin([_sample(head[:k], base[: of_base or k], k) for head, base in pairs])
 
 
-def _strata(pull: PullRequest, k: int) -> list[Stratum]:
+def _strata(pull: PullRequest, k: int, *, of_base: int = 0) -> list[Stratum]:
+    then = of_base or k
     return [
-        Stratum(head_passes=sum(head[:k]), head_runs=k, base_passes=sum(base[:k]), base_runs=k)
+        Stratum(head_passes=sum(head[:k]), head_runs=k, base_passes=sum(base[:then]), base_runs=then)
         for head, base in zip(pull.head, pull.base, strict=True)
     ]
 
 
-def _is_drop(strata: Sequence[Stratum], alpha: float) -> bool:
-    runs = sum(each.head_runs for each in strata)
-    drop = sum(each.base_passes - each.head_passes for each in strata) / runs
-    return tests.exact(strata).drop < alpha and drop > POLICY.max_drop + DUST
+def _is_beyond_margin(samples: Sequence[Sample]) -> bool:
+    means = [compare.case_means(sample) for sample in samples]
+    drop = math.fsum(base - head for head, base in means) / len(means)
+    if drop <= POLICY.max_drop:
+        return False
+    noise = math.sqrt(math.fsum(map(compare.squared_error, samples))) / len(samples)
+    return drop - tests.SURE * noise > POLICY.max_drop + DUST
 
 
 def two_stage(pull: PullRequest, first: int, more: int) -> tuple[bool, int]:
@@ -167,10 +176,8 @@ def _sample(head: Outcomes, base: Outcomes, first: int) -> Sample:
 
 
 def _falls(samples: Sequence[Sample], stage: Stage) -> bool:
-    if compare.test(samples, draws=1, seed=0).drop / SHARES[stage] >= POLICY.alpha:
-        return False
-    means = [compare.case_means(sample) for sample in samples]
-    return math.fsum(base - head for head, base in means) / len(means) > POLICY.max_drop + DUST
+    is_significant = compare.test(samples, draws=1, seed=0).drop / SHARES[stage] < POLICY.alpha
+    return is_significant and _is_beyond_margin(samples)
 
 
 def real(pull: PullRequest, k: int) -> bool:
@@ -269,7 +276,7 @@ class Decided:
         return self.regressed or self.confirmed is not None
 
 
-def default(pull: PullRequest, k: int, random: Random) -> Decided:
+def default(pull: PullRequest, k: int, random: Random, *, spent: float | None = None) -> Decided:
     """`threshold: confirmed` and the regression gate beside it, with reruns as a run makes them."""
     policy = Policy()
     strata = _strata(pull, k)
@@ -280,7 +287,7 @@ def default(pull: PullRequest, k: int, random: Random) -> Decided:
         for number, (head, base) in enumerate(zip(pull.head, pull.base, strict=True))
         if sum(head[:k]) < k
     ]
-    spent = tests.attainable(strata, limit, rise=False)
+    spent = tests.attainable(strata, limit, rise=False) if spent is None else spent
     asked = confirm.Confirmation(suspects, level=(policy.alpha - spent) / max(len(suspects), 1))
     known: list[tuple[list[bool], list[bool]]] = [([], []) for _ in suspects]
     calls, left = 0, None
@@ -299,7 +306,7 @@ def default(pull: PullRequest, k: int, random: Random) -> Decided:
             left = cases
     found = [pull.head_rates[int(key)] for _, key in asked.confirmed(known)]
     return Decided(
-        regressed=_is_drop(strata, limit),
+        regressed=regressed(pull, k, limit=limit),
         confirmed=max(found, default=None),
         calls=(2 * k * cases + calls) / (2 * k * cases),
         outcomes={int(each.key[1]): sides for each, sides in zip(suspects, known, strict=True)},
@@ -324,6 +331,132 @@ def real_default(pull: PullRequest, k: int, decided: Decided) -> bool:
     asked = confirm.of(head, comparison, policy=policy)
     settled = confirm.settle(comparison, asked, head=head)
     return comparison_verdict.decide(head, policy, comparison=settled, asked=asked).blocks
+
+
+# --- several criteria -------------------------------------------------------------------------------
+
+STRUCTURES = ("1", "2 equal", "5 equal", "1 and 4 constant", "1 and 4 noisy", "5 independent")
+"""Criteria of a case: `equal` ones say the same in every run; of `1 and 4` the first alone falls; `independent` ones
+all fall, each in runs of its own."""
+
+
+def columns(structure: str, pull: PullRequest, k: int, random: Random) -> list[tuple[list[Outcomes], list[Outcomes]]]:
+    """Each criterion's outcomes on head and on base."""
+    own = [row[:k] for row in pull.head], [row[:k] for row in pull.base]
+    count = int(structure.split(maxsplit=1)[0])
+    if structure.endswith("equal"):
+        return [own] * count
+    if structure == "1 and 4 constant":
+        return [own, *([([[1] * k for _ in own[0]], [[1] * k for _ in own[0]])] * 4)]
+    rates = (pull.base_rates, pull.base_rates) if structure == "1 and 4 noisy" else (pull.head_rates, pull.base_rates)
+    more = 0 if structure == "1" else 4
+
+    def drawn(rates: Sequence[float]) -> list[Outcomes]:
+        return [[int(random.random() < rate) for _ in range(k)] for rate in rates]
+
+    return [own, *((drawn(rates[0]), drawn(rates[1])) for _ in range(more))]
+
+
+def any_regressed(criteria: Sequence[tuple[list[Outcomes], list[Outcomes]]], *, limit: float, draws: int) -> bool:
+    """The regression gate over several criteria."""
+    own = []
+    for head, base in criteria:
+        own.append(
+            tests.exact(
+                Stratum(head_passes=sum(h), head_runs=len(h), base_passes=sum(b), base_runs=len(b))
+                for h, b in zip(head, base, strict=True)
+            )
+        )
+    if min(tails.drop for tails in own) >= limit:  # adjusting makes none smaller
+        return False
+    strata = [
+        Trials(
+            head=[tuple(map(float, row)) for row in zip(*(head[case] for head, _ in criteria), strict=True)],
+            base=[tuple(map(float, row)) for row in zip(*(base[case] for _, base in criteria), strict=True)],
+        )
+        for case in range(len(criteria[0][0]))
+    ]
+    found = joint.adjusted(strata, own, draws=draws, seed=0)
+    return any(
+        tails.drop < limit and _is_beyond_margin([_sample(h, b, len(h)) for h, b in zip(head, base, strict=True)])
+        for tails, (head, base) in zip(found, criteria, strict=True)
+    )
+
+
+def default_of_criteria(structure: str, pull: PullRequest, k: int, random: Random, *, draws: int) -> tuple[bool, bool]:
+    """Whether the regression gate blocks alone (all of alpha), and whether the default verdict does, in which reruns
+    look at a case as a whole."""
+    criteria = columns(structure, pull, k, random)
+    alone = any_regressed(criteria, limit=POLICY.alpha, draws=draws)
+    policy = Policy()
+    rates = pull.head_rates, pull.base_rates
+    if structure == "5 independent":
+        rates = tuple([rate**5 for rate in side] for side in rates)  # type: ignore[assignment]
+    if structure == "1 and 4 noisy":
+        rates = tuple([own * other**4 for own, other in zip(side, pull.base_rates, strict=True)] for side in rates)  # type: ignore[assignment]
+    whole = PullRequest(
+        head=[
+            [int(all(runs)) for runs in zip(*(head[case] for head, _ in criteria), strict=True)]
+            for case in range(len(pull.head))
+        ],
+        base=[
+            [int(all(runs)) for runs in zip(*(base[case] for _, base in criteria), strict=True)]
+            for case in range(len(pull.head))
+        ],
+        head_rates=rates[0],
+        base_rates=rates[1],
+    )
+    spent = policy.alpha * confirm.share(policy)
+    if any_regressed(criteria, limit=spent, draws=draws):
+        return alone, True
+    return alone, default(whole, k, random, spent=spent).confirmed is not None
+
+
+# --- what a run says of itself ----------------------------------------------------------------------
+
+
+def is_called_unchanged(pull: PullRequest, k: int, seed: int) -> bool:
+    """Whether the row of the criterion says `unchanged`."""
+    samples = [_sample(head[:k], base[:k], k) for head, base in zip(pull.head, pull.base, strict=True)]
+    found = compare.estimate_mean(samples, draws=999, seed=seed, fact=False)
+    result = compare.CriterionResult(
+        rule=compare.PolicyRule(name="m", gating=True, lower_is_better=False, scale=Scale(), max_drop=POLICY.max_drop),
+        samples=samples,
+        fact=False,
+        measured=found,
+        at_best=found,
+        at_worst=found,
+        samples_at_best=samples,
+        samples_at_worst=samples,
+        clock_based=False,
+    )
+    return result.is_within_floor() and result.would_see_floor(alpha=POLICY.alpha)
+
+
+def told_drop(pull: PullRequest, k: int, *, confirmed: bool) -> float | None:
+    """The power line's drop."""
+    policy = Policy()
+    pools = [(sum(head[:k]) + sum(base[:k]), 2 * k) for head, base in zip(pull.head, pull.base, strict=True)]
+    gates = Gates(
+        limit=policy.alpha * (confirm.share(policy) if confirmed else 1.0),
+        floor=policy.max_drop,
+        alpha=policy.alpha if confirmed else 0.0,
+    )
+    return sensitivity.smallest_drop(pools, Runs(head=k, base=k), gates)
+
+
+def fallen(drop: float) -> Callable[[Sequence[float], Random], Sequence[float]]:
+    """Cases, in any order, break altogether one after the other until the pass rate fell by so much."""
+
+    def change(rates: Sequence[float], random: Random) -> Sequence[float]:
+        left, found = drop * len(rates), list(rates)
+        for number in random.sample(range(len(rates)), len(rates)):
+            fall = min(left, found[number])
+            found[number] -= fall
+            left -= fall
+        return found
+
+    return change
 
 
 # --- what others do ---------------------------------------------------------------------------------

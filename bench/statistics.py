@@ -35,7 +35,7 @@ else:
     import simulated
     from simulated import CHANGES, MIXES, OTHERS, TOSSES, TYPICAL
 
-    from evalgate.comparison import compare
+    from evalgate.comparison import compare, power
     from evalgate.comparison import verdict as comparison_verdict
     from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Score
 
@@ -46,12 +46,24 @@ else:
     DEFAULT_MIXES = (*MIXES, *simulated.UNSTABLE)
     HOPELESS = 0.3
     WORDS = {
-        "fixed": "{draws} simulated pull requests a row, {cases} cases each; how often a gate blocks. Where nothing "
-        "changed (`none`), every block is a false one.",
+        "fixed": "{draws} simulated pull requests a row, {cases} cases each; how often the regression gate blocks by "
+        "itself, beside what others do. Where nothing changed (`none`), every block is a false one.",
         "adaptive": "Adaptive repeats (`start: {first}`, `more: {more}`) beside {both} fixed ones:",
         "default": "The default verdict, both gates together: how often it blocks; how often by cases that pass 3 "
         "times in 10 or more, or by a regression; the agent calls of both sides, with reruns, beside those of the "
         "first runs; and how often `threshold: all` blocks.",
+        "criteria": "Several criteria (.98/.8/.4): the regression gate by itself, and the default verdict.",
+        "judges": "An agent that always does the same, and a judge that is right in 9 or 7 of 10 verdicts, with one "
+        "verdict for all runs of a side and with a fresh one for each (what evalgate asks for): how often the default "
+        "verdict blocks though nothing changed.",
+        "stored": "A stored base: 20 pull requests beside the same runs of it, 3 runs of head (.98/.8/.4); how many "
+        "of them the regression gate blocks by itself.",
+        "unchanged": "How often a row says `unchanged` though every case passes 10 points less often (the most of all "
+        "mixes):",
+        "line": "The power line: how often a drop as large as the one that it names is seen, by the default verdict "
+        "and under `threshold: all`; cases break one after the other.",
+        "rates": "How often the intervals of the pass rate and of pass^k hold what is true of all cases of the kind "
+        "(.98/.8/.4):",
     }
 
     def shares(mix: str, change: str, k: int, draws: int) -> dict[str, float]:
@@ -93,6 +105,77 @@ else:
             every += simulated.threshold_all(pull, k)
         return blocks / draws, unjust / draws, calls / draws, every / draws
 
+    def criteria(structure: str, change: str, k: int, draws: int) -> tuple[float, float]:
+        """How often the regression gate blocks by itself, and the default verdict."""
+        random, alone, both = Random(f"{structure} {change} {k}"), 0, 0
+        for _ in range(draws):
+            pull = simulated.draw(MIXES[TYPICAL], CHANGES[change], k, random)
+            found = simulated.default_of_criteria(structure, pull, k, random, draws=1_999)
+            alone += found[0]
+            both += found[1]
+        return alone / draws, both / draws
+
+    def judged(right: float, k: int, *, shared: bool, draws: int) -> float:
+        """False blocks where only the judge varies."""
+        random, blocks = Random(f"{right} {k} {shared}"), 0
+        for _ in range(draws):
+            pull = simulated.draw([right] * simulated.CASES, CHANGES["none"], k, random)
+            if shared:
+                pull.head[:] = [row[:1] * k for row in pull.head]
+                pull.base[:] = [row[:1] * k for row in pull.base]
+            blocks += simulated.default(pull, k, random).blocks
+        return blocks / draws
+
+    def beside_stored(change: str, runs: int, draws: int) -> float:
+        """The share of pull requests that are blocked beside one stored base."""
+        random, blocks, pulls = Random(f"{change} {runs} stored"), 0, 20
+        for _ in range(max(draws // pulls, 1)):
+            stored = simulated.draw(MIXES[TYPICAL], CHANGES["none"], runs, random)
+            for _ in range(pulls):
+                pull = simulated.draw(MIXES[TYPICAL], CHANGES[change], 3, random)
+                pull.base[:] = stored.base
+                blocks += simulated.regressed(pull, 3, of_base=runs)
+        return blocks / (max(draws // pulls, 1) * pulls)
+
+    def unchanged(cases: int, k: int, draws: int) -> float:
+        """The most of all mixes that are called unchanged."""
+        found = []
+        for mix in MIXES:
+            random = Random(f"{mix} {cases} {k} unchanged")
+            pulls = [
+                simulated.draw(simulated.rates_of(mix, cases, random), CHANGES["all -.10"], k, random)
+                for _ in range(draws)
+            ]
+            found.append(sum(simulated.is_called_unchanged(pull, k, at) for at, pull in enumerate(pulls)) / draws)
+        return max(found)
+
+    def line(mix: str, k: int, *, confirmed: bool, draws: int) -> tuple[float | None, float]:
+        """How often what the power line names is seen, and what it names on average; None where it names nothing."""
+        random, seen, told = Random(f"{mix} {k} {confirmed} line"), 0, []
+        for _ in range(draws):
+            rates = simulated.rates_of(mix, simulated.CASES, random)
+            drop = simulated.told_drop(simulated.draw(rates, CHANGES["none"], k, random), k, confirmed=confirmed)
+            if drop is None:
+                continue
+            told.append(drop)
+            pull = simulated.draw(rates, simulated.fallen(drop), k, random)
+            seen += simulated.default(pull, k, random).blocks if confirmed else simulated.regressed(pull, k)
+        return (seen / len(told), sum(told) / len(told)) if told else (None, 0.0)
+
+    def held(cases: int, k: int, draws: int) -> tuple[float, float]:
+        """How often the intervals of the pass rate and of pass^k hold the truth."""
+        random, rate, every = Random(f"{cases} {k} held"), 0, 0
+        kinds = MIXES[TYPICAL]
+        truth, truth_of_k = sum(kinds) / len(kinds), sum(each**k for each in kinds) / len(kinds)
+        for _ in range(draws):
+            rates = random.choices(kinds, k=cases)
+            found = power.rates([[float(random.random() < each) for _ in range(k)] for each in rates])
+            assert found is not None
+            assert found.all_of_k_interval is not None
+            rate += found.interval.low <= truth <= found.interval.high
+            every += found.all_of_k_interval.low <= truth_of_k <= found.all_of_k_interval.high
+        return rate / draws, every / draws
+
     def check(pulls: int) -> None:
         """The short ways say what runs, comparison and decision say as a whole."""
         random = Random("check")
@@ -124,6 +207,7 @@ else:
         cells += [(TYPICAL, change, k, simulated.CASES) for k in (2, 3, 5, 8) for change in DEFAULT_CHANGES]
         cells += [(TYPICAL, change, 1, cases) for cases in (5, 100, 500) for change in DEFAULT_CHANGES[:2]]
         gates = {cell: default(*cell, draws=draws if cell[2:] == (1, 20) else max(draws // 8, 100)) for cell in cells}
+        claims, said = claimed(draws)
         text = "\n\n".join(
             [
                 WORDS["fixed"].format(draws=f"{draws:,}", cases=simulated.CASES),
@@ -174,6 +258,7 @@ else:
                         for (mix, change, k, cases), (blocks, unjust, calls, every) in gates.items()
                     ],
                 ),
+                *said,
             ]
         )
         quiet = [row["evalgate"] for (_, change, _), row in fixed.items() if change == "none"]
@@ -191,8 +276,96 @@ else:
             "default_power_1_of_20": gates[TYPICAL, "1 broken", 1, 20][0],
             "default_call_ratio": max(gates[TYPICAL, change, 1, 20][2] for change in DEFAULT_CHANGES),
             "default_call_ratio_flaky": max(row[2] for (_, change, k, _), row in gates.items() if k == 1),
+            **claims,
         }
         return text, {name: round(value, 4) for name, value in numbers.items()}
+
+    def claimed(draws: int) -> tuple[dict[str, float], list[str]]:
+        """The tables of several criteria, of judges, of a stored base, and of what a run says of itself."""
+        few = max(draws // 8, 50)
+        beside = {
+            (structure, change, k): criteria(structure, change, k, few)
+            for structure in simulated.STRUCTURES
+            for change in ("none", "3 broken")
+            for k in (1, 5)
+        }
+        verdicts = {
+            (right, k, shared): judged(right, k, shared=shared, draws=few)
+            for right in (0.9, 0.7)
+            for k in (1, 3, 5)
+            for shared in (True, False)
+        }
+        stored = {
+            (change, runs): beside_stored(change, runs, draws)
+            for change in ("none", "3 broken")
+            for runs in (3, 10, 30)
+        }
+        wrong = {(cases, k): unchanged(cases, k, few) for cases in (5, 10, 20, 50) for k in (1, 3, 5)}
+        lines = {
+            (mix, k): [line(mix, k, confirmed=each, draws=few) for each in (True, False)]
+            for mix in DEFAULT_MIXES
+            for k in (1, 3, 5)
+        }
+        holds = {(cases, k): held(cases, k, draws) for cases in (10, 20, 50) for k in (1, 3, 5)}
+        seen = [share for row in lines.values() for share, _ in row if share is not None]
+        numbers = {
+            "power_k5_criteria5": min(beside[each, "3 broken", 5][0] for each in ("5 equal", "1 and 4 constant")),
+            "power_k5_criteria5_noisy": beside["1 and 4 noisy", "3 broken", 5][0],
+            # the default verdict blocks cases that hardly ever pass all of five independent criteria, changed or not
+            "criteria_false_block_max": max(
+                max(row[: 1 if name in ("1 and 4 noisy", "5 independent") else 2])
+                for (name, change, _), row in beside.items()
+                if change == "none"
+            ),
+            "judge_false_block_max": max(share for (_, _, shared), share in verdicts.items() if not shared),
+            "pooled_power_3_30": stored["3 broken", 30],
+            "pooled_false_block_max": max(share for (change, _), share in stored.items() if change == "none"),
+            "unchanged_false_max": max(wrong.values()),
+            "power_line_least": min(seen),
+            "power_line_most": max(seen),
+        }
+        told = [
+            WORDS["criteria"],
+            table(
+                ["Criteria", "Change", "Runs per side", "Regression gate", "Default"],
+                [[name, change, str(k), *map(percent, row)] for (name, change, k), row in beside.items()],
+            ),
+            WORDS["judges"],
+            table(
+                ["Right", "Runs per side", "Verdicts", "Blocks"],
+                [
+                    [percent(right), str(k), "one for all runs" if shared else "one a run", percent(share)]
+                    for (right, k, shared), share in verdicts.items()
+                ],
+            ),
+            WORDS["stored"],
+            table(
+                ["Change", "Runs of the base", "Blocks"],
+                [[change, str(runs), percent(share)] for (change, runs), share in stored.items()],
+            ),
+            WORDS["unchanged"],
+            table(
+                ["Cases", "Runs per side", "Called unchanged"],
+                [[str(cases), str(k), percent(share)] for (cases, k), share in wrong.items()],
+            ),
+            WORDS["line"],
+            table(
+                ["Pass probabilities", "Runs per side", "Default: names", "is seen", "`all`: names", "is seen"],
+                [
+                    [mix, str(k), *(cell for share, drop in row for cell in line_cells(share, drop))]
+                    for (mix, k), row in lines.items()
+                ],
+            ),
+            WORDS["rates"],
+            table(
+                ["Cases", "Runs", "Pass rate", "pass^k"],
+                [[str(cases), str(k), *map(percent, row)] for (cases, k), row in holds.items()],
+            ),
+        ]
+        return numbers, told
+
+    def line_cells(share: float | None, drop: float) -> tuple[str, str]:
+        return ("none", "-") if share is None else (f"{drop * 100:.1f} points", percent(share))
 
     def write(text: str) -> None:
         """Between the page's markers."""

@@ -1,17 +1,23 @@
 """Agents that others wrote, at the first try: each in a repository with nothing but the README's workflow added.
 
-    python bench/strangers.py agents.json [--only NAME,NAME] [--work FOLDER] [--alone] [--timeout 900]
+    python bench/strangers.py agents.json [--checkouts FOLDER] [--only NAME,NAME] [--work FOLDER] [--alone] [--control]
 
-`agents.json` lists checkouts on this machine, with paths relative to itself:
+`agents.json` lists checkouts on this machine, with paths relative to `--checkouts` or to itself:
 
     [{"agent": "customer-service", "path": "checkouts/customer-service", "commit": "c3d0770",
       "typed": ".env.example", "variables": {"PROJECT": "p"}, "inputs": {"paths": "eval"}}]
 
+Without `path` it is the name of the agent. strangers.json beside this script lists agents of google/adk-samples in
+several states and of other public repositories, with what their READMEs tell people to set. To make its checkouts, for
+each of its lines: `git -C CLONE archive COMMIT FOLDER | tar x`, with what lies in FOLDER as checkouts/AGENT.
+
 Each is copied and committed, gets a pull request that adds the workflow, and then runs entrypoint.py with a runner's
 variables, as the action does. First with GOOGLE_API_KEY alone; where that is not enough, with what its own README tells
-people to set: `typed` names an example of its variables, `variables` adds to it. Models are scripted
-(scripted_model.py), so nothing is spent. Prints a table in Markdown; the logs
-are kept in the work folder. An agent works where every case was scored.
+people to set: `typed` names an example of its variables, `variables` adds to it (`{url}` is the scripted model's
+address, for settings that are not known here). Models are scripted
+(scripted_model.py), so nothing is spent. Prints a table in Markdown; the logs are kept in the work folder. An agent
+works where every case was scored. With `--control` those that do not are run once more without evalgate: the same
+environment, variables and turns, by ADK's own runner (plain_run.py). What fails there too is the agent's own.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +48,10 @@ ROOT = Path(__file__).resolve().parents[1]
 ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 """How the scripted model is reached: among the settings of models, which reach an agent without being named."""
 
+STAND_INS = ("BIGQUERY_EMULATOR_HOST", "STORAGE_EMULATOR_HOST")
+"""For agents with cloud credentials: BigQuery and Cloud Storage of an empty project, which say at once that nothing is
+there. Google's own cannot be reached with made-up credentials, and their clients ask again for ten minutes."""
+
 KEPT = ("PATH", "LANG", "LC_", "SSL_", "REQUESTS_CA", "CURL_CA", "PIP_", "UV_", "HTTP", "NO_PROXY", "NODE_EXTRA")
 """What a runner's machine has too: how names of its own variables begin."""
 
@@ -51,6 +61,9 @@ EXPECTED = ("not_applicable", "reference_missing")
 
 WHY = 200
 """So much of a reason is shown."""
+
+PLAIN_S = 600.0
+"""So long the run without evalgate may take: backends that are not there are asked again for minutes."""
 
 PLACEHOLDER = re.compile(r"^$|[<\[{]|YOUR|your|xxx|\.\.\.|REPLACE|CHANGE|TODO|PLACEHOLDER", re.IGNORECASE)
 WORKFLOW = """name: evalgate
@@ -84,6 +97,8 @@ class Tried:
     total: int
     reasons: tuple[tuple[str, int], ...]
     seconds: float
+    plain: str = ""
+    """What becomes of the same turns without evalgate."""
 
     @property
     def works(self) -> bool:
@@ -96,10 +111,10 @@ class Tried:
         return f"works: {counts}" if self.works else f"{counts}: {why}"
 
 
-def strangers(file: Path) -> Iterator[Stranger]:
+def strangers(file: Path, checkouts: Path) -> Iterator[Stranger]:
     """The agents of a list."""
     for entry in json.loads(file.read_text(encoding="utf-8")):
-        path = file.parent / entry["path"]
+        path = checkouts / entry.get("path", entry["agent"])
         typed = example_variables(path / entry["typed"]) if entry.get("typed") else {}
         if typed.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true"):
             typed.setdefault("GOOGLE_APPLICATION_CREDENTIALS", "")  # `gcloud auth` in the README; here a made one
@@ -162,7 +177,7 @@ def repository(stranger: Stranger, folder: Path, *, settings: Sequence[str]) -> 
 def learn(folder: Path, script: Script) -> None:
     """Read the evaluation files, so that the model knows what it is expected to do."""
     for file in sorted(folder.rglob("*.json")):
-        if file.name.endswith(walk.EVALUATION_ENDINGS) or "eval" in file.name:
+        if file.name.endswith(walk.EVALUATION_ENDINGS) or "eval" in file.relative_to(folder).as_posix():
             try:
                 reading = formats.parse_eval_set(file.read_text(encoding="utf-8-sig"), file=file.name)
             except (ValueError, OSError):
@@ -215,7 +230,14 @@ def environment(
 
 
 def tried(
-    stranger: Stranger, work: Path, *, typed: bool, compared: bool, timeout_s: float, settings: Sequence[str]
+    stranger: Stranger,
+    work: Path,
+    *,
+    typed: bool,
+    compared: bool,
+    timeout_s: float,
+    settings: Sequence[str],
+    plain: bool,
 ) -> Tried:
     """Run the gate on the agent, with the variables of its README or without."""
     shutil.rmtree(work, ignore_errors=True)
@@ -225,9 +247,10 @@ def tried(
     learn(repo, script)
     inputs = {**stranger.inputs, **({} if compared else {"baseline": "none"})}
     with scripted_model.serving(script) as url, (work / "log.txt").open("w", encoding="utf-8") as log:
-        variables = dict(stranger.variables) if typed else {}
+        variables = {name: value.replace("{url}", url) for name, value in stranger.variables.items() if typed}
         if "GOOGLE_APPLICATION_CREDENTIALS" in variables:
             variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(credentials(work, url))
+            variables |= dict.fromkeys(STAND_INS, url)
         environ = environment(work, repo, url=url, typed=variables, inputs=inputs, sides=sides)
         began = time.monotonic()
         command = [sys.executable, "-I", "-u", str(ROOT / "entrypoint.py")]
@@ -240,9 +263,11 @@ def tried(
             os.killpg(child.pid, signal.SIGTERM)
             child.wait()
             code = None
-        print(f"asked: {dict(script.asked)}", file=log)
-    scored, total, reasons = counted(repo / "evalgate-report/results.json", work / "log.txt")
-    return Tried(code=code, scored=scored, total=total, reasons=reasons, seconds=time.monotonic() - began)
+        print(f"asked: {dict(script.asked)}", file=log, flush=True)
+        seconds = time.monotonic() - began
+        scored, total, reasons = counted(repo / "evalgate-report/results.json", work / "log.txt")
+        run = Tried(code=code, scored=scored, total=total, reasons=reasons, seconds=seconds)
+        return replace(run, plain=plainly(work, repo, environ)) if plain and not run.works else run
 
 
 def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], ...]]:
@@ -267,6 +292,60 @@ def counted(results: Path, log: Path) -> tuple[int, int, tuple[tuple[str, int], 
     return scored, total, tuple(reasons.most_common())
 
 
+def plainly(work: Path, repo: Path, environ: Mapping[str, str]) -> str:
+    """What becomes of the same turns without evalgate: how many cases ran to their end, and why others did not."""
+    results = repo / "evalgate-report/results.json"
+    suites = json.loads(results.read_text(encoding="utf-8"))["suites"] if results.is_file() else []
+    cases: dict[str, list[dict[str, Any]]] = {}
+    for suite in suites:
+        if path := suite.get("agent", {}).get("options", {}).get("path"):
+            cases.setdefault(path, []).extend(turns_of(case) for case in suite.get("cases", ()))
+    if not cases:
+        return "nothing to run"
+    env = {name: value for name, value in environ.items() if not name.startswith(("INPUT_", "GITHUB_"))}
+    whole = (work.parent / "cache").glob("env-*/lib/python*/site-packages/google/adk")  # not where installing failed
+    made = sorted((each.parents[4] / "bin/python" for each in whole), key=lambda each: each.lstat().st_mtime)
+    python = environ.get("INPUT_PYTHON") or (made[-1] if made else None)
+    if python is None:
+        command = [str(Path(sys.executable).with_name("uv")), "sync", "--frozen"]
+        given = env | {"UV_PROJECT_ENVIRONMENT": str(work / "plain")}
+        installed = subprocess.run(command, cwd=repo, env=given, check=False, capture_output=True, text=True)
+        return "uv sync --frozen: " + (said_of(installed.stderr[-WHY:]) if installed.returncode else "no error")
+    said: list[str | None] = []
+    for number, (path, turns) in enumerate(cases.items()):
+        said += plain_run(python, work / f"turns-{number}.json", repo, path, turns, env)
+    why = Counter(each[:WHY] for each in said if each)
+    return "; ".join([f"{said.count(None)} of {len(said)} ran", *(f"{n} x {each}" for each, n in why.most_common(4))])
+
+
+def plain_run(
+    python: Path | str, file: Path, repo: Path, agent: str, turns: Any, env: Mapping[str, str]
+) -> list[str | None]:
+    """How each case of an agent failed, or None."""
+    file.write_text(json.dumps(turns), encoding="utf-8")
+    command = [str(each) for each in (python, ROOT / "bench/plain_run.py", agent, file)]
+    with file.with_suffix(".err").open("w") as errors:
+        try:
+            ran = subprocess.run(
+                command, cwd=repo, env=env, check=False, timeout=PLAIN_S, stdout=subprocess.PIPE, stderr=errors
+            )
+            lines, end = ran.stdout, f"exit {ran.returncode}"
+        except subprocess.TimeoutExpired as late:
+            lines, end = late.stdout or b"", f"not done after {PLAIN_S:.0f} s"
+    told = [json.loads(line) for line in lines.splitlines() if line.startswith(b'{"id": ')]
+    if told and told[0]["id"] == "import":
+        return [f"import: {told[0]['error']}"] * len(turns)
+    return [each["error"] for each in told] + [end] * (len(turns) - len(told))
+
+
+def turns_of(case: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user says in a case, and its state."""
+    given = case.get("eval_case", {})
+    said = [turn["user_content"].get("parts", ()) for turn in given.get("conversation") or ()]
+    turns = [" ".join(part["text"] for part in parts if part.get("text")) for parts in said]
+    return {"id": case["case_id"], "turns": turns, "state": (given.get("session_input") or {}).get("state") or {}}
+
+
 def not_scored(trial: Mapping[str, Any], deciding: Collection[str]) -> Iterator[str]:
     """Why a trial has no score: how its agent failed, or what the criteria that decide say."""
     outcome = trial.get("outcome", {})
@@ -289,6 +368,8 @@ def said_of(problem: Any) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", type=Path)
+    parser.add_argument("--checkouts", type=Path, help="what paths are relative to; the list's folder without it")
+    parser.add_argument("--control", action="store_true", help="run what does not work without evalgate as well")
     parser.add_argument("--only", default="", help="names of agents, divided by commas")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "evalgate-strangers")
     parser.add_argument("--alone", action="store_true", help="do not compare with the base")
@@ -299,22 +380,37 @@ def main() -> None:
     )  # fmt: skip
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
-    chosen = [each for each in strangers(options.list) if not only or each.agent in only]
-    print("| agent | commit | Python, requirements | first try | typed | then |")
-    print("|---|---|---|---|---|---|", flush=True)
+    chosen = [
+        each
+        for each in strangers(options.list, options.checkouts or options.list.parent)
+        if not only or each.agent in only
+    ]
+    print("| agent | commit | Python, requirements | first try | typed | then | without evalgate |")
+    print("|---|---|---|---|---|---|---|", flush=True)
     for stranger in chosen:
         runs = []
         for typed in (False, True) if stranger.variables else (False,):
             work = options.work.resolve() / stranger.agent / ("typed" if typed else "first")
-            limits = {"timeout_s": options.timeout, "settings": options.setting}
+            last = typed or not stranger.variables
+            limits = {"timeout_s": options.timeout, "settings": options.setting, "plain": options.control and last}
             run = tried(stranger, work, typed=typed, compared=not options.alone, **limits)
-            (work / "tried.json").write_text(json.dumps({"said": str(run), "reasons": run.reasons}, indent=1))
+            (work / "tried.json").write_text(
+                json.dumps({"said": str(run), "plain": run.plain, "reasons": run.reasons}, indent=1)
+            )
             runs.append(run)
             if run.works:
                 break
         then = str(runs[1]) if len(runs) > 1 else ""
         typed_names = ", ".join(f"`{name}`" for name in stranger.variables) if then else ""
-        cells = [stranger.agent, stranger.commit, needs_of(stranger.path), str(runs[0]), typed_names, then]
+        cells = [
+            stranger.agent,
+            stranger.commit,
+            needs_of(stranger.path),
+            str(runs[0]),
+            typed_names,
+            then,
+            runs[-1].plain.replace("|", "\\|"),
+        ]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 

@@ -19,6 +19,8 @@ import picture
 import schemas
 
 from evalgate import agents, criteria, reports
+from evalgate.ces import shapes
+from evalgate.ces.shapes import Handling
 from evalgate.config import settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
@@ -50,8 +52,10 @@ OUTPUTS: Mapping[str, str] = {
     "exit-code": "0 pass, 1 fail, 2 invalid files or inputs, 3 not measured, 4 nothing to run.",
     "total": "Number of cases.",
     "passed": "Number of cases that passed.",
-    "failed": "Number of cases that failed.",
-    "not-measured": "Number of cases that were not measured.",
+    "failed": "Number of cases that failed, flaky ones aside.",
+    "flaky": "Number of cases that failed in their first runs, which reruns did not confirm.",
+    "inconclusive": "Number of cases that a budget kept from running.",
+    "not-measured": "Number of cases that were not measured. These five add up to `total`.",
     "scores": "A JSON object: the mean of each criterion over all cases with a value, null if there is none.",
     "judge-calls": "Number of judge calls, without cached replies.",
     "judge-cost-usd": "Cost of these calls in US dollars; empty if any price is unknown.",
@@ -180,6 +184,29 @@ def render_variables_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def render_ces_fields() -> str:
+    """The tables of docs/ces.md: what becomes of every field and of every value of an enum."""
+    members = [each for each in vars(shapes).values() if isinstance(each, type) and each.__module__ == shapes.__name__]
+    messages = [each for each in members if issubclass(each, shapes.Proto) and each.model_fields]
+    rows = ["| Message | " + " | ".join(each.value for each in Handling) + " |", "| --- " * 5 + "|"]
+    of_enums: dict[type[shapes.ProtoEnum], set[Handling]] = {}
+    for shape in sorted(messages, key=lambda each: each.__doc__ or ""):
+        fields: dict[Handling, list[str]] = {each: [] for each in Handling}
+        for name in shape.model_fields:
+            fields[shapes.handling_of(shape, name)].append(f"`{shapes.key_of(shape, name)}`")
+            if (values := shapes.enum_in(shape, name)) is not None:
+                of_enums.setdefault(values, set()).add(shapes.handling_of(shape, name))
+        rows.append(f"| `{(shape.__doc__ or '').rstrip('.')}` | " + " | ".join(map(", ".join, fields.values())) + " |")
+    rows += ["", "| Enum | Value | |", "| --- | --- | --- |"]
+    for values, handlings in sorted(of_enums.items(), key=lambda each: each[0].__doc__ or ""):
+        usual = next(each for each in Handling if each in handlings)
+        for value in values:
+            is_not_run = value.name in shapes.NOT_RUN_VALUES.get(values.__name__, ())
+            said = Handling.NOT_RUN if is_not_run else usual
+            rows.append(f"| `{(values.__doc__ or '').rstrip('.')}` | `{value.name}` | {said.value} |")
+    return "\n".join(rows) + "\n"
+
+
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
     pages: Mapping[str, Mapping[str, str]] = {
@@ -191,6 +218,7 @@ def documents() -> dict[Path, str]:
         "docs/action.md": {"variables": render_variables_table()},
         "docs/settings.md": {"settings": render_settings_table()},
         "docs/criteria/README.md": {"criteria": render_criteria_table()},
+        "docs/ces.md": {"fields": render_ces_fields()},
         "docs/reports.md": {"reports": render_reports_table()},
         "docs/agents/frameworks.md": {"frameworks": render_frameworks_table()},
     }

@@ -295,7 +295,7 @@ def _posting(environ: Mapping[str, str], settings: Settings, event: EventContext
         yield posting
     except BaseException as error:
         cancelled = isinstance(error, KeyboardInterrupt)
-        for problem in posting.give_up(_reason(error), hurried=cancelled):
+        for problem in posting.give_up(_told(error), hurried=cancelled):
             tell_problem(problem, folder=events.folder_of(environ))
         raise
     finally:
@@ -327,6 +327,12 @@ def _is_told(settings: Settings, event: EventContext) -> bool:
     somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     wanted = settings.check_run or settings.comment != "off"
     return somebody and wanted and bool(event.head.sha) and not settings.shard
+
+
+def _told(error: BaseException) -> str:
+    """The reason, and what to do about it."""
+    reason, hint = _reason(error), error.hint if isinstance(error, EvalgateError) else ""
+    return f"{reason.rstrip('.')}. {hint}" if hint else reason
 
 
 def _reason(error: BaseException) -> str:

@@ -72,7 +72,7 @@ class AgentEvaluator:
             raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
         root = isolation.top_of(Path(eval_dataset_file_path_or_dir).absolute().parent)
         files = _test_files(Path(eval_dataset_file_path_or_dir))
-        agent = {"driver": "adk", "path": _path_of(agent_module, root), "python": sys.executable}
+        agent = {"path": _path_of(agent_module, root), "python": sys.executable}
         agent |= {key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value}
         mark = hashlib.sha256(repr((agent, files, initial_session_file)).encode()).hexdigest()[:8]
         output = Path("evalgate-report") / f"{files[0].name.split('.')[0]}-{mark}"

@@ -40,12 +40,11 @@ class AdkDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Its Python is found or made on first use."""
         assert isinstance(options, AdkOptions)
-        path = options.path if (Path(setting.root) / options.path).exists() else options.path.replace(".", "/")
         shared = setting.limits.sessions > 1 and not setting.limits.isolate_cases
         hello = {"path": options.path, "agent": options.agent, "app_name": options.app_name, "threads": shared}
 
         def launch(kind: str) -> Launch:
-            return python_process.find_launch(kind, options, setting, folder=path, hello=hello, framework="google.adk")
+            return python_process.find_launch(kind, options, setting, hello=hello, framework="google.adk")
 
         return WorkerPool(
             lambda: launch(self.name),

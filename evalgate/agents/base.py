@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -53,6 +55,9 @@ class Agent(Protocol):
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
         """See `MetricRunner`; drivers without Python answer NotEvaluated(NOT_APPLICABLE)."""
+
+    def start(self) -> None:
+        """Start what can be started before anything is asked, so that `about` is known. Raises AgentFailed."""
 
     def about(self) -> Mapping[str, str]:
         """What answered: framework, versions, interpreter; empty before the first start."""
@@ -177,6 +182,20 @@ class AgentDriver(ABC):
     def label(self, options: Mapping[str, Any]) -> str:
         """What tells the agent from others of the driver, on one line; no secrets."""
         return plain.label(str(options.get(self.argument, "")), LABEL_WIDTH)
+
+
+def folder_of(options: Mapping[str, Any], root: Path) -> Path:
+    """Where an agent's code lies, from which upward its requirements and its `.env` are looked for: the nearest folder
+    that is there, at `root` or below. `options`: validated or not; what cannot be in them is told elsewhere."""
+    text, module = str(options.get("path") or options.get("cwd") or "."), str(options.get("call", "")).partition(":")[0]
+    place = root / text
+    with contextlib.suppress(OSError, ValueError):
+        place = place if place.exists() else root / text.replace(".", "/")  # a dotted module
+        place = Path(os.path.normpath(place.joinpath(*module.split("."))))
+        while place != root and place.is_relative_to(root) and not place.is_dir():
+            place = place.parent
+        return place if place.is_relative_to(root) else root
+    return root
 
 
 def exists(path: Path) -> bool:

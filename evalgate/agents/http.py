@@ -502,6 +502,9 @@ class HttpAgent:
         message = f"the metric {code} is Python code, which this agent's driver cannot run"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
+    def start(self) -> None:
+        """There is nothing to start."""
+
     def about(self) -> Mapping[str, str]:
         """Where it is."""
         return {"url": _USER_INFO.sub("", self._options.url), "flavour": self._options.kind}

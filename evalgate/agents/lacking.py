@@ -24,6 +24,9 @@ LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     # os.environ["NAME"], as our worker tells it; in the traceback of a program; before and since Python 3.13
     (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),
     (re.compile(r"(?:os\.py|<frozen os>)\", line \d+, in __getitem__\n(?:[^\n]*\n){0,3}KeyError: '(\w+)'"), ()),
+    # os.getenv("NAME") without a default, in the traceback of an error about None
+    (re.compile(r"os\.(?:getenv|environ\.get)\(['\"](\w+)['\"]\)[^\n]*\n(?:[^\n]*\n){0,12}[^\n]*(?:NoneType|input_value=None)"),
+     ()),
     # google-genai, from 1.0 on and since 1.70; LiteLLM
     (re.compile(r"Missing key inputs argument|No API key was provided|Missing Gemini API key"), _GEMINI),
     # google-auth, which google-genai asks as well where it is told to use Vertex AI

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from evalgate import agents
-from evalgate.agents import lacking
+from evalgate.agents import lacking, python_process
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.python_process import PythonOptions
@@ -33,7 +32,7 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.system import committed, python_env, python_needs
+from evalgate.system import committed, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
 from evalgate.text import words
@@ -56,6 +55,10 @@ class AbsentAgent:
         """There is nothing to run it in."""
         return NotEvaluated(reason=Reason.AGENT_FAILED, message=self._failure.message)
 
+    def start(self) -> None:
+        """Raises AgentFailed, always."""
+        raise AgentFailed(self._failure)
+
     def about(self) -> Mapping[str, str]:
         """Nothing answered."""
         return {}
@@ -71,6 +74,7 @@ class ExplainedAgent:
         self._agent = agent
         self._variables = variables
         self.run_metric, self.about, self.close = agent.run_metric, agent.about, agent.close
+        self.start = agent.start
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
@@ -231,9 +235,10 @@ def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         named = lender / str(python)
         lent = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else named
     else:
-        folder = Path(os.path.normpath(root / str(use.options.get("path", "."))))
-        needs = python_needs.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
-        places = [place for place in (folder, *folder.parents) if needs is None and place.is_relative_to(root)]
+        wanted = python_process.wanted_of(use.options, root)
+        folder = Path(wanted.folder)
+        has_needs = python_env.needs_of(wanted) is not None
+        places = [place for place in (folder, *folder.parents) if not has_needs and place.is_relative_to(root)]
         pythons = (lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places)
         lent = next((python for python in pythons if python.is_file()), None)
     return lent if lent is not None and lent.is_file() else None

@@ -153,6 +153,11 @@ class WorkerPool:
         except AgentFailed as error:
             return python_process.failed(code, error.failure.message)
 
+    def start(self) -> None:
+        """See base.Agent."""
+        with self._slot():
+            pass
+
     def about(self) -> Mapping[str, str]:
         """What the first worker said of itself."""
         return self._about

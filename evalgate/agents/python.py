@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from pydantic import BaseModel, Field
@@ -56,14 +56,10 @@ class PythonDriver(AgentDriver):
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Its Python is found or made on first use."""
         assert isinstance(options, CallOptions)
-        package = Path(options.path, *options.call.partition(":")[0].split("."))
-        folder = package if (Path(setting.root) / package).is_dir() else package.parent
         hello = options.model_dump(exclude={"python", "requirements"})
 
         def launch(kind: str) -> Launch:
-            return python_process.find_launch(
-                kind, options, setting, folder=str(folder), hello=hello, framework=self.framework
-            )
+            return python_process.find_launch(kind, options, setting, hello=hello, framework=self.framework)
 
         return WorkerPool(
             lambda: launch(self.name.replace("-", "_")),

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from evalgate.agents import protocol
-from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions
+from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folder_of
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
@@ -87,33 +87,32 @@ class PythonOptions(DriverOptions):
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
 
 
+def wanted_of(options: Mapping[str, Any], root: Path, *, framework: str = "") -> Wanted:
+    """The environment that an agent of these options asks for, in the checkout at `root`."""
+    return Wanted(
+        folder=str(folder_of(options, root)),
+        root=str(root),
+        python=str(options.get("python") or python_env.AUTO),
+        requirements=tuple(options.get("requirements") or ()),
+        framework=framework,
+    )
+
+
 def find_launch(
     kind: str,
     options: PythonOptions,
     setting: AgentSetting,
     *,
-    folder: str,
     hello: Mapping[str, Any],
     framework: str = "",
 ) -> Launch:
     """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
 
-    `folder`: the agent's, relative to the checkout; from there upward its requirements are looked for. `hello`: options
-    of the worker. `framework`: the module that a Python found on PATH must have. A worker for metrics starts in a
-    sandbox of its own, with the same Python.
+    `hello`: options of the worker. `framework`: the module that a Python found on PATH must have. A worker for metrics
+    starts in a sandbox of its own, with the same Python.
     """
-    root = Path(setting.root)
-    place = Path(os.path.normpath(root / folder))
-    while not place.is_dir() and root in place.parents:  # the worker tells of a path that leads nowhere
-        place = place.parent
-    wanted = Wanted(
-        folder=str(place if place.is_relative_to(root) else root),
-        root=str(root),
-        python=options.python,
-        requirements=options.requirements,
-        framework=framework,
-    )
     try:
+        wanted = wanted_of(options.model_dump(), Path(setting.root), framework=framework)
         interpreter = python_env.provide(wanted, setting.world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)

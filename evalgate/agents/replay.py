@@ -266,6 +266,9 @@ class ReplayAgent:
         message = f"the metric {code} needs the agent's environment, which a replay does not have"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
+    def start(self) -> None:
+        """There is nothing to start."""
+
     def about(self) -> Mapping[str, str]:
         """Where the recordings are."""
         return {"recordings": self._path or "beside the evaluation files"}

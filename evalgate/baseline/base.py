@@ -16,12 +16,13 @@ from evalgate import agents as agents_module
 from evalgate import criteria
 from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import checkout, commit
+from evalgate.baseline import checkout, commit, unchanged
 from evalgate.baseline.checkout import Checkout, NoSuchFolder
 from evalgate.comparison import compare
-from evalgate.config import load
+from evalgate.config import load, quarantine
 from evalgate.config.context import Context
 from evalgate.config.gate_file import AgentRule
+from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
@@ -31,9 +32,9 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, Policy, Run, Suite
-from evalgate.results import file, stores
+from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
-from evalgate.results.stores import Found
+from evalgate.results.stores import Found, Store
 from evalgate.simulation import user
 from evalgate.system import committed, git
 from evalgate.system.git import Repository
@@ -48,8 +49,6 @@ BORROWED = "the base's agent ran in head's environment ({}); it has none of its 
 NOT_LENT = "head's environment ({}) is part of its commit, so the base's agent does not run in it"
 STORES = ("data_branch", "baseline_folder")
 """Settings that name where results and the history of base runs are kept."""
-ENVIRONMENT = ("framework_version", "python", "requirements")
-"""What workers tell of their environment that may change what an agent does though its files are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +78,15 @@ class BaseProject:
 
     `settings`: what its evalgate.yml and the doors ask for, None where that is not known. `agents`: by head's suite
     keys; an absent one where it has none. `renamed`: the base's name of an evaluation file by head's, where they
-    differ. `rules`: None where they are not known, or it has no evaluation file at all.
+    differ. `rules`: None where they are not known, or it has no evaluation file at all. `quarantine`: None where it is
+    not known.
     """
 
     settings: Settings | None = None
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rules: BaseRules | None = None
+    quarantine: Reading | None = None
 
     def own_files(self) -> tuple[str, ...]:
         """Its evaluation files that an agent of its own serves: what it gates."""
@@ -101,7 +102,8 @@ class Base:
     `root`: its code on disk, None where only results are at hand. `reusable`: suites whose stored trials may stand in.
     `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with;
     `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's fault;
-    `base_failed`: because of the base's own files, which is not the change's fault.
+    `base_failed`: because of the base's own files, which is not the change's fault. `unchanged`: suites whose agent the
+    change does not touch; `earlier`: stored results, which may be those of such an agent, whatever `stored` is.
     """
 
     origin: BaseOrigin
@@ -113,6 +115,8 @@ class Base:
     problem: str = ""
     no_agent: bool = False
     base_failed: bool = False
+    unchanged: frozenset[str] = frozenset()
+    earlier: Stored | None = None
 
 
 @contextlib.contextmanager
@@ -223,14 +227,29 @@ def _from_git(
         return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
     if wanted == "rerun":
         return base
-    found = stores.find(kept, repo, base.origin.commit, say=say)
+    found = _of_today(stores.find(kept, repo, base.origin.commit, say=say), kept, say=say)
+    earlier = None if found is None else found.stored
     if wanted == "store":
         unset = "nowhere: neither data-branch nor baseline-folder is set"
         where = words.listed(store.name for store in kept) or ("" if said else unset)
         looked = "; ".join(each for each in (where, *said) if each)
         nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
-        return _only_stored(settings, suites, context, base, found, nothing=nothing)
-    return base if found is None else _with_stored(settings, suites, context, base, found)
+        base = _only_stored(settings, suites, context, base, found, nothing=nothing)
+    elif found is not None:
+        base = _with_stored(settings, suites, context, base, found)
+    return dataclasses.replace(base, earlier=earlier)
+
+
+def _of_today(found: Found | None, kept: Sequence[Store], *, say: Callable[[str], None]) -> Found | None:
+    """The stored results, but none from before the provider moved: another model gave them."""
+    past, _ = history.read_first(kept) if found is not None else (None, ())
+    moved = history.drifted_at(past)
+    if found is None or moved is None:
+        return found
+    if history.moment(found.stored.run.started_at or found.saved_at) >= moved:
+        return found
+    say(f"the results of {found.commit[:7]} were not used: the provider's model moved after them, on {moved:%Y-%m-%d}")
+    return None
 
 
 def is_by_base(head: Settings, base: Settings | None) -> bool:
@@ -292,6 +311,11 @@ def _checked_out(
             context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
         wanted = opening.wanted_pythons(own, root=root, lender=settings.root, environ=context.environ)
         notes += [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
+
+    def trees() -> tuple[str, str]:
+        before = unchanged.of_tree(repo, picked.sha, there.tree)
+        return unchanged.of_tree(repo, repo.head, repo.source.working_tree) if repo.head else "", before
+
     return Base(
         origin=origin(notes=tuple(notes)),
         root=root,
@@ -299,7 +323,22 @@ def _checked_out(
         problem=problem,
         no_agent=no_agent,
         base_failed=base_failed,
+        unchanged=frozenset() if root is None else _unchanged(settings, theirs, suites, root, trees),
     )
+
+
+def _unchanged(
+    settings: Settings, theirs: BaseProject, suites: tuple[Suite, ...], root: Path, trees: Callable[[], tuple[str, str]]
+) -> frozenset[str]:
+    """The suites whose agent the change does not touch; none where git cannot tell. `root`: the base's; `trees`: see
+    `unchanged.of_tree`, head's first."""
+    if theirs.settings is None:
+        return frozenset()
+    pair = (settings, theirs.settings)
+    try:
+        return unchanged.between(suites, theirs.agents, settings=pair, roots=(settings.root, root), trees=trees)
+    except EvalgateError:
+        return frozenset()
 
 
 def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) -> tuple[str, bool]:
@@ -351,7 +390,8 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[s
         use = own[renamed[suite.key]] if suite.key in renamed else chosen[suite.key]
         agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
     agents |= {key: _usable(use) for key, use in own.items() if key not in agents}
-    return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed)
+    listed = quarantine.read(root)
+    return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed, quarantine=listed)
 
 
 def _is_there(agent: str, root: Path) -> bool:
@@ -529,9 +569,10 @@ def _only_stored(
     agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
     return Base(
         origin=_stored_origin(settings, context, base.origin, found, *([note] if changed else ())),
-        project=BaseProject(settings=theirs.settings, agents=agents, renamed=theirs.renamed, rules=theirs.rules),
+        project=dataclasses.replace(theirs, agents=agents),
         reusable=frozenset(suite.key for suite in suites),
         stored=found.stored,
+        unchanged=base.unchanged,
     )
 
 
@@ -551,6 +592,7 @@ def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context
         stored=found.stored,
         reusable=reusable,
         rerun=base.origin,
+        unchanged=base.unchanged,
     )
 
 
@@ -697,7 +739,7 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
 
 
 def _other_environment(what: str, then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name in ENVIRONMENT:
+    for name in history.ENVIRONMENT:
         before, after = then.get(name, ""), now.get(name, "")
         if before and after and before != after:
             said = name.replace("_", " ")

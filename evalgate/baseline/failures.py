@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents import opening, python_process, worker_process
+from evalgate.agents.base import folder_of
 from evalgate.agents.tools import toolbox
 from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import checkout
@@ -23,7 +25,7 @@ from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.formats import fingerprints
 from evalgate.model import AgentFailure, AgentUse, FailureKind, Run, Suite, TrialKey
-from evalgate.system import python_env, python_needs
+from evalgate.system import python_env
 from evalgate.text import words
 
 STARTING = frozenset({FailureKind.INSTALL, FailureKind.START})
@@ -51,6 +53,11 @@ _DEPENDENCIES = re.compile(
 )
 """Names of files that tell what to install."""
 
+_PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
+"""Those that stand at the top of what can be installed itself."""
+
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]([^#\n]+)", re.MULTILINE)
+
 
 def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
     """The base's run with its agents' own failures told apart; what of the change may have made the first of the
@@ -69,7 +76,7 @@ class _Causes:
     def __init__(self, base: Base, *, settings: Settings, head: Sequence[Suite], own: Sequence[Suite]) -> None:
         self._base, self._settings = base, settings
         self._head, self._own = ({suite.key: suite for suite in suites} for suites in (head, own))
-        self._environments: dict[str, str] = {}
+        self._environments: dict[tuple[str, str], str] = {}
         self._workflow = "" if base.root is None else checkout.edited_workflow(base.root, settings.root)
 
     def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
@@ -79,11 +86,12 @@ class _Causes:
             return "" if opening.is_unusable(suite.agent) else None
         if failure.kind not in STARTING | ANSWERING or _SHARED.search(f"{failure.message}\n{failure.detail}"):
             return None
-        agent = fingerprints.agent_key(suite.agent)
-        if agent not in self._environments:
-            self._environments[agent] = self._environment(suite.agent)
-        if self._environments[agent]:
-            return self._environments[agent]
+        head = self._head.get(key.suite)
+        both = fingerprints.agent_key(suite.agent), "" if head is None else fingerprints.agent_key(head.agent)
+        if both not in self._environments:
+            self._environments[both] = self._environment(suite.agent, None if head is None else head.agent)
+        if self._environments[both]:
+            return self._environments[both]
         if failure.kind in ANSWERING and not self._is_own_question(suite, key.case_id):
             return "it asks other questions"
         given = [config_settings.input_name(name) for name in REACHING if name in self._settings.given]
@@ -144,15 +152,16 @@ class _Causes:
             if rule != theirs.gate_file.tools or (toolbox.mode_of(ours) is not ToolMode.LIVE and then != now):
                 yield "`tools` differs from the base's"
 
-    def _environment(self, use: AgentUse) -> str:
-        """What of the base's agent's environment may be head's; "" where it is the base's own."""
+    def _environment(self, use: AgentUse, ours: AgentUse | None) -> str:
+        """What of the base's agent's environment may be head's; "" where it is the base's own. `ours`: head's agent."""
         root, lender = self._base.root, self._settings.root
         assert root is not None
         if wanted := opening.wanted_python(use, root=root, lender=lender):
             return f"the base has no environment of its own, but head's ({wanted.relative_to(lender)})"
         if _is_made(use, root):
             return ""
-        changed = next(_changed(root, lender), "")
+        shared = ours is None or not _is_made(ours, lender)
+        changed = next(_changed(root, lender, own=_own_folders(use, root), shared=shared), "")
         return f"both sides ran in one environment, and {changed} differs" if changed else ""
 
 
@@ -161,24 +170,52 @@ def _is_made(use: AgentUse, root: Path) -> bool:
     driver = agents.DRIVERS.get(use.driver)
     if driver is None or not issubclass(driver.options, python_process.PythonOptions):
         return False
-    if use.options.get("requirements"):
-        return True
-    if use.options.get("python", python_env.AUTO) not in ("", python_env.AUTO):
-        return False
-    return python_needs.nearest_needs(_folder(use, root), str(root)) is not None
+    return python_env.needs_of(python_process.wanted_of(use.options, root)) is not None
 
 
-def _folder(use: AgentUse, root: Path) -> str:
-    """Where an agent lies, from which its requirements are looked for upward."""
-    path, module = str(use.options.get("path", ".")), str(use.options.get("call", "")).partition(":")[0]
-    place = root / path if (root / path).exists() else root / path.replace(".", "/")
-    return os.path.normpath(place.joinpath(*module.split(".")))
+def _own_folders(use: AgentUse, root: Path) -> frozenset[str]:
+    """Where an agent's Python looks before it looks at what is installed, also its program's folder; "" is the root."""
+    found = [root, folder_of(use.options, root)]
+    command = use.options.get("command", ())
+    for each in shlex.split(command) if isinstance(command, str) else command:
+        program = Path(os.path.normpath(root / str(use.options.get("cwd", ".")) / str(each)))
+        found += [program.parent] if program.is_file() and program.is_relative_to(root) else []
+    return frozenset(f"{each.relative_to(root).as_posix()}/".removeprefix("./") for each in found)
 
 
-def _changed(root: Path, head: Path) -> Iterator[str]:
-    """Files of the base that say what to install, and say another thing in head or are not there."""
-    for path in discovery_agents.code_files(root):
-        if _DEPENDENCIES.fullmatch(path.rpartition("/")[2]):
-            here = head / path
-            if not here.is_file() or here.read_bytes() != (root / path).read_bytes():
-                yield path
+def _changed(root: Path, head: Path, *, own: Collection[str], shared: bool) -> Iterator[str]:
+    """Files that decide what a common environment holds, and that are not the same on both sides: those that say what
+    to install, then the code of packages of the checkout, of which head's may be installed there.
+
+    `own`: folders whose modules the base's agent finds in its checkout. `shared`: head's agent runs in that environment
+    as well. A change that is the first to say what to install breaks nothing.
+    """
+    theirs, ours = (dict.fromkeys(discovery_agents.code_files(each)) for each in (root, head))
+    says, added = (
+        [path for path in paths if _DEPENDENCIES.fullmatch(path.rpartition("/")[2])]
+        for paths in (theirs, [path for path in ours if path not in theirs])
+    )
+    yield from (path for path in says if _differs(path, root, head))
+    if not shared:
+        return
+    yield from added if says else ()
+    tops = sorted({path.rpartition("/")[0] for path in says if _PACKAGE.fullmatch(path.rpartition("/")[2])})
+    for top in (f"{each}/".removeprefix("/") for each in tops):
+        folder = f"{top}src/" if (root / top / "src").is_dir() else top
+        below = [path for path in {**theirs, **ours} if path.startswith(folder)]
+        if not any(each.startswith(folder) for each in own):
+            differing = [path for path in below if _differs(path, root, head)]
+            yield from differing if differing and _are_imported(below, folder, theirs, root) else ()
+
+
+def _differs(path: str, root: Path, head: Path) -> bool:
+    first, second = root / path, head / path
+    return not (first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes())
+
+
+def _are_imported(paths: Iterable[str], folder: str, code: Iterable[str], root: Path) -> bool:
+    """Whether modules in a folder are imported by code outside of it."""
+    modules = {re.split(r"[./]", path.removeprefix(folder))[0] for path in paths if path.endswith(".py")}
+    others = (path for path in code if path.endswith(".py") and not path.startswith(folder))
+    texts = ((root / path).read_text(encoding="utf-8", errors="replace") for path in others)
+    return any(not modules.isdisjoint(re.findall(r"\w+", line)) for text in texts for line in _IMPORT.findall(text))

@@ -23,7 +23,7 @@ from evalgate.judges import clients, models
 from evalgate.model import CriterionUse, Json, Suite
 from evalgate.text import plain, words
 
-SETTINGS = ("env", "output", *baseline_base.STORES)
+SETTINGS = ("env", "output", "reuse_days", *baseline_base.STORES)
 JUDGE = ("base_url", "api_key_env")
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Where a model's configuration says how it is reached: another address, further headers."""

@@ -16,6 +16,7 @@ from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import BaseRules
 from evalgate.config import places
+from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Runs, Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Place
@@ -64,6 +65,18 @@ def of_rules(
         *(found for then, now in pairs for found in _suite(then, now, base.policy, policy)),
         *(found for then, now in pairs if now is not None for found in _cases(then, now)),
     ]
+
+
+def of_quarantine(base: Reading, head: Reading, *, renamed: Mapping[str, str]) -> Iterator[RelaxedRule]:
+    """Cases that the change quarantines, or for longer: nothing of that counts before it is on the base branch.
+    `renamed`: the base's name of an evaluation file by head's."""
+    then = base.by_case()
+    for key, entry in head.by_case().items():
+        before = then.get((renamed.get(key[0], key[0]), key[1]))
+        if before is None or entry.quarantine.expires > before.quarantine.expires:
+            was = "none" if before is None else f"until {before.quarantine.expires}"
+            now = f"until {entry.quarantine.expires} ({entry.quarantine.owner}), once merged"
+            yield _rule(f"quarantine of {entry.name}", was, now, place=entry.place)
 
 
 def _suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> Iterator[RelaxedRule]:
@@ -174,7 +187,6 @@ def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[R
         yield _rule("adk_compat", "false", "true")
     for suite in sorted((head.advisory - base.advisory) & {*known}):
         yield _rule(f"severity of {suite}", "gating", "advisory")
-    yield from _compared("admission", base.admission, head.admission, operator.lt)
     for name in sorted({*base.criteria, *head.criteria}):
         yield from _criterion_rule(name, base, head)
 
@@ -244,8 +256,10 @@ SETTINGS: Final[Mapping[str, IsWeaker]] = {
     "data_branch": _is_redirected,
     "baseline_folder": _is_redirected,
     "max_baseline_age": operator.lt,
+    "reuse_days": operator.lt,
     "runs": lambda base, head: head.start < base.start or head.most < base.most,
     "budget": _is_any_tightened,  # what it cuts short is inconclusive, on which the gate need not block
+    "burn_in": operator.gt,
     "skip_judged": operator.lt,  # switched on
     "strict": operator.gt,  # switched off
     "seed": operator.ne,  # none is better than another, but the luckiest of many is
@@ -260,6 +274,7 @@ JUDGE: Final[Mapping[str, IsWeaker]] = {
     "min_kappa": lambda base, head: base is not None and (head is None or head < base),
     # what they cut short is not measured, of which a share may be missing
     "deadline": _is_tightened,
+    "call_deadline": operator.gt,
     "budget": _is_any_tightened,
 }
 
@@ -267,7 +282,7 @@ TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
     "criteria": "criterion by criterion",
     "agent": "the agents of the suites",
     **dict.fromkeys(
-        ("fail_on", "threshold", "deterministic", "alpha", "max_drop", "admission", "pass_rate", "min_measured"),
+        ("fail_on", "threshold", "deterministic", "alpha", "max_drop", "pass_rate", "min_measured"),
         "with the policy",
     ),
     "adk_compat": "with the policy",

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import relaxed
 from evalgate.baseline.base import Base, BaseProject, BaseRules
-from evalgate.config import load
+from evalgate.config import load, quarantine
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse, BaseSource, CaseKey, FailOn, Policy, RelaxedRule, Shard, Suite
+from evalgate.model import AgentUse, BaseSource, CaseKey, FailOn, Policy, Quarantine, RelaxedRule, Shard, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 
 RULES = (
-    *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "policy", "admission", "pass_rate", "min_measured"),
+    *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "policy", "burn_in", "pass_rate", "min_measured"),
     *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age", "seed"),
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
@@ -34,7 +34,8 @@ class Rules:
 
     `settings`: the settings and the gate file that decide: head's, with the base's rules in them where those decide
     (`by_base`). `problems`: why rules that were asked for could not be had. `shard`: the part of a plan that `suites`
-    are; None: all of it. `quarantined`: cases that are shown and never decide.
+    are; None: all of it. `quarantined`: cases that are shown and never decide. `touched`: cases that are new in the
+    change, or changed by it.
     """
 
     settings: Settings
@@ -44,7 +45,8 @@ class Rules:
     by_base: bool = False
     problems: tuple[Problem, ...] = ()
     shard: Shard | None = None
-    quarantined: frozenset[CaseKey] = frozenset()
+    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
+    touched: frozenset[CaseKey] = frozenset()
 
 
 def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint: str = REVIEW) -> Rules:
@@ -118,6 +120,8 @@ def _relaxed(
 ) -> Iterator[RelaxedRule]:
     """What head asks less than the base; of a base which has no evaluation file, than its evalgate.yml."""
     theirs, rules = project.settings, project.rules
+    if project.quarantine is not None:
+        yield from relaxed.of_quarantine(project.quarantine, quarantine.read(settings.root), renamed=renamed)
     if rules is None:
         if theirs is None or theirs.places is None:
             return

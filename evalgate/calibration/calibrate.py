@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from evalgate.discovery import agents, discover, walk
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.github import forks
-from evalgate.judges.base import JudgePanel
+from evalgate.judges.panel import VotingPanel
 from evalgate.model import (
     AgentUse,
     Calibration,
@@ -167,14 +168,20 @@ def _suite(uses: Iterable[CriterionUse]) -> Suite:
     )
 
 
-def ask(items: Sequence[LabelledItem], panel: JudgePanel, *, adk_compat: bool) -> list[LabelledVerdict]:
-    """The judge's verdicts in the items' order; what is asked about several times is asked once."""
+def ask(items: Sequence[LabelledItem], panel: VotingPanel, *, adk_compat: bool) -> list[LabelledVerdict]:
+    """The judge's verdicts in the items' order; what is asked about several times is asked once. Ctrl-C waits for no
+    judge."""
     services = CriterionServices(adk_compat=adk_compat, judge=panel)
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="calibrate") as pool:
         grades: dict[str, Future[Grade]] = {}
-        for item in items:
-            if _address(item) not in grades:
-                grades[_address(item)] = pool.submit(_grade, item, services)
+        try:
+            for item in items:
+                if _address(item) not in grades:
+                    grades[_address(item)] = pool.submit(_grade, item, services)
+            futures.wait(grades.values())
+        except BaseException:
+            panel.end()  # leaving this block waits for all threads
+            raise
     return [evidence.verdict_of(item, grades[_address(item)].result()) for item in items]
 
 

@@ -32,13 +32,25 @@ COMMANDS = {
         "Merge the results of all shards (`--shard 1/N` ...) and report.",
     ),
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
+    "accept": ("evalgate.cli.accept:command", "Accept what the agent did as what its failing cases expect."),
+    "show": ("evalgate.cli.earlier:show", "Show a case as it last ran, turn by turn."),
+    "history": ("evalgate.cli.earlier:history", "Show how a case ended in the runs that are kept."),
+    "report": ("evalgate.cli.commands:report", "Write the reports of a results.json again; runs nothing."),
     "validate": ("evalgate.cli.commands:validate", "Check evaluation files and configuration; makes no model calls."),
     "doctor": (
         "evalgate.cli.doctor:command",
         "Check all that a run needs, the agent's import too; makes no model calls.",
     ),
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
+    "quarantine": (
+        "evalgate.cli.quarantine:command",
+        "Flaky cases that do not block for a while: `quarantine add`, `quarantine list`.",
+    ),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
+    "migrate": ("evalgate.cli.migrate:command", "Write an evaluation file of an old format in ADK's current one."),
+    "convert": ("evalgate.cli.ces:convert_command", "Convert CES evaluations to an ADK evaluation set, or back."),
+    "diff": ("evalgate.cli.ces:diff_command", "Compare two versions of CES evaluations by field."),
+    "mcp": ("evalgate.cli.mcp:command", "Serve CES evaluations to an assistant (Model Context Protocol)."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
 }
 
@@ -109,6 +121,16 @@ def dispatch(argv: list[str] | None) -> Any:
     except Exception:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
         traceback.print_exc()
         sys.exit(ExitCode.BUG)
+
+
+def shows_links() -> bool:
+    """Whether names of files are links: at a terminal that has colors, and that is more than a line printer."""
+    return (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and not os.environ.get("CI")
+        and os.environ.get("TERM", "dumb") not in ("dumb", "linux")
+    )
 
 
 def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

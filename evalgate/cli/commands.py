@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 import os
 import shlex
 import shutil
@@ -15,12 +17,12 @@ from typing import Any, TypeVar
 import click
 
 from evalgate import cli, reports
-from evalgate.config import load
+from evalgate.config import load, quarantine
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import ExitCode, Problem, Severity
-from evalgate.gate import compare_files, prepare, progress
+from evalgate.errors import ConfigError, ExitCode, Problem, Severity
+from evalgate.gate import compare_files, known, prepare, progress
 from evalgate.gate import merge as gate_merge
 from evalgate.gate import run as gate_run
 from evalgate.model import Report
@@ -42,12 +44,43 @@ DECIDING = (
         "alpha",
         "max_drop",
         "policy",
-        "admission",
         "pass_rate",
     ),
     *("min_measured", "output"),
 )
 """What `merge` and `compare` take: they measure nothing."""
+
+GROUPS = {
+    "What runs": (
+        *("root", "config", "criteria", "agent", "grep", "failed", "python", "requirements", "env", "tools", "shard"),
+        *("durations", "strict"),
+    ),
+    "How it runs": (
+        *("runs", "budget", "seed", "concurrency", "workers", "isolation", "turn_timeout", "case_timeout"),
+        *("start_timeout", "memory", "max_output", "retries", "isolate", "resume", "fresh"),
+    ),
+    "What it is compared with": (
+        *("base", "baseline", "data_branch", "baseline_folder", "max_baseline_age", "reuse_days", "save_baseline"),
+        "policy",
+    ),
+    "What fails": (
+        *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "burn_in", "pass_rate", "min_measured"),
+        *("adk_compat", "skip_judged"),
+    ),
+    "What is shown and kept": ("everything", "name", "output", "cache", "debug", "help"),
+}
+"""The options of `run` by what they are about; a test holds every one of them to a group."""
+
+EXAMPLES = """\b
+Examples:
+  evalgate run                                all evaluation files
+  evalgate run tests/booking.evalset.json:case_1
+                                              one case
+  evalgate run --base main --runs 3           also the agent of main, three runs per case and side
+  evalgate run --failed                       the cases that did not pass when they last ran
+  evalgate run --grep refund --all            cases about refunds, informational criteria too
+  evalgate run --agent python:app:answer      another agent than the one that is found
+"""
 
 MERGING = (*DECIDING, "base", "data_branch", "baseline_folder", "save_baseline", "cache", "debug")
 
@@ -100,16 +133,37 @@ def _option(name: str) -> Callable[[Command], Command]:
     return click.option(flag, name, default=None, metavar=shown or "TEXT", help=description)
 
 
-@click.command("run")
+class GroupedCommand(click.Command):
+    """Shows its options in GROUPS."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """A section for each group; what is in none comes last."""
+        known = {option.name: option.get_help_record(ctx) for option in self.params if isinstance(option, click.Option)}
+        own = self.get_help_option(ctx)
+        known["help"] = None if own is None else own.get_help_record(ctx)
+        grouped = {name for names in GROUPS.values() for name in names}
+        rest = [name for name in known if name not in grouped and name is not None]
+        for title, names in {**GROUPS, **({"More": rest} if any(map(known.get, rest)) else {})}.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := known.get(name)) is not None])
+
+
+show_all = click.option("--all", "everything", is_flag=True, help="Also show informational criteria.")
+
+
+@click.command("run", cls=GroupedCommand, epilog=EXAMPLES)
 @options()
-def run(**values: Any) -> None:
+@show_all
+@click.option("--failed", is_flag=True, help="Only the cases that did not pass when they last ran.")
+def run(failed: bool, **values: Any) -> None:
     """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
-    _decide(values, gate_run.run)
+    _decide(values, gate_run.run, failed=failed)
 
 
 @click.command("merge")
 @click.argument("places", nargs=-1, required=True)
 @settings_options(*MERGING)
+@show_all
 def merge(places: tuple[str, ...], **values: Any) -> None:
     """Merge the results of `evalgate run --shard 1/N` ... `N/N` in PLACES (files, or folders to search).
 
@@ -123,10 +177,20 @@ def merge(places: tuple[str, ...], **values: Any) -> None:
 @click.argument("base")
 @click.argument("head")
 @settings_options(*DECIDING, "debug")
+@show_all
 def compare(base: str, head: str, **values: Any) -> None:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
     files = {"base": Path(base), "head": Path(head)}
     _decide(values, lambda settings, context: compare_files.compare(settings, context, **files))
+
+
+@click.command("report")
+@click.argument("results")
+@settings_options(*DECIDING, "debug")
+@show_all
+def report(results: str, **values: Any) -> None:
+    """Write the reports of RESULTS (a results.json, with base.json beside it where there was a base) again."""
+    _decide(values, lambda settings, context: compare_files.report(settings, context, results=Path(results).absolute()))
 
 
 @click.command("validate")
@@ -139,20 +203,34 @@ def validate(**values: Any) -> None:
 def _validate(given: dict[str, Any]) -> int:
     """Exit code 2 where a file or a setting is wrong."""
     settings = load.load_settings(given)
-    prepared = prepare.prepare(settings, environ=os.environ)
-    cli.show_problems(prepared.problems)
-    counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}
+    prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
+    listed = quarantine.dated(quarantine.read(settings.root).entries, dt.datetime.now(dt.UTC).date())
+    prepared = dataclasses.replace(prepared, problems=(*prepared.problems, *listed))
+    problems = (*prepared.problems, *prepared.ces.problems)
+    cli.show_problems(problems)
+    counts = {severity: sum(each.severity is severity for each in problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
+    of_ces = f", {words.counted(len(prepared.ces.tests), 'CES evaluation')}" if prepared.ces.readings else ""
     click.echo(
-        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}: "
+        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}{of_ces}: "
         f"{words.counted(counts[Severity.ERROR], 'error')}, {words.counted(counts[Severity.WARNING], 'warning')}"
     )
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> None:
-    """Run a gate with the options and exit as it says."""
-    sys.exit(cli.run_command(lambda: _shown(given(values), gate), debug=bool(values.get("debug"))))
+def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report], *, failed: bool = False) -> None:
+    """Run a gate with the options and exit as it says. `failed`: of the cases that failed last."""
+    everything = values.pop("everything")
+
+    def action() -> int:
+        options = given(values)
+        if failed and options.get("paths"):
+            raise ConfigError("--failed selects by itself: give it no paths")
+        if failed:
+            options["paths"] = known.failed(load.load_settings(options))
+        return _shown(options, gate, everything=everything)
+
+    sys.exit(cli.run_command(action, debug=bool(values.get("debug"))))
 
 
 def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
@@ -165,26 +243,28 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     return not why
 
 
-def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report]) -> int:
+def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
     settings, shown, told = load.load_settings(given), list[Problem](), list[str]()
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    linked = cli.shows_links()
 
     def show(problems: Sequence[Problem]) -> None:
         cli.show_problems(tuple(problem for problem in problems if problem not in shown))
         shown.extend(problems)
 
     def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
-        told.append(reports.render_terminal(report, width=width, color=True))
+        folder = str(settings.root) if linked else ""
+        told.append(reports.render_terminal(report, width=width, color=True, everything=everything, folder=folder))
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    context = prepare.make_context(
-        settings, environ=os.environ, watcher=watcher, reproduce=command, show=show, isolate=isolate, present=present
-    )
+    doors = {"reproduce": command, "show": show, "isolate": isolate, "present": present, "keep": gate is gate_run.run}
+    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **doors)
     report = gate(settings, context)
     show(report.problems)
     click.echo("".join(told), nl=False)  # which drops colors where nobody sees them
     for name, path in report.files.items():
-        click.echo(f"{name:>12}  {os.path.relpath(path)}")
+        place = os.path.relpath(path)
+        click.echo(f"{name:>12}  {reports.link(place, path) if linked else place}")
     return report.exit_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +23,7 @@ from evalgate.text import plain, words
 @click.command("init")
 @commands.settings_options("root")
 @click.option("--action", default="", metavar="OWNER/evalgate@REF", help="The action that the workflow uses.")
-@click.option("--force/--no-force", default=False, help="Overwrite files that are there.")
+@click.option("--force/--no-force", default=False, help="Replace files that are there; they are kept as *.orig.")
 def command(root: str | None, action: str, force: bool) -> None:
     """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents that are found.
     Makes no model calls."""
@@ -43,8 +44,8 @@ def write(given: dict[str, Any], *, action: str, force: bool) -> int:
     written, kept = [], []
     for path, text, now in pending:
         if now is None or force:
-            starter.write(found, path, text)
-            click.echo(f"wrote {path}")
+            former = starter.write(found, path, text)
+            click.echo(f"wrote {path}; what stood there is in {former}" if former else f"wrote {path}")
             written.append(path)
         else:
             click.echo(f"{path} exists and is left as it is; --force would make this change:")
@@ -64,14 +65,20 @@ def next_steps(found: Starter, written: list[str]) -> Iterator[str]:
     if workflow and found.action == starter.ACTION:
         yield f"In {starter.WORKFLOW}, replace OWNER by the publisher of the action."
     if found.undecided:
-        yield f"In evalgate.yml, name the agent of {words.listed(found.undecided)}."
+        rules = next(path for path in found.files if path != starter.WORKFLOW)
+        yield f"In {rules}, name the agent of {words.listed(found.undecided, limit=3)}."
     if workflow and found.secrets:
         yield "Set the secrets, and take those out that the agents do without: " + "; ".join(
-            f"gh secret set {name}" for name in found.secrets
+            f"gh secret set {name}" for name in found.secrets.values()
         )
+    if workflow and (renamed := {name: other for name, other in found.secrets.items() if name != other}):
+        pairs = words.listed(f"{name} from {other}" for name, other in renamed.items())
+        yield f"GitHub refuses secrets whose names begin with GITHUB_, so the workflow sets {pairs}."
     if workflow and found.uses_cloud:
-        yield "For Vertex AI, sign in to Google Cloud in a step before the gate: google-github-actions/auth"
+        yield "Set who the workflow signs in to Google Cloud as (docs/action.md, Vertex AI): " + "; ".join(
+            f"gh variable set {name}" for name in starter.CLOUD_VARIABLES
+        )
     yield "Check what a run needs: evalgate doctor"
     if written:
-        paths = " ".join(os.path.relpath(found.top / path) for path in written)
+        paths = " ".join(shlex.quote(os.path.relpath(found.top / path)) for path in written)
         yield f"git add {paths} && git commit -m 'Gate pull requests with evalgate'"

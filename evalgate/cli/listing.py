@@ -9,6 +9,9 @@ from typing import Any
 import click
 
 from evalgate import agents, cli
+from evalgate.ces.cxas import Simulation, ToolTest
+from evalgate.ces.read import Library, Resource
+from evalgate.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -30,11 +33,13 @@ def command(with_cases: bool, **values: Any) -> None:
 def show(given: dict[str, Any], *, with_cases: bool) -> int:
     """Print the suites; exit code 2 where a file or a setting is wrong. Raises EvalgateError."""
     settings = load.load_settings(given)
-    prepared = prepare.prepare(settings, environ=os.environ)
+    prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
     estimates = [estimate.of_suite(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))
+    for line in ces_lines(prepared.ces):
+        click.echo(plain.visible(line))
     cases, trials = sum(each.cases for each in estimates), sum(each.trials for each in estimates)
     judge_calls = sum(each.judge_calls for each in estimates)
     asked = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
@@ -42,9 +47,9 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
         f"{words.counted(len(estimates), 'suite')}, {words.counted(cases, 'case')}, {words.counted(trials, 'trial')}, "
         f"at least {words.counted(sum(each.model_calls for each in estimates), 'agent model call')}{asked}"
     )
-    for line in more_lines(settings, trials=trials):
+    for line in more_lines(settings, trials=trials) if estimates else ():
         click.echo(line)
-    cli.show_problems(prepared.problems)
+    cli.show_problems((*prepared.problems, *prepared.ces.problems))
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
@@ -64,6 +69,8 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
         )
     if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL:
         lines.append("each failure: run again until it passes, or is confirmed (`threshold`)")
+        if compared and settings.burn_in > runs.start:
+            lines.append(f"each case that the base does not have like this: {settings.burn_in} runs (`burn-in`)")
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
     return lines
@@ -80,7 +87,7 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {named(suite.agent)}{found_by}",
-        f"  criteria  {deciding}, from {where}",
+        f"  criteria  {deciding or 'none'}, from {where}",
         f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
@@ -88,6 +95,35 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
             turns = "scenario" if case.conversation is None else words.counted(len(case.conversation), "turn")
             lines.append(f"    - {case.case_id} ({turns})")
     return lines
+
+
+def ces_lines(found: Library) -> list[str]:
+    """The CES files with what stands in them; none of it is run."""
+    lines = []
+    for file, reading in found.readings.items():
+        lines += [file, f"  CES       {reading.kind} (not run)"]
+        if reading.thresholds is not None:
+            lines.append("    - thresholds of the app")
+        lines += [f"    - {each.title} ({described(each)})" for each in reading.resources]
+    return lines
+
+
+def described(resource: Resource) -> str:
+    """What a CES resource is, in a few words."""
+    match resource.message:
+        case Evaluation(golden=Golden() as golden):
+            said, tags = f"golden, {words.counted(len(golden.turns), 'turn')}", resource.message.tags
+        case Evaluation(scenario=Scenario()):
+            said, tags = "scenario", resource.message.tags
+        case Simulation():
+            said, tags = f"simulation, {words.counted(len(resource.message.steps), 'goal')}", resource.message.tags
+        case ToolTest():
+            said, tags = f"tool test of {resource.message.tool}", ()
+        case EvaluationDataset():
+            said, tags = f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}", ()
+        case _:
+            said, tags = str(resource.kind), ()
+    return ", ".join((said, *tags))
 
 
 def named(agent: AgentUse) -> str:

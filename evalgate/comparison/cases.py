@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evalgate.comparison import divergence, pairing, tests
@@ -75,6 +75,7 @@ class Table:
     pairs: Sequence[Pair]
     deciding: Sequence[Pair]
     shown: Sequence[Pair]
+    quarantined: Collection[CaseKey]
 
     def cases(self, policy: Policy) -> tuple[CaseComparison, ...]:
         """Every case of head, then those that only base has."""
@@ -109,6 +110,7 @@ class Table:
             newly=newly,
             why="the base did not run it" if is_lacking else WHY[status],
             divergence=None if simulated is None else self._divergence(key, simulated),
+            quarantined=key in self.quarantined,
         )
 
     def _origin(
@@ -155,7 +157,7 @@ def of(
     *,
     policy: Policy,
     unpaired: Mapping[CaseKey, CaseStatus],
-    unreliable: frozenset[CaseKey],
+    unreliable: Collection[CaseKey],
 ) -> Table:
     """The table of two runs."""
     uses = pairing.uses_by_case(head)
@@ -178,6 +180,7 @@ def of(
         head=ours,
         base=theirs,
         unpaired=unpaired,
+        quarantined=unreliable,
         pairs=pairs,
         deciding=[pair for pair in pairs if pair.key not in shown],
         shown=[pair for pair in pairs if pair.key in shown],

@@ -7,15 +7,16 @@ import functools
 import math
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, variance
 
 from evalgate.comparison import cases as comparison_cases
-from evalgate.comparison import confirm, pairing, power, repeats, tests, verdict
+from evalgate.comparison import confirm, joint, pairing, power, sensitivity, tests, verdict
 from evalgate.comparison.cases import Table
 from evalgate.comparison.pairing import Pair, Pattern, Sample
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison.repeats import SHARES, Stage
+from evalgate.comparison.sensitivity import Gates
 from evalgate.comparison.tests import ScoredStratum, Stratum, Tails
 from evalgate.model import (
     AgentFailure,
@@ -40,6 +41,7 @@ from evalgate.model import (
     Run,
     Scale,
     Suite,
+    ThresholdRule,
     VerdictKind,
 )
 
@@ -48,13 +50,15 @@ from evalgate.model import (
 class Estimate:
     """Means over cases of the cases' means, the interval of head - base, and the p-values of a drop and a rise.
 
-    `tails` None: the difference is a fact, not a sample.
+    `tails` None: the difference is a fact, not a sample. `noise`: the standard error of the difference in these cases,
+    were they all run again.
     """
 
     head: float
     base: float
     interval: Interval | None
     tails: Tails | None
+    noise: float
 
 
 def estimate_mean(samples: Sequence[Sample], *, draws: int, seed: int, fact: bool) -> Estimate | None:
@@ -68,7 +72,18 @@ def estimate_mean(samples: Sequence[Sample], *, draws: int, seed: int, fact: boo
         base=math.fsum(base for _, base in means) / len(means),
         interval=None if fact else tests.interval([head - base for head, base in means], draws=draws, seed=seed),
         tails=None if fact else test(paired, draws=draws, seed=seed),
+        noise=0.0 if fact else math.sqrt(math.fsum(map(squared_error, paired))) / len(means),
     )
+
+
+def squared_error(sample: Sample) -> float:
+    """Of a case's difference: from the runs of each side, of both together where a side has a single one."""
+    head, base = pairing.known(sample.head), pairing.known(sample.base)
+    spreads = (head, base) if min(len(head), len(base)) > 1 else ((*head, *base),) * 2
+    runs = [len(head), len(base)]
+    if sample.patterns is not None and sample.full:  # further runs make the means better, by how much is hard to say
+        runs = [sample.head_first, sample.base_first]
+    return math.fsum(variance(spread) / count for spread, count in zip(spreads, runs, strict=True))
 
 
 def test(samples: Sequence[Sample], *, draws: int, seed: int) -> Tails:
@@ -151,10 +166,6 @@ def _weighted(
     )
 
 
-DUST = 1e-9
-"""Differences of means that are no difference: 1 - 0.95 is not more than 0.05."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
     """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean where it is open."""
@@ -184,9 +195,9 @@ class CriterionResult:
     """A criterion's numbers over the cases that are to be compared: as measured, and with what is missing put in at
     the ends of its scale.
 
-    `at_best`: head's missing scores at their best and base's at their worst; `at_worst` the other way round. `fact`:
-    both sides repeat themselves exactly. `clock_based`: read from a clock, and the sides were not run together, so
-    that nothing may be claimed.
+    `samples_at_best`, `samples_at_worst`: with what is missing put in; `at_best`: head's missing scores at their best
+    and base's at their worst; `at_worst` the other way round. `fact`: both sides repeat themselves exactly.
+    `clock_based`: read from a clock, and the sides were not run together, so that nothing may be claimed.
     """
 
     rule: PolicyRule
@@ -195,6 +206,8 @@ class CriterionResult:
     measured: Estimate | None
     at_best: Estimate | None
     at_worst: Estimate | None
+    samples_at_best: Sequence[Sample]
+    samples_at_worst: Sequence[Sample]
     clock_based: bool
 
     @property
@@ -221,22 +234,24 @@ class CriterionResult:
             return PValue(worse=1.0, better=1.0)
         if estimate.tails is None:
             drop = self.drop(estimate)
-            return PValue(worse=0.0 if drop > DUST else 1.0, better=0.0 if drop < -DUST else 1.0)
+            return PValue(worse=0.0 if drop > tests.DUST else 1.0, better=0.0 if drop < -tests.DUST else 1.0)
         if self.rule.lower_is_better:
             return PValue(worse=estimate.tails.rise, better=estimate.tails.drop)
         return PValue(worse=estimate.tails.drop, better=estimate.tails.rise)
 
     def is_beyond_floor(self, *, worse: bool) -> bool:
-        """Whether the difference exceeds the floor, as measured and with the missing put in against that."""
+        """Whether the difference exceeds the floor by more than runs vary (a one-sided bound of 80%), as measured and
+        with the missing put in against that."""
         against = self.at_best if worse else self.at_worst
         if self.measured is None or against is None:
             return False
-        drops = [self.drop(each) if worse else -self.drop(each) for each in (self.measured, against)]
-        return min(drops) > self.floor + DUST
+        both = (self.measured, against)
+        drops = [(self.drop(each) if worse else -self.drop(each)) - tests.SURE * each.noise for each in both]
+        return min(drops) > self.floor + tests.DUST
 
     def is_within_floor(self) -> bool:
         """Whether the whole interval lies within the floor, whatever the missing would have been."""
-        floor = self.floor + DUST
+        floor = self.floor + tests.DUST
         for each in (self.measured, self.at_best, self.at_worst):
             if each is None:
                 return False
@@ -263,8 +278,8 @@ class CriterionResult:
             )
             for sample in self.samples
         ]
-        found = power.detectable(scaled, alpha=alpha, floor=0.0, fact=False)
-        return found is not None and found.drop is not None and found.drop <= self.floor / self.reach + DUST
+        drop = power.detectable(scaled, alpha=alpha)
+        return drop is not None and drop <= self.floor / self.reach + tests.DUST
 
     @property
     def base_failed(self) -> int:
@@ -277,7 +292,7 @@ class CriterionResult:
         compared."""
         # by runs: more of them do not make more that is missing
         full = math.fsum(sample.measured_share for sample in self.samples)
-        enough = max(len(self.samples) * min_measured - DUST, DUST)
+        enough = max(len(self.samples) * min_measured - tests.DUST, tests.DUST)
         if self.measured is not None and full >= enough:
             return None
         lacking = [sample for sample in self.samples if sample.base_failed]
@@ -315,9 +330,10 @@ def compare(
     unpaired: Mapping[CaseKey, CaseStatus],
     relaxed: tuple[RelaxedRule, ...] = (),
     stage: Stage = Stage.ONLY,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    unreliable: Collection[CaseKey] = (),
     run_together: bool | None = None,
     by_base: bool = False,
+    unchanged: tuple[str, ...] = (),
 ) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
     that says so.
@@ -333,11 +349,15 @@ def compare(
     run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
     table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
-    share = repeats.SHARES[stage] * confirm.share(policy)
+    share = SHARES[stage] * confirm.share(policy)
     # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
     is_deterministic = stage is not Stage.FIRST and (
         policy.deterministic
-        or confirm.is_steady(side.trials for pair in table.pairs for side in (pair.head, pair.base))
+        or confirm.is_steady(
+            side.trials
+            for pair in table.pairs
+            for side in ((pair.head,) if pair.key[0] in unchanged else (pair.head, pair.base))
+        )
     )
     criteria = _Criteria(table, policy=policy, steady=is_deterministic, share=share, run_together=run_together)
     rows = criteria.rows()
@@ -357,12 +377,20 @@ def compare(
         alpha=policy.alpha,
         seed=head.seed,
         draws=criteria.draws,
-        spent=criteria.spent if stage is Stage.ONLY else policy.alpha * confirm.share(policy),
+        spent=_spent(criteria, stage, policy, asked=any(pair.key[0] not in unchanged for pair in table.deciding)),
         deterministic=is_deterministic,
+        unchanged=unchanged,
         decided=table.head.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
     )
+
+
+def _spent(criteria: _Criteria, stage: Stage, policy: Policy, *, asked: bool) -> float:
+    """What the comparison may take of alpha: nothing where no two agents are compared."""
+    if not asked:
+        return 0.0
+    return criteria.spent if stage is Stage.ONLY else policy.alpha * confirm.share(policy)
 
 
 def again(
@@ -373,7 +401,7 @@ def again(
     policy: Policy,
     stage: Stage,
     lacking: str,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    unreliable: Collection[CaseKey] = (),
     by_base: bool = False,
 ) -> Comparison:
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
@@ -397,6 +425,7 @@ def again(
         stage=stage,
         unreliable=unreliable,
         by_base=by_base,
+        unchanged=told.unchanged,
     )
     # which knows more of the cause than the runs do
     is_told = bool(found.problem and told.problem) and not found.base_failed
@@ -407,7 +436,8 @@ class _Criteria:
     """The criteria of a table's cases, compared. `share`: of alpha that this stage may spend."""
 
     def __init__(self, table: Table, *, policy: Policy, steady: bool, share: float, run_together: bool) -> None:
-        self.draws = max(1_999, min(DRAWS, 20_000_000 // max(len(table.pairs), 1)))
+        trials = sum(len(side.trials) for pair in table.pairs for side in (pair.head, pair.base))
+        self.draws = max(1_999, min(DRAWS, 80_000_000 // max(trials, 1)))
         self._table, self._policy, self._steady, self._share = table, policy, steady, share
         self._run_together = run_together
         self._truncated = bool(table.head.run.truncated or table.base.run.truncated)
@@ -451,24 +481,40 @@ class _Criteria:
     def power(
         self, outcomes: Sequence[Sample], rows: Sequence[CriterionComparison], overall: CriterionComparison | None
     ) -> Power | None:
-        """Which drop of the trials that pass would have been seen, as one criterion of those that decide."""
-        return power.detectable(
-            outcomes,
-            alpha=self._policy.alpha * self._share / max(sum(row.rule.gating for row in rows), 1),
-            floor=self._policy.max_drop,
-            fact=overall is not None and overall.fact,
+        """Which drop of the trials that pass would have been seen, as one criterion of those that decide and vary."""
+        policy = self._policy
+        told = [row.difference.p for row in rows if row.rule.gating and row.difference is not None]
+        varying = sum(p is not None and min(p.worse, p.better) < 1 for p in told)
+        looks = SHARES[Stage.LAST] if any(any(sample.stages[1]) for sample in outcomes) else 1.0
+        uses = [use for pair in self._table.deciding for use in pairing.deciding(pair.uses)]
+        scores = {
+            value
+            for pair in self._table.deciding
+            for use in pairing.deciding(pair.uses)
+            for value in pairing.known(pairing.scores(pair, use.name).head)
+        }
+        # under a pass rate it takes more than one failure
+        every = min([policy.pass_rate, *policy.suite_pass_rate.values()]) == 1
+        gates = Gates(
+            limit=policy.alpha * self._share / looks / max(varying, 1),
+            floor=policy.max_drop,
+            alpha=policy.alpha if every and policy.threshold is not ThresholdRule.ALL else 0.0,
+            # of graded scores the mean decides, which is beyond a threshold about as often as most of them are
+            required=max((use.threshold or 0.0 for use in uses), default=1.0) if scores <= {0.0, 1.0} else 0.5,
+            alone=policy.threshold is ThresholdRule.CONFIRMED,
         )
+        return sensitivity.line(outcomes, gates, fact=overall is not None and overall.fact)
 
     def _spends(self, results: Sequence[CriterionResult]) -> float:
-        """How often chance alone makes one of these criteria regress: what the test can reach of alpha's share."""
-        limit = self._policy.alpha * self._share / max(len(results), 1)
+        """How often chance alone makes one of these criteria regress: what the tests can reach of alpha's share."""
+        limit = self._policy.alpha * self._share
         found = 0.0
         for result in results:
             strata = strata_of(result.samples)
             binary = None if result.fact else as_passes(strata)
             lower = result.rule.lower_is_better
             found += limit if binary is None else tests.attainable(binary, limit, rise=lower)
-        return found
+        return min(found, limit)
 
     def _result(self, rule: PolicyRule, samples: Sequence[Sample], *, is_judged: bool) -> CriterionResult:
         """`is_judged`: a judge scores it, whose scores vary though the agent does not. A difference is a fact only
@@ -489,14 +535,19 @@ class _Criteria:
 
         estimate = functools.partial(estimate_mean, draws=self.draws, seed=seed, fact=fact)
         measured = estimate(samples)
-        known = measured is None or all(sample.full for sample in samples)
+        at_best = at_worst = samples
+        if measured is not None and not all(sample.full for sample in samples):
+            at_best = [sample.filled(head=best, base=worst) for sample in samples]
+            at_worst = [sample.filled(head=worst, base=best) for sample in samples]
         return CriterionResult(
             rule=rule,
             samples=samples,
             fact=fact and measured is not None,
             measured=measured,
-            at_best=measured if known else estimate([sample.filled(head=best, base=worst) for sample in samples]),
-            at_worst=measured if known else estimate([sample.filled(head=worst, base=best) for sample in samples]),
+            at_best=measured if at_best is samples else estimate(at_best),
+            at_worst=measured if at_worst is samples else estimate(at_worst),
+            samples_at_best=at_best,
+            samples_at_worst=at_worst,
             clock_based=rule.scale.clocked and not self._run_together,
         )
 
@@ -505,28 +556,23 @@ class _Criteria:
     ) -> list[CriterionComparison]:
         """The rows of criteria that are adjusted for each other.
 
-        Adjusted p-values are Holm's, divided by the share of this stage, so that all of them are compared with alpha.
+        Adjusted p-values are divided by the share of this stage, so that all of them are compared with alpha.
         """
-        sampled = {result.rule.name for result in results if not result.fact and not result.clock_based}
-
-        def adjusted(values: Mapping[str, float]) -> dict[str, float]:
-            found = tests.holm({name: p for name, p in values.items() if name in sampled})
-            return {name: min(1.0, found[name] / self._share) if name in found else p for name, p in values.items()}
-
-        measured = {each.rule.name: each.p_value(each.measured) for each in results}
-        worse = adjusted({name: p.worse for name, p in measured.items()})
-        better = adjusted({name: p.better for name, p in measured.items()})
-        worse_at_best = adjusted({each.rule.name: each.p_value(each.at_best).worse for each in results})
-        better_at_worst = adjusted({each.rule.name: each.p_value(each.at_worst).better for each in results})
+        measured = self._adjusted([(each, each.measured, each.samples) for each in results])
+        at_best, at_worst = measured, measured
+        if any(each.samples_at_best is not each.samples for each in results):
+            at_best = self._adjusted([(each, each.at_best, each.samples_at_best) for each in results])
+            at_worst = self._adjusted([(each, each.at_worst, each.samples_at_worst) for each in results])
         alpha, rows = self._policy.alpha, []
         own_alpha = alpha * self._share / max(len(results), 1)
-        for result in results:
+        for result, p, p_at_best, p_at_worst in zip(results, measured, at_best, at_worst, strict=True):
             name, found = result.rule.name, result.measured
             missing = result.missing(min_measured=self._policy.min_measured, truncated=self._truncated)
-            regressed = max(worse[name], worse_at_best[name]) < alpha and result.is_beyond_floor(worse=True)
+            is_sample = not result.fact and not result.clock_based
+            regressed = max(p.worse, p_at_best.worse) < alpha and result.is_beyond_floor(worse=True)
             # a smaller one than what is let pass was seen
-            seen = min(worse[name], better[name]) < alpha
-            improved = max(better[name], better_at_worst[name]) < alpha and result.is_beyond_floor(worse=False)
+            seen = min(p.worse, p.better) < alpha
+            improved = max(p.better, p_at_worst.better) < alpha and result.is_beyond_floor(worse=False)
             rows.append(
                 CriterionComparison(
                     name=name,
@@ -550,8 +596,8 @@ class _Criteria:
                         base=found.base,
                         head=found.head,
                         interval=found.interval,
-                        p=measured[name] if name in sampled else None,
-                        p_adjusted=PValue(worse=worse[name], better=better[name]) if name in sampled else None,
+                        p=result.p_value(found) if is_sample else None,
+                        p_adjusted=p if is_sample else None,
                     ),
                     fact=result.fact,
                     clock_based=result.clock_based,
@@ -560,6 +606,18 @@ class _Criteria:
                 )
             )
         return rows
+
+    def _adjusted(self, results: Sequence[tuple[CriterionResult, Estimate | None, Sequence[Sample]]]) -> list[PValue]:
+        """The p-values of criteria for all of them together and for the share of this stage; those of facts, and of
+        what may not be compared, as they are."""
+        found = [result.p_value(estimate) for result, estimate, _ in results]
+        places = [at for at, (each, _, _) in enumerate(results) if not each.fact and not each.clock_based]
+        own = [Tails(drop=found[at].worse, rise=found[at].better) for at in places]
+        strata = _trials([(results[at][0].rule, results[at][2]) for at in places])
+        together = joint.adjusted(strata, own, draws=self.draws, seed=abs(self._table.head.run.seed))
+        for at, tails in zip(places, together, strict=True):
+            found[at] = PValue(worse=min(1.0, tails.drop / self._share), better=min(1.0, tails.rise / self._share))
+        return found
 
     def _cases(self, result: CriterionResult, pairs: Sequence[Pair]) -> ComparedCases:
         name = None if result.rule.name == OVERALL else result.rule.name
@@ -571,6 +629,31 @@ class _Criteria:
             broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
             fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
         )
+
+
+def _trials(criteria: Sequence[tuple[PolicyRule, Sequence[Sample]]]) -> list[joint.Trials]:
+    """The trials of each case in each stage, with their scores by all criteria, higher ones better."""
+    by_case: defaultdict[CaseKey, dict[int, Sample]] = defaultdict(dict)
+    for at, (_, samples) in enumerate(criteria):
+        for sample in samples:
+            by_case[sample.key][at] = sample
+    signs = [-1 if rule.lower_is_better else 1 for rule, _ in criteria]
+    strata = []
+    for own in by_case.values():
+        some = next(iter(own.values()))
+        for stage in (0, 1):
+            sides = [
+                [
+                    tuple(
+                        None if at not in own or (value := own[at].stages[stage][side][run]) is None else sign * value
+                        for at, sign in enumerate(signs)
+                    )
+                    for run in range(len(some.stages[stage][side]))
+                ]
+                for side in (0, 1)
+            ]
+            strata.append(joint.Trials(head=sides[0], base=sides[1]))
+    return strata
 
 
 def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing: Change | None, seen: bool) -> Change:

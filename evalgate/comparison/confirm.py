@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +18,9 @@ from dataclasses import dataclass
 from evalgate.comparison import pairing, threshold
 from evalgate.errors import Problem, Severity
 from evalgate.model import (
+    BURN_IN,
     INFRASTRUCTURE,
+    BurnIn,
     CaseComparison,
     CaseKey,
     CaseStatus,
@@ -41,21 +44,25 @@ SHARE_OF_REGRESSION = 0.4
 """How much of alpha the regression gate may spend beside this one; what it cannot spend is this one's."""
 
 PAIRS: Sequence[tuple[float, tuple[int, int, int]]] = (
-    (0.0457, (3, 4, 6)),
-    (0.0311, (3, 5, 6)),
-    (0.0239, (3, 5, 7)),
-    (0.0145, (4, 5, 7)),
-    (0.00953, (4, 6, 7)),
-    (0.00678, (4, 6, 8)),
-    (0.00442, (5, 6, 8)),
-    (0.00289, (5, 7, 8)),
-    (0.00192, (5, 7, 9)),
-    (0.00133, (6, 7, 9)),
-    (0.00087, (6, 8, 9)),
-    (0.00043, (6, 9, 10)),
+    (0.0420, (3, 4, 6)),
+    (0.0274, (3, 5, 6)),
+    (0.0230, (3, 5, 7)),
+    (0.0135, (4, 5, 7)),
+    (0.00862, (4, 6, 7)),
+    (0.00656, (4, 6, 8)),
+    (0.00419, (5, 6, 8)),
+    (0.00267, (5, 7, 8)),
+    (0.00186, (5, 7, 9)),
+    (0.00127, (6, 7, 9)),
+    (0.00081, (6, 8, 9)),
+    (0.00042, (6, 9, 10)),
 )
 """How many pairs of fresh runs confirm a new failure with no slip, with one and with two, by the largest chance that an
 unchanged case gets there. A slip: head passes, or base fails. Below the last row only pairs without any count."""
+
+EARLY_PAIRS, EARLY_RUNS = 3, 5
+"""Two slips within so many pairs, or a pass within so many runs of head alone, end it: such a case would take many runs
+more and be called flaky in the end nearly always."""
 
 NEVER_PASSES = 0.3
 """A case that passes less often than this fails by itself, whatever it did before; one that passes more often is flaky.
@@ -105,25 +112,23 @@ def pairs_needed(level: float) -> tuple[int, ...]:
 @functools.lru_cache(maxsize=256)
 def failures_needed(level: float) -> int:
     """Straight failures that confirm a failure without a base: a case that passes 3 times in 10 gets there, or to as
-    many and `SECOND_CHANCE` more with one pass after the second run, with a chance of at most `level`."""
+    many and `SECOND_CHANCE` more with one pass after `EARLY_RUNS`, with a chance of at most `level`."""
     fails, count = 1 - NEVER_PASSES, FEWEST_ALONE
-    while fails**count + NEVER_PASSES * count * fails ** (count + SECOND_CHANCE - 1) > level:
+    while fails**count + NEVER_PASSES * (count - EARLY_RUNS) * fails ** (count + SECOND_CHANCE - 1) > level:
         count += 1
     return count
 
 
 def by_pairs(heads: Sequence[bool], bases: Sequence[bool], needed: Sequence[int]) -> Finding:
-    """What fresh runs of both sides say; True: passed. What a third slip ends, nothing brings back."""
-    slips = 0
-    for number, (head, base) in enumerate(zip(heads, bases, strict=False), start=1):
-        slips += head + (not base)
-        if slips >= len(needed):
+    """What fresh runs of both sides say; True: passed. What ends it, nothing brings back."""
+    slips, done = 0, min(len(heads), len(bases))
+    for number, (head, base) in enumerate(itertools.zip_longest(heads, bases), start=1):
+        slips += (head is True) + (base is False)
+        if slips >= len(needed) or (slips > 1 and number <= EARLY_PAIRS):
             return Finding.FLAKY
-        if number >= needed[slips]:
+        if number <= done and number >= needed[slips]:
             return Finding.CONFIRMED
-    done = min(len(heads), len(bases))
-    slips += sum(heads[done:]) + sum(not base for base in bases[done:])
-    return Finding.FLAKY if slips >= len(needed) else Finding.OPEN
+    return Finding.OPEN
 
 
 def by_head(heads: Sequence[bool], needed: int) -> Finding:
@@ -131,7 +136,7 @@ def by_head(heads: Sequence[bool], needed: int) -> Finding:
     passes = 0
     for number, passed in enumerate(heads, start=1):
         passes += passed
-        if passes > 1 or (passes and number <= 2):
+        if passes > 1 or (passes and number <= EARLY_RUNS):
             return Finding.FLAKY
         if number >= needed + SECOND_CHANCE * passes:
             return Finding.CONFIRMED
@@ -167,6 +172,8 @@ def suspects(
     compared = comparison if comparison is not None and comparison.base is not None else None
     by_case = {} if compared is None else {case.key: case for case in compared.cases}
     alone = frozenset() if compared is None or compared.base is None else absent(compared.base)
+    if compared is not None:  # what the base would be run for is what head was run for
+        alone |= {key for key in by_case if key[0] in compared.unchanged}
     verdicts = {} if compared is None else compared.decided
     uses = pairing.uses_by_case(head)
     if verdicts.keys() != uses.keys():
@@ -435,12 +442,40 @@ def is_failed(run: Run, confirmed: Collection[CaseKey], *, policy: Policy) -> bo
     return False
 
 
+def burned_in(head: Run) -> Mapping[CaseKey, BurnIn]:
+    """How the cases did that were run more often because they are new or changed: in their first runs and in those."""
+    uses = pairing.uses_by_case(head)
+    more = [trial for trial in head.confirmations if trial.key.repeat >= BURN_IN]
+    keys = {(trial.key.suite, trial.key.case_id) for trial in more}
+    found: dict[CaseKey, BurnIn] = {}
+    for key, trials in _by_case((*head.trials, *more)).items() if keys else ():
+        if key in keys and key in uses:
+            outcomes = [_passed(trial, pairing.deciding(uses[key])) for trial in trials]
+            found[key] = BurnIn(passed=outcomes.count(True), runs=len(outcomes) - outcomes.count(None))
+    return found
+
+
+def with_burn_in(comparison: Comparison, head: Run) -> Comparison:
+    """The comparison, with these runs among their cases' outcomes, which are so counted as flaky where they are."""
+    found = burned_in(head)
+    cases = tuple(
+        dataclasses.replace(case, head=dataclasses.replace(case.head, passed=own.passed, failed=own.runs - own.passed))
+        if case.head is not None and (own := found.get(case.key)) is not None
+        else case
+        for case in comparison.cases
+    )
+    return dataclasses.replace(comparison, cases=cases)
+
+
 def settle(comparison: Comparison, asked: Iterable[Confirmation], *, head: Run) -> Comparison:
     """The comparison after the fresh runs that there are: whose failure each case is now."""
     found = {key: said for each in asked for key, said in each.settled(head, comparison.base).items()}
     if not found:
         return comparison
-    cases = tuple(_settled(case, found[case.key]) if case.key in found else case for case in comparison.cases)
+    cases = tuple(
+        _settled(case, found[case.key], is_same=case.suite in comparison.unchanged) if case.key in found else case
+        for case in comparison.cases
+    )
     compared = {case.key for case in comparison.cases if case.status is CaseStatus.PAIRED}
     flaky = [key for key, said in found.items() if said[0] is Finding.FLAKY and key in compared]
     rows = tuple(_without_accidents(row, flaky, comparison) for row in comparison.criteria)
@@ -464,14 +499,15 @@ def _kind(case: CaseVerdict | None, criterion: str) -> VerdictKind | None:
     return next((each.kind for each in found if each.name == criterion), None)
 
 
-def _settled(case: CaseComparison, said: tuple[Finding, bool, int]) -> CaseComparison:
+def _settled(case: CaseComparison, said: tuple[Finding, bool, int], *, is_same: bool) -> CaseComparison:
+    """`is_same`: the base has the same agent, so that no failure is the change's."""
     finding, is_new, agreed = said
     origin = case.origin
     if finding is Finding.FLAKY:
         origin = FailureOrigin.FLAKY
     elif finding is Finding.OPEN:
         origin = FailureOrigin.UNCONFIRMED
-    elif is_new or (case.base is not None and case.base.passed > case.base.failed):
+    elif is_new or (case.base is not None and case.base.passed > case.base.failed and not is_same):
         origin = FailureOrigin.NEW
     else:
         origin = FailureOrigin.KNOWN if case.base is not None and case.base.failed else FailureOrigin.UNKNOWN

@@ -7,51 +7,46 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from evalgate.comparison import pairing
+from evalgate.comparison import pairing, tests
 from evalgate.comparison.pairing import Sample
-from evalgate.model import Interval, PassRates, Power
+from evalgate.model import Interval, PassRates
 
 POWER = 0.8
-REPEATS = (2, 3, 5, 10)
-"""Numbers of repeats that the power line offers beside the present one."""
 
 
-def detectable(outcomes: Sequence[Sample], *, alpha: float, floor: float, fact: bool) -> Power | None:
-    """The smallest drop of the pass rate that is seen with a probability of 80%, now and with more repeats.
+def detectable(outcomes: Sequence[Sample], *, alpha: float) -> float | None:
+    """The smallest drop of the mean that the test sees with a probability of 80%, where scores lie between 0 and 1;
+    None where there is none.
 
-    `alpha`: of one criterion after adjusting. The largest of three bounds: the normal approximation from the observed
-    variances within cases, the policy's floor (which the drop that is seen must exceed as well), and the fewest cases
+    The larger of two bounds: the normal approximation from the observed variances within cases, and the fewest cases
     that must break altogether, among cases that never vary, for the exact test to speak. Of two stages the test sees
-    every run, but the further ones of a few cases only; the drop that must exceed the floor is the first stage's. The
-    repeats are those that the sides really have, the fewest where cases differ: stored results may have others.
+    every run, but the further ones of a few cases only. The repeats are those that the sides really have, the fewest
+    where cases differ: stored results may have others.
     """
     paired = [sample for sample in outcomes if sample.paired]
     if not paired:
         return None
-    # the fewest runs of head and of base in each stage; of the second, among the cases run again on both sides
-    first = min(sample.head_first for sample in paired), min(sample.base_first for sample in paired)
     second = [sample.stages[1] for sample in paired]
-    again = [(len(head), len(base)) for head, base in second if head and base]
-    stages = [first, *([(min(head for head, _ in again), min(base for _, base in again))] if again else [])]
-    (head, base), more = first, min(stages[1]) if again else 0
-    drop, would = _beyond_floor(1, len(paired), floor), []
-    if not fact:
-        # where all of the first stage is missing on one side, the whole case has to do
-        firsts = [_stage(*sample.stages[0]) or _stage(sample.head, sample.base) for sample in paired]
-        known = [stage for stage in firsts if stage is not None]
-        all_runs = [*known, *(stage for runs in second if (stage := _stage(*runs)) is not None)]
-        # of a drop that every run shows alike
-        test_error = math.sqrt(math.fsum(2 * stage.variance * stage.runs for stage in all_runs)) / math.fsum(
-            stage.runs for stage in all_runs
-        )
-        first_error = math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in known)) / len(paired)
-        drop = _bound((test_error, first_error), len(paired), stages, alpha=alpha, floor=floor)
-        variance = math.fsum(stage.variance for stage in known)
-        for repeats in (each for each in REPEATS if each > min(first) + more):
-            error = math.sqrt(2 * variance / repeats) / len(paired)
-            found = _bound((error, error), len(paired), ((repeats, repeats),), alpha=alpha, floor=floor)
-            would += [] if found is None else [(repeats, found)]
-    return Power(drop=drop, repeats=head, base_repeats=None if base == head else base, more=more, would=tuple(would))
+    # where all of the first stage is missing on one side, the whole case has to do
+    firsts = [_stage(*sample.stages[0]) or _stage(sample.head, sample.base) for sample in paired]
+    stages = [*firsts, *(_stage(*runs) for runs in second)]
+    known = [stage for stage in stages if stage is not None]
+    error = math.sqrt(math.fsum(2 * stage.variance * stage.runs for stage in known)) / math.fsum(
+        stage.runs for stage in known
+    )
+    normal = NormalDist()
+    fewest = fewest_broken(stages_of(paired), alpha=alpha) / len(paired)
+    drop = max(fewest, (normal.inv_cdf(1 - alpha) + normal.inv_cdf(POWER)) * error)
+    return drop if drop <= 1 else None
+
+
+def stages_of(paired: Sequence[Sample]) -> list[tuple[int, int]]:
+    """The fewest runs of head and of base in each stage; of the second, among the cases run again on both sides."""
+    stages = [(min(sample.head_first for sample in paired), min(sample.base_first for sample in paired))]
+    again = [(len(head), len(base)) for head, base in (sample.stages[1] for sample in paired) if head and base]
+    if again:
+        stages.append((min(head for head, _ in again), min(base for _, base in again)))
+    return stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,26 +69,6 @@ def _stage(head: Sequence[float | None], base: Sequence[float | None]) -> _Stage
         variance=math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1),
         runs=2 * len(heads) * len(bases) / len(values),
     )
-
-
-def _bound(
-    errors: tuple[float, float], cases: int, stages: Sequence[tuple[int, int]], *, alpha: float, floor: float
-) -> float | None:
-    """None where not even breaking every case would be seen. `errors`: standard errors of a drop, as the test sees it
-    and as it is reported."""
-    discrete = _beyond_floor(fewest_broken(stages, alpha=alpha), cases, floor)
-    if discrete is None:
-        return None
-    normal = NormalDist()
-    sure = normal.inv_cdf(POWER)
-    drop = max(discrete, (normal.inv_cdf(1 - alpha) + sure) * errors[0], floor + sure * errors[1])
-    return drop if drop <= 1 else None
-
-
-def _beyond_floor(broken: int, cases: int, floor: float) -> float | None:
-    """The smallest share of whole cases that is at least `broken` of them and more than the floor."""
-    enough = max(broken, math.floor(floor * cases + 1e-9) + 1)
-    return enough / cases if enough <= cases else None
 
 
 def fewest_broken(stages: Sequence[tuple[int, int]], *, alpha: float) -> int:
@@ -151,16 +126,38 @@ def rates(outcomes: Sequence[Sequence[float | None]]) -> PassRates | None:
 
     k is the fewest known runs of a case. pass^k: all of k runs pass, the mean over cases of C(passes, k) / C(runs, k);
     pass@k: at least one of k does. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021 (arXiv 2107.03374).
+    The intervals are those of other cases of this kind: the runs of a case are no cases of their own.
     """
     counts = [(sum(value == 1 for value in known), len(known)) for known in map(pairing.known, outcomes) if known]
     if not counts:
         return None
     k = min(runs for _, runs in counts)
     passes, total = sum(hits for hits, _ in counts), sum(runs for _, runs in counts)
+    all_of_k = [math.comb(hits, k) / math.comb(runs, k) for hits, runs in counts]
     return PassRates(
         k=k,
         rate=passes / total,
-        interval=wilson(passes, total),
-        all_of_k=math.fsum(math.comb(hits, k) / math.comb(runs, k) for hits, runs in counts) / len(counts),
+        interval=_of_cases(passes / total, total / design_effect(counts), cases=len(counts)),
+        all_of_k=math.fsum(all_of_k) / len(counts),
+        all_of_k_interval=_of_means(all_of_k),
         any_of_k=math.fsum(1 - math.comb(runs - hits, k) / math.comb(runs, k) for hits, runs in counts) / len(counts),
     )
+
+
+def _of_means(values: Sequence[float]) -> Interval:
+    """The interval of the mean of values from 0 to 1, one a case: that of a share of as many observations as would have
+    its variance."""
+    cases, mean = len(values), math.fsum(values) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    enough = squares > 0 and cases > 1
+    return _of_cases(mean, mean * (1 - mean) * cases * (cases - 1) / squares if enough else cases, cases=cases)
+
+
+def _of_cases(share: float, effective: float, *, cases: int) -> Interval:
+    """Wilson's interval, with fewer observations still where the variance between few cases is not well known.
+
+    Source: Korn and Graubard 1998.
+    """
+    if cases > 1:
+        effective *= (NormalDist().inv_cdf(0.975) / tests.student(0.975, freedom=cases - 1)) ** 2
+    return wilson(share * effective, effective)

@@ -1,9 +1,8 @@
-"""Is head worse than base? Tests that permute the two labels within each case, exact or by Monte Carlo; and Holm.
+"""Is head worse than base? Tests that permute the two labels within each case, exact or by Monte Carlo.
 
 Under the null hypothesis a case's repeats on both sides are one bag of outcomes, and which of them are called head's is
-chance. The number of head's passes is then hypergeometric within a case, and the cases are independent.
-Source: Fisher's exact test, stratified (Birch 1965; Mantel and Haenszel 1959); the same null distribution as a
-stratified permutation test, without sampling.
+chance. The number of head's passes is then hypergeometric within a case, and the cases are independent: the null
+distribution of a sum over cases is a convolution, that of a stratified permutation test without sampling.
 """
 
 from __future__ import annotations
@@ -11,13 +10,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evalgate.model import Interval
+
+DUST = 1e-9
+"""Differences of means that are no difference: 1 - 0.95 is not more than 0.05."""
+
+SURE = NormalDist().inv_cdf(0.8)
+"""How many standard errors below what was measured a drop may be, 4 times in 5."""
 
 FEW = 64
 """Up to so many different values, a resample is drawn as counts of values instead of case by case."""
@@ -129,39 +134,93 @@ class Tails:
 
 def exact(strata: Iterable[Stratum]) -> Tails:
     """The exact one-sided p-values. Without an informative stratum both are 1: nothing can be said."""
-    below, weights = _null(strata)
-    return Tails(
-        drop=min(1.0, math.fsum(weights[: below + 1])),
-        rise=min(1.0, math.fsum(weights[max(below, 0) :])),
-    )
+    forth = list(strata)
+    return Tails(drop=Null(forth).p_value, rise=Null([mirrored(each) for each in forth]).p_value)
 
 
 def attainable(strata: Iterable[Stratum], limit: float, *, rise: bool) -> float:
     """The largest p-value below `limit` that the exact test of a drop, or of a `rise`, could give at all: how often it
     rejects where nothing changed. It depends on the pooled totals only."""
-    _, weights = _null(strata)
-    total, found = 0.0, 0.0
-    for weight in reversed(weights) if rise else weights:
-        total += weight
-        if total >= limit:
-            break
-        found = total
-    return found
+    below = [p for p in Null([mirrored(each) if rise else each for each in strata]).tails if p < limit]
+    return max(below, default=0.0)
 
 
-def _null(strata: Iterable[Stratum]) -> tuple[int, Sequence[float]]:
-    """How many passes head has above the fewest that it could have, and the probabilities of each number of them."""
-    observed, shapes = 0, Counter[tuple[int, int, int]]()
-    for each in strata:
-        head, base, passes = each.head_runs, each.base_runs, each.head_passes + each.base_passes
+def mirrored(stratum: Stratum) -> Stratum:
+    """Head and base in each other's place: a rise is a drop of the other side."""
+    return Stratum(
+        head_passes=stratum.base_passes,
+        head_runs=stratum.base_runs,
+        base_passes=stratum.head_passes,
+        base_runs=stratum.head_runs,
+    )
+
+
+FINEST, LONGEST = 64, 32_768
+"""How finely a case's statistic is rounded: to 1/64, and coarser where their sum would take more than so many values.
+"""
+NEGLIGIBLE = 1e-30
+"""Probabilities at the near end of the null distribution that are not carried on."""
+
+
+class Null:
+    """The statistic of a drop, and its distribution where the labels are chance.
+
+    A case's part is -log of the mid-p of its passes on head, so that one case that broke altogether says more than
+    several that lost a run each (Fisher 1932; mid-p: Lancaster 1961). It is rounded to whole numbers, which makes the
+    sum's distribution a convolution; being that of the rounded statistic, it is exact. `tails`: the p-value of each
+    value of the statistic, from its lowest.
+    """
+
+    def __init__(self, strata: Iterable[Stratum]) -> None:
         # the labels matter where both sides ran and the outcomes are not all the same
-        if head > 0 and base > 0 and 0 < passes < head + base:
-            observed += each.head_passes
-            shapes[head, base, passes] += 1
-    # the distribution of head's passes: its lowest value, and the probability of each value from there on
-    parts = [_power(_hypergeometric(*shape), count) for shape, count in sorted(shapes.items())]
-    weights: Sequence[float] = reduce(_convolve, sorted((weights for _, weights in parts), key=len), [1.0])
-    return observed - sum(low for low, _ in parts), weights
+        usable = [
+            each
+            for each in strata
+            if each.head_runs and each.base_runs and 0 < each.head_passes + each.base_passes < _runs(each)
+        ]
+        shapes = Counter((each.head_runs, each.base_runs, each.head_passes + each.base_passes) for each in usable)
+        reach = math.fsum(count * part_of(*shape)[1][0] for shape, count in shapes.items())
+        self.unit = 1 / min(FINEST, LONGEST / max(reach, 1.0))
+        self.observed = sum(self._part(each) for each in usable)
+        self.tails = _tails(tuple(sorted(shapes.items())), self.unit)
+
+    def _part(self, each: Stratum) -> int:
+        lowest, parts = self.parts(each.head_runs, each.base_runs, each.head_passes + each.base_passes)
+        return parts[each.head_passes - lowest]
+
+    def parts(self, head: int, base: int, passes: int) -> tuple[int, Sequence[int]]:
+        """The fewest of `passes` that head can have, and from there on what the case's part of the statistic is."""
+        lowest, parts = part_of(head, base, passes)
+        return lowest, [round(part / self.unit) for part in parts]
+
+    @property
+    def p_value(self) -> float:
+        """The probability of a statistic as large as the one that was observed."""
+        return self.tails[self.observed] if self.observed < len(self.tails) else 0.0
+
+
+@lru_cache(maxsize=64)
+def _tails(shapes: tuple[tuple[tuple[int, int, int], int], ...], unit: float) -> Sequence[float]:
+    """The p-value of each value of the statistic; `shapes`: how many cases there are of each."""
+    import numpy as np  # noqa: PLC0415 - 0.1 s of import that a run without a base does not need
+
+    weights, lowest = np.ones(1), 0
+    for shape, count in shapes:
+        values = [round(part / unit) for part in part_of(*shape)[1]]
+        chances = hypergeometric(*shape)[1]
+        for _ in range(count):
+            longer = np.zeros(len(weights) + max(values) - min(values))
+            for value, chance in zip(values, chances, strict=True):
+                at = value - min(values)
+                longer[at : at + len(weights)] += chance * weights
+            cut = int(np.searchsorted(np.cumsum(longer), NEGLIGIBLE)) if len(longer) > 1024 else 0
+            weights, lowest = longer[cut:], lowest + min(values) + cut
+    tails = np.minimum(np.cumsum(weights[::-1])[::-1], 1.0)
+    return (*itertools.repeat(1.0, lowest), *tails.tolist())
+
+
+def _runs(stratum: Stratum) -> int:
+    return stratum.head_runs + stratum.base_runs
 
 
 def is_worse(stratum: Stratum, *, alpha: float) -> bool:
@@ -171,38 +230,20 @@ def is_worse(stratum: Stratum, *, alpha: float) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _hypergeometric(head: int, base: int, passes: int) -> tuple[int, Sequence[float]]:
+def part_of(head: int, base: int, passes: int) -> tuple[int, Sequence[float]]:
+    """-log of the mid-p of each number of passes that head can have of `passes` of both sides: the fewest, and from
+    there on."""
+    lowest, chances = hypergeometric(head, base, passes)
+    below = itertools.accumulate(chances, initial=0.0)
+    return lowest, tuple(-math.log(less + chance / 2) for less, chance in zip(below, chances, strict=False))
+
+
+@lru_cache(maxsize=4096)
+def hypergeometric(head: int, base: int, passes: int) -> tuple[int, Sequence[float]]:
     """Of `passes` among head + base outcomes, how many fall to head: lowest value and probabilities."""
     lowest, highest = max(0, passes - base), min(head, passes)
     total = math.comb(head + base, passes)
     return lowest, tuple(math.comb(head, k) * math.comb(base, passes - k) / total for k in range(lowest, highest + 1))
-
-
-def _power(distribution: tuple[int, Sequence[float]], count: int) -> tuple[int, Sequence[float]]:
-    """The sum of `count` independent copies, by repeated squaring."""
-    lowest, weights = distribution
-    result: Sequence[float] = [1.0]
-    square, left = weights, count
-    while left:
-        if left & 1:
-            result = _convolve(result, square)
-        left >>= 1
-        if left:
-            square = _convolve(square, square)
-    return lowest * count, result
-
-
-def _convolve(first: Sequence[float], second: Sequence[float]) -> Sequence[float]:
-    if len(first) * len(second) < 4096:
-        result = [0.0] * (len(first) + len(second) - 1)
-        for i, a in enumerate(first):
-            for j, b in enumerate(second):
-                result[i + j] += a * b
-        return result
-    import numpy as np  # noqa: PLC0415 - 0.1 s of import that small comparisons do not need
-
-    product: list[float] = np.convolve(np.asarray(first), np.asarray(second)).tolist()
-    return product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,14 +326,3 @@ def _sums_of_shuffles(pool: Floats, head_runs: int, draws: int, random: Generato
         values = np.take_along_axis(np.broadcast_to(pool, keys.shape), picks, axis=2)
         totals[start : start + size] = values.sum(axis=(1, 2))
     return totals
-
-
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjusted p-values of several tests of one verdict (Holm 1979): compare each with alpha."""
-    ordered = sorted(p_values.items(), key=lambda pair: pair[1])
-    adjusted: dict[str, float] = {}
-    highest = 0.0
-    for position, (name, p) in enumerate(ordered):
-        highest = max(highest, min(1.0, p * (len(ordered) - position)))
-        adjusted[name] = highest
-    return {name: adjusted[name] for name in p_values}

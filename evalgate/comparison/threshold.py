@@ -181,6 +181,12 @@ def judge_case(
     )
 
 
+def kind_of(trial: GradedTrial, criteria: Iterable[CriterionUse], *, adk_compat: bool) -> VerdictKind:
+    """How a single run was scored, for those who watch."""
+    verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in criteria]
+    return _case_kind(verdicts, adk_compat=adk_compat)[0]
+
+
 def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
     """Not measured whole, and some of what was is below the threshold; a criterion on the test blames no agent."""
     if verdict.kind is not VerdictKind.NOT_MEASURED or use.on_the_test:

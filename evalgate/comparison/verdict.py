@@ -17,6 +17,7 @@ from evalgate.model import (
     INFRASTRUCTURE,
     AgentFailure,
     BaseSource,
+    BurnIn,
     CaseComparison,
     CaseKey,
     CaseStatus,
@@ -31,6 +32,7 @@ from evalgate.model import (
     GateVerdict,
     NonBlocking,
     Policy,
+    Quarantine,
     Run,
     Suite,
     SuiteVerdict,
@@ -53,11 +55,11 @@ class Allowed:
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
     failures: frozenset[CaseKey] = frozenset()
     unconfirmed: frozenset[CaseKey] = frozenset()
-    unreliable: frozenset[CaseKey] = frozenset()
+    unreliable: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     added: frozenset[CaseKey] = frozenset()
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
-        """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
+        """`1 new, 2 pre-existing and 1 not confirmed`; empty where there is no base."""
         counts = Counter(self.origins[key] for key in failures if key in self.origins)
         return words.listed(SAID[origin].format(counts[origin]) for origin in FailureOrigin if counts[origin])
 
@@ -65,13 +67,15 @@ class Allowed:
 SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.NEW: "{} new",
     FailureOrigin.KNOWN: "{} pre-existing",
-    FailureOrigin.FLAKY: "{} flaky",
-    FailureOrigin.UNKNOWN: "no base result for {}",
+    FailureOrigin.FLAKY: "{} with mixed results",
+    FailureOrigin.UNKNOWN: "{} without a base result",
     FailureOrigin.UNCONFIRMED: "{} not confirmed",
 }
 
+UNTOUCHED = "This change does not touch the agent."
 NONE = Allowed()
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
+NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
 
 
 def find(
@@ -79,7 +83,7 @@ def find(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     asked: Sequence[Confirmation] = (),
 ) -> Allowed:
     """Which failures the policy lets pass: those that fresh runs call flaky; under `threshold: new` those of the base
@@ -121,9 +125,9 @@ def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     rest = f" {words.listed(others)} regressed as well." if others else ""
     broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
     if broken or fixed:
-        turned = f": {words.counted(broken, 'case')} broke" if broken else ": no cases broke"
+        turned = f": {words.counted(broken, 'case now fails', 'cases now fail')}" if broken else ": no case now fails"
     if fixed:
-        turned += f", {fixed} {'was' if fixed == 1 else 'were'} fixed"
+        turned += f", {words.counted(fixed, 'now passes', 'now pass')}"
     return f"{_change_sentence(worst)}{turned}.{rest}"
 
 
@@ -175,7 +179,9 @@ def _passed_sentence(rows: Sequence[CriterionComparison]) -> str:
     cases = words.counted(max(row.cases.compared for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
     broken = max((row.cases.broken for row in rows), default=0)
-    beyond = f" beyond the tolerated drop ({words.counted(broken, 'case')} broke)" if broken else ""
+    beyond = (
+        f" beyond the tolerated drop ({words.counted(broken, 'case now fails', 'cases now fail')})" if broken else ""
+    )
     rose = f"; {words.listed(better)} improved" if better else ""
     if any(row.change is Change.NO_DIFFERENCE for row in rows):
         return f"No regression seen in {cases}{beyond}, with too few runs to rule one out{rose}."
@@ -208,7 +214,10 @@ def threshold_gate(
     ended is inconclusive at best. `decided`: its cases, where they are decided already."""
     uses = pairing.uses_by_case(run)
     verdicts = decided if decided.keys() == uses.keys() else pairing.case_verdicts(run, uses, policy=policy)
-    suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
+    burned_in = confirm.burned_in(run)
+    suites = tuple(
+        _judge_suite(suite, verdicts, policy=policy, allowed=allowed, burned_in=burned_in) for suite in run.suites
+    )
     deciding = [suite for suite in suites if not suite.advisory]
     kind = min((suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED)
     if kind is VerdictKind.PASS and (run.truncated or not run.complete):
@@ -221,9 +230,9 @@ def threshold_gate(
     quarantined = [case for suite in suites for case in suite.cases if case.quarantined]
     by_severity = all(suite.suite in policy.advisory for suite in suites)
     nothing = NOTHING_DECIDES if by_severity or not quarantined else NOTHING_YET
-    noun = "deciding case" if quarantined else "case"
+    noun = "deciding case" if quarantined or len(deciding) < len(suites) else "case"
     told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
-    reason = " ".join(each for each in (told, _quarantined(quarantined, policy)) if each)
+    reason = " ".join(each for each in (told, _quarantined(quarantined)) if each)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocked_by=blocked_by)
     return Verdict(kind=kind, reason=reason, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
@@ -234,15 +243,13 @@ NAMED, NAME_WIDTH = 4, 60
 """How many names a sentence has room for, and how much of each."""
 
 
-def _quarantined(cases: Sequence[CaseVerdict], policy: Policy) -> str:
-    """Which cases `admission` keeps from deciding."""
+def _quarantined(cases: Sequence[CaseVerdict]) -> str:
+    """Which cases do not block for a while."""
     if not cases:
         return ""
     are = "is" if len(cases) == 1 else "are"
-    runs = words.counted(policy.admission, "base run")
     shown = ("`" + case.case_id[:NAME_WIDTH].replace("`", "'") + "`" for case in cases)
-    names = words.listed(shown, limit=NAMED)
-    return f"{words.counted(len(cases), 'case')} {are} quarantined (`admission`: not yet reliable in {runs}): {names}."
+    return f"{words.counted(len(cases), 'case')} {are} quarantined: {words.listed(shown, limit=NAMED)}."
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
@@ -256,7 +263,12 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
 
 
 def _judge_suite(
-    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowed
+    suite: Suite,
+    verdicts: Mapping[CaseKey, CaseVerdict],
+    *,
+    policy: Policy,
+    allowed: Allowed,
+    burned_in: Mapping[CaseKey, BurnIn],
 ) -> SuiteVerdict:
     if suite.problem:
         return SuiteVerdict(
@@ -267,14 +279,14 @@ def _judge_suite(
             advisory=suite.key in policy.advisory,
         )
     known = [_of_flaky(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
-    quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
+    quarantined = allowed.unreliable if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in known:
         is_flaky = allowed.origins.get(case.key) is FailureOrigin.FLAKY
         lets_pass = NonBlocking.FLAKY if is_flaky else NonBlocking.ALLOWED
-        passes = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
-        why = NonBlocking.QUARANTINED if case.key in quarantined else passes
-        cases.append(case if why is None else dataclasses.replace(case, nonblocking=why))
+        why = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
+        held, burn_in = quarantined.get(case.key), burned_in.get(case.key)
+        cases.append(dataclasses.replace(case, nonblocking=None if held else why, quarantine=held, burn_in=burn_in))
     counted = [case for case in known if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
@@ -329,7 +341,8 @@ def _sentence(
     """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
     counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
     cases = len(counted)
-    failed = [case for case in counted if case.kind is VerdictKind.FAIL]
+    flaky = sum(case.nonblocking is NonBlocking.FLAKY and case.kind is VerdictKind.FAIL for case in counted)
+    failed = [case for case in counted if case.kind is VerdictKind.FAIL and case.nonblocking is not NonBlocking.FLAKY]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
     told = by or kind
     where = words.listed(
@@ -340,9 +353,13 @@ def _sentence(
     broken = _broken_files([suite for suite in suites if suite.suite in keys])
     match told:
         case VerdictKind.PASS:
-            return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
+            passed = sum(case.kind is VerdictKind.PASS for case in counted)
+            return _pass_sentence(
+                cases, noun, passed=passed, failed=len(failed), flaky=flaky, unmeasured=unmeasured, origins=origins
+            )
         case VerdictKind.FAIL:
-            rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
+            rest = f"; {flaky} flaky (non-blocking)" if flaky else ""
+            rest += f"; {unmeasured} could not be evaluated" if unmeasured else ""
             said = f" ({origins})" if origins else ""
             return f"{len(failed)} of {cases:,} {noun}s failed{said} in {where}{rest}. {broken}".rstrip()
         case VerdictKind.NOT_MEASURED:
@@ -370,11 +387,17 @@ def _broken_files(suites: Sequence[SuiteVerdict]) -> str:
     return f"{files} could not be evaluated: {suites[0].suite}: {suites[0].reason.rstrip('.')}."
 
 
-def _pass_sentence(cases: int, noun: str, *, failed: int, unmeasured: int, origins: str) -> str:
+def _pass_sentence(
+    cases: int, noun: str, *, passed: int, failed: int, flaky: int, unmeasured: int, origins: str
+) -> str:
+    beside = f"; {flaky} flaky (non-blocking)" if flaky else ""
     if failed and origins:
-        return f"{cases - failed - unmeasured} of {cases:,} {noun}s passed; allowed failures: {origins}."
+        return f"{passed} of {cases:,} {noun}s passed; allowed failures: {origins}{beside}."
     if failed:
-        return f"{cases - failed - unmeasured} of {cases:,} {noun}s passed, as many as required."
+        return f"{passed} of {cases:,} {noun}s passed, as many as required{beside}."
+    if flaky:
+        rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
+        return f"{passed} of {cases:,} {noun}s passed{beside}{rest}."
     if unmeasured:
         return f"Every measured {noun} passed; {unmeasured} of {cases} could not be evaluated, which the policy allows."
     return f"The {noun} passed." if cases == 1 else f"All {words.counted(cases, noun)} passed."
@@ -385,7 +408,7 @@ def decide(
     policy: Policy,
     *,
     comparison: Comparison | None,
-    unreliable: frozenset[CaseKey] = frozenset(),
+    unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
     asked: Sequence[Confirmation] = (),
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
@@ -393,7 +416,7 @@ def decide(
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
     measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
-    decide (`admission`). `asked`: the failures that fresh runs were to confirm; others count as they are. `decided`:
+    decide. `asked`: the failures that fresh runs were to confirm; others count as they are. `decided`:
     the cases without a comparison, where they are decided already.
     """
     if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
@@ -404,11 +427,13 @@ def decide(
     decided = decided if comparison is None else comparison.decided
     decided = NO_VERDICTS if run.truncated else decided
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
-    regression = None if comparison is None else regression_gate(run, comparison, policy)
+    regression = None if comparison is None else _regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     # what blocks comes first, then what is worse; a gate that passes is told of only where all do
     ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
     wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
+    if regression is not None and regression.reason == UNTOUCHED and wrong:
+        wrong.append(regression)  # whose failures these are not
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
         reason=" ".join(gate.reason for gate in wrong or ordered),
@@ -429,6 +454,12 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
     return bool({trial.key.suite for trial in run.trials} & runs - starts - set(advisory))
 
 
+def _regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
+    if comparison.base is not None and comparison.is_untouched(run):
+        return _gate({VerdictKind.PASS: UNTOUCHED}, policy)
+    return regression_gate(run, comparison, policy)
+
+
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
@@ -447,7 +478,8 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
             return None
         return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
     truncated = run.truncated or comparison.base.truncated
-    found = _judge_rows(rows, truncated=truncated)
+    # a budget that ended with the last of the first runs, or among reruns, took nothing from the comparison
+    found = _judge_rows(rows, truncated=truncated if any(row.cases.unpaired for row in rows) else "")
     lacking = _ate_budget(run, comparison.base) if truncated else _lost_cases(run, comparison, policy)
     if lacking and VerdictKind.NOT_MEASURED not in found:
         found = {**found, VerdictKind.NOT_MEASURED: lacking}

@@ -17,11 +17,12 @@ class Context:
     """Where a run takes place, made once by a door (`gate.prepare.make_context`).
 
     `cache`: the absolute folder of what outlives a run. `event_base`: the SHA that the event compares with, "" locally.
-    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with.
+    `on_base_branch`: a push to the default branch, or a schedule: later pull requests are compared with the results.
     `is_pull_request`: what runs is a change that nobody has accepted yet, whose evalgate.yml does not decide everything
     (`baseline.guarded`). `workflow_run`: see `run_of`. `isolate`: whether agents and all else that is not ours run as
-    other users (docs/security.md). `show`: is given problems as they are found. `present`: is given the report while
-    its conversations can be read.
+    other users (docs/security.md). `keep`: where somebody's own machine runs this, the run is kept (`results.kept`),
+    and continued if it is interrupted. `show`: is given problems as they are found. `present`: is given the report
+    while its conversations can be read.
     """
 
     environ: Mapping[str, str]
@@ -36,6 +37,7 @@ class Context:
     on_base_branch: bool = False
     isolate: bool = False
     is_pull_request: bool = False
+    keep: bool = False
     workflow_run: str = ""
     show: Callable[[Sequence[Problem]], None] = lambda _: None
     present: Callable[[Report], None] = lambda _: None

@@ -177,6 +177,11 @@ class JudgeRule(JudgeOptionsRule):
     replay: str = Field(default="", description="Recorded replies, relative to the root; no judge is called.")
     record: str = Field(default="", description="File to record replies in, relative to the root.")
     timeout: float = Field(default=120.0, gt=0, description="Timeout of one call, in seconds.")
+    call_deadline: float = Field(
+        default=300.0,
+        gt=0,
+        description="Timeout of one call with all its retries, the wait for a slot aside, in seconds.",
+    )
     calls_at_once: int = Field(default=32, ge=1)
     deadline: float | None = Field(
         default=None, gt=0, description="Timeout of all calls of one judge model, in seconds."

@@ -76,7 +76,7 @@ def render_command(settings: Settings, *, folder: str) -> str:
     What is said of this machine alone, or only to a workflow, is left out.
     """
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
-    elsewhere = {"paths", "root", "output", "cache", "isolate", "resume", "debug"}
+    elsewhere = {"paths", "root", "output", "cache", "isolate", "resume", "fresh", "debug"}
     for name in sorted(settings.model_fields_set.intersection(config_settings.NAMES) - elsewhere):
         if "cli" not in config_settings.doors_of(name):
             continue
@@ -119,7 +119,6 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
             name: CriterionRule(gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop)
             for name, rule in settings.gate_file.compare.items()
         },
-        admission=settings.admission,
     )
 
 

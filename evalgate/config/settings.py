@@ -223,6 +223,12 @@ class Settings(BaseModel):
     max_baseline_age: float = Field(
         default=14, gt=0, description="Age in days from which the comment says that stored results are old."
     )
+    reuse_days: float = Field(
+        default=7,
+        ge=0,
+        description="Days for which results of an agent that has not changed are used instead of running it again. 0: "
+        "it is always run.",
+    )
     save_baseline: Literal["auto", "always", "never"] = Field(
         default="auto",
         description="Whether to store this run as a baseline in the data branch or folder. `auto`: on a push to the "
@@ -311,11 +317,12 @@ class Settings(BaseModel):
         "Rules are thresholds, criteria and what fails the job. Relaxed rules are always reported.",
         json_schema_extra=INPUT,
     )
-    admission: int = Field(
-        default=0,
+    burn_in: int = Field(
+        default=5,
         ge=0,
-        description="New or flaky cases do not block until they have passed this many runs on the base branch; needs "
-        "stored results. 0: every case can block immediately.",
+        le=100,
+        description="Runs of a new or changed case in its own pull request, to see whether it is flaky; 0: no more "
+        "than of others. No effect with `threshold: all` (docs/quarantine.md).",
     )
     pass_rate: float = Field(
         default=1.0,
@@ -343,8 +350,8 @@ class Settings(BaseModel):
     comment: Literal["always", "changes", "failures", "off"] = Field(
         default="always",
         description="When to comment: `always`, `changes`, `failures`, `off`.\n"
-        "`changes`: if a case broke, was fixed, failed or could not be measured. An existing comment is updated too, "
-        "except with `off`.",
+        "`changes`: if a case failed, was fixed, got much worse or could not be measured, or a rule was relaxed. "
+        "An existing comment is updated too, except with `off`.",
         json_schema_extra={"doors": ["action", "file"]},
     )
     check_run: bool = Field(
@@ -406,6 +413,11 @@ class Settings(BaseModel):
     resume: bool = Field(
         default=False,
         description="Continue an interrupted run: completed runs in its journal are not repeated.",
+        json_schema_extra=TERMINAL,
+    )
+    fresh: bool = Field(
+        default=False,
+        description="Start over: an interrupted run is set aside. At a terminal it is continued otherwise.",
         json_schema_extra=TERMINAL,
     )
     debug: bool = Field(default=False, description="Show the traceback of an error.", json_schema_extra=TERMINAL)

@@ -104,12 +104,28 @@ OF_CIS = (
 )  # fmt: skip
 """What a workflow or another CI sets, of which not all set CI."""
 
+CLOUD_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+CLOUD_LOGIN: Final = "google-github-actions/auth"
+"""What sets that variable in a workflow."""
+
 _USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
 def is_terminal(environ: Mapping[str, str]) -> bool:
     """Whether somebody's own machine runs this, and neither a workflow nor another CI."""
     return not any(environ.get(name) for name in OF_CIS)
+
+
+def secret_name(name: str) -> str:
+    """The secret that a workflow sets a variable from. GitHub refuses to make one whose name begins with GITHUB_; the
+    token of that name is its own."""
+    is_refused = name.upper().startswith("GITHUB_") and name != "GITHUB_TOKEN"
+    return f"GH_{name[len('GITHUB_') :]}" if is_refused else name
+
+
+def secret(name: str) -> str:
+    """How a workflow writes that secret's value."""
+    return f"${{{{ secrets.{secret_name(name)} }}}}"
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
@@ -221,9 +237,13 @@ class AgentVariables:
                 return f"{empty}{name_it}"
             return f"{empty}, as secrets are in a fork's pull request and where they do not exist{name_it}"
         unset = f"{first} is not set here" if len(names) == 1 else f"neither {' nor '.join(names)} is set here"
+        if first == CLOUD_FILE:
+            terminal = is_terminal(self.environ)
+            how = "run `gcloud auth application-default login`" if terminal else f"before the step use {CLOUD_LOGIN}"
+            return f"{unset}; {how}{name_it}"
         if is_terminal(self.environ):
             return f"{unset}; use `export {first}=...`, or the agent's `.env`{name_it}"
-        return f"{unset}; set `{first}: ${{{{ secrets.{first} }}}}` under the step's `env:`{name_it}"
+        return f"{unset}; set `{first}: {secret(first)}` under the step's `env:`{name_it}"
 
     def _naming(self, name: str) -> str:
         """Where it is named so that it counts, also in a pull request."""

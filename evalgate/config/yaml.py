@@ -52,10 +52,19 @@ class Loader(yaml.SafeLoader):
             self.levels -= 1
 
 
-def load(text: str, *, file: str) -> Document | Problem:
+class JsonLoader(Loader):
+    """Reads what JSON has: a date stays the text that it is written as."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        """As PyYAML's, without dates."""
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return "tag:yaml.org,2002:str" if tag == "tag:yaml.org,2002:timestamp" and implicit[0] else tag
+
+
+def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> Document | Problem:
     """The document of a text, or the error that says why there is none."""
     try:
-        loader = Loader(text)
+        loader = loader_type(text)
         node = loader.get_single_node()
         if node is None:
             return Document(raw=None, node=None)
@@ -71,6 +80,12 @@ def load(text: str, *, file: str) -> Document | Problem:
         return _problem("yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1))
     except ValueError as error:  # impossible dates and endless numbers
         return _problem("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
+
+
+def quoted(text: str) -> str:
+    """A text as a scalar between double quotes, on one line."""
+    written: str = yaml.safe_dump(text, default_style='"', width=float("inf"))
+    return written.rstrip("\n")
 
 
 def unusable(value: Any) -> str:

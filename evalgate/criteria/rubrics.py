@@ -7,6 +7,7 @@ of another rubric, all have other names.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -162,12 +163,20 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
     for value in named:
         word = _bare(str(value))
         by_name = {name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)}
-        by_id = {rubric.rubric_id.casefold(): rubric for rubric in rubrics}
-        rubric = by_name.get(word) or by_id.get(word) or by_id.get(str(value).strip().casefold())
+        by_id = _by_id(rubrics)
+        rubric = by_name.get(word) or by_id.get(str(value).strip()) or by_id.get(word)
+        rubric = rubric or by_id.get(str(value).strip().casefold())
         if rubric is not None:
             return rubric
     text = prompting.plain_text(prompting.prose_of(entry, *_TEXTS))
     return next((rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None)
+
+
+def _by_id(rubrics: Sequence[Rubric]) -> Mapping[str, Rubric]:
+    """The rubrics by id, and in small letters, where no other one is written like it."""
+    small = Counter(rubric.rubric_id.casefold() for rubric in rubrics)
+    loose = {name: rubric for rubric in rubrics if small[name := rubric.rubric_id.casefold()] == 1}
+    return loose | {rubric.rubric_id: rubric for rubric in rubrics}
 
 
 def _entries_of_lines(rows: Rows) -> list[dict[str, Any]]:

@@ -91,6 +91,7 @@ class Source:
     models: tuple[NamedModel, ...] = ()
     imports: tuple[tuple[int, str], ...] = ()
     has_own_key: bool = False
+    logs_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ class AgentSource:
 
     `dotenv`: the `.env` that is read before the agent is imported, "" for none, and `values` in it; `example`: a file
     like `.env.example` near the agent, with its `samples`. `has_own_key`: some model is given its key by the source.
+    `logs_in`: it asks for credentials of Google Cloud itself.
     """
 
     reads: tuple[Read, ...] = ()
@@ -106,6 +108,7 @@ class AgentSource:
     models: tuple[NamedModel, ...] = ()
     files: tuple[str, ...] = ()
     has_own_key: bool = False
+    logs_in: bool = False
     dotenv: str = ""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     example: str = ""
@@ -154,6 +157,7 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         models=tuple(named[name] for name in sorted(named)),
         files=tuple(seen),
         has_own_key=any(source.has_own_key for source in seen.values()),
+        logs_in=any(source.logs_in for source in seen.values()),
         dotenv=file,
         values=values,
         example=example,
@@ -259,6 +263,7 @@ class _Reader:
         self._models: list[NamedModel] = []
         self._imports: list[tuple[int, str]] = []
         self._has_own_key = False
+        self._logs_in = False
 
     def source(self) -> Source:
         """All of it."""
@@ -286,6 +291,7 @@ class _Reader:
             models=tuple(self._models),
             imports=tuple(dict.fromkeys(self._imports)),
             has_own_key=self._has_own_key,
+            logs_in=self._logs_in,
         )
 
     def _look(self, node: ast.AST, *, gently: bool) -> None:
@@ -332,6 +338,8 @@ class _Reader:
         func, arguments = node.func, node.args
         keywords = {each.arg: each.value for each in node.keywords if each.arg}
         self._has_own_key |= "api_key" in keywords
+        if isinstance(func, ast.Attribute) and func.attr == "default" and _name(func.value) == "auth":
+            self._logs_in |= any(name.startswith("google.auth") for _, name in self._imports)
         for keyword, value in keywords.items():
             self._models_in(value, named="model" in keyword.lower())
         method = func.attr if isinstance(func, ast.Attribute) and self._is_environ(func.value) else ""
@@ -339,7 +347,8 @@ class _Reader:
             isinstance(func, ast.Attribute) and func.attr == "getenv" and self._is_os(func.value)
         )
         if not (arguments and (is_getenv or method in ("get", "pop", "setdefault"))):
-            if any(word in _name(func).lower() for word in ("model", "llm", "chat")):  # LiteLlm("openai/gpt-4o")
+            # LiteLlm and Agent of Pydantic AI take the name first
+            if any(word in _name(func).lower() for word in ("model", "llm", "chat", "agent")):
                 for each in arguments[:1]:
                     self._models_in(each, named=True)
             return

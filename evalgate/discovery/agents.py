@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs
+from evalgate.config import globs, quarantine
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
@@ -54,10 +54,15 @@ def code_files(root: Path, *, apart: Collection[str] = (), own: str | None = Non
         seen.add(own)
         yield own
     for path in _files(root, "", apart, ignored=True):
-        name = path.rpartition("/")[2].lower()
-        is_code = name.endswith((".py", ".js", ".ts", ".json", ".yml", ".yaml", ".toml"))
-        if path not in seen and (is_code or not name.startswith(FOR_PEOPLE)):
+        if path not in seen and not is_for_people(path.rpartition("/")[2]):
             yield path
+
+
+def is_for_people(name: str) -> bool:
+    """Whether a file is called as files are that people read and no agent is made of."""
+    lower = name.lower()
+    is_code = lower.endswith((".py", ".js", ".ts", ".json", ".yml", ".yaml", ".toml"))
+    return lower.startswith(FOR_PEOPLE) and not is_code
 
 
 def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> Iterator[str]:
@@ -75,7 +80,7 @@ def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> 
             elif not (
                 name.endswith(walk.EVALUATION_ENDINGS)
                 or name in walk.CONFIG_NAMES
-                or path in config_gate_file.NAMES
+                or path in (*config_gate_file.NAMES, quarantine.NAME)
                 or rules.match(path)
             ):
                 yield path
@@ -314,6 +319,38 @@ def _find_nearest(key: str, *, folders: AgentFolders) -> Found | Ambiguous | Non
     return None
 
 
+def evaluated_modules(source: str) -> Iterator[str]:
+    """The agents' modules that a test gives to ADK's `AgentEvaluator` as plain text."""
+    if "AgentEvaluator" not in source:
+        return
+    try:
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for call in calls:
+        match call.func:
+            case ast.Attribute(value=ast.Name(id="AgentEvaluator")):
+                named = [each.value for each in call.keywords if each.arg == "agent_module"] or call.args[:1]
+                yield from (each.value for each in named if isinstance(each, ast.Constant) and type(each.value) is str)
+
+
+def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> Found | None:
+    """Up from the file: the one candidate that the tests of a folder name, as people run `AgentEvaluator` by pytest."""
+    for above in _ancestors(key):
+        named = {
+            folder: path
+            for path in tree.other_python
+            if (path.rpartition("/")[0] or ".") == above
+            for module in evaluated_modules(tree.read_source(path))
+            for folder in candidates
+            if f"{module}.".startswith((f"{folder.replace('/', '.')}.", f"{folder.rpartition('/')[2]}."))
+        }
+        if named:
+            folder, path = next(iter(named.items()))
+            return Found(folder=folder, found_by=f"AgentEvaluator in {path}") if len(named) == 1 else None
+    return None
+
+
 def _ancestors(key: str) -> Iterator[str]:
     """The folders above a file, nearest first, `.` last."""
     return (str(folder) for folder in PurePosixPath(key).parents)
@@ -362,6 +399,8 @@ def choose_agents(
         found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
         if found is None and len(elsewhere()) == 1:
             found = Found(folder=elsewhere()[0], found_by="only file that makes a root_agent")
+        if isinstance(found, Ambiguous):
+            found = _find_by_test(key, found.candidates, tree) or found
         chosen[key] = UNKNOWN
         if isinstance(found, Found):
             options = {**(rule.options if rule else {}), argument: found.folder}

@@ -418,17 +418,13 @@ class CriteriaFinder:
         if reading.simulator is not None:
             self._simulators[path] = reading.simulator
         is_read = not any(problem.severity is Severity.ERROR for problem in reading.problems)
-        empty = _asserts_nothing(uses, path, kind=kind) if is_read else ()
+        empty = _asserts_nothing(uses, path) if is_read else ()
         return uses, [*reading.problems, *problems, *empty]
 
 
-def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:
+def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str) -> Iterator[Problem]:
     place = Place(file=path)
-    if not uses and kind is FileKind.DATASET_CONFIG:
-        message = "agents-cli metrics have no thresholds, so every answer would pass"
-        hint = f"Add a test_config.json next to the dataset: {EXAMPLE}. `criteria` are not read here."
-        yield errors.error("asserts-nothing", message, place, hint)
-    elif not uses:
+    if not uses:
         message = "the config has no criteria, so every answer would pass"
         yield errors.error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
     elif all(use.informational for use in uses):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
+from evalgate.ces.read import Library
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import criteria, hints, select, walk
+from evalgate.discovery import ces, criteria, hints, select, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.select import Files, Selection
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Problem, Severity
+from evalgate.errors import NothingToDo, Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, EvalSet, Suite
 from evalgate.text import decoding
@@ -25,23 +26,27 @@ class Discovery:
     """The suites in the order of their paths, everything that is wrong with what was found, and the tree it is in.
 
     A file that cannot be read has problems and no suite; `unread`: what is known of such files all the same, their
-    criteria and agents.
+    criteria and agents. `ces`: the CES resources, which are not run.
     """
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
     unread: tuple[Suite, ...]
     tree: Tree
+    ces: Library = field(default_factory=Library)
 
 
-def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tree | None = None) -> Discovery:
+def discover(
+    settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tree | None = None, ces_suffices: bool = False
+) -> Discovery:
     """Find what is to be evaluated below `settings.root`; nothing is imported or run. `tree`: the walk of it, where
     it is known.
 
-    Raises NothingToDo where no file or case is left and no problem explains it.
+    Raises NothingToDo where no file or case is left and no problem explains it; with `ces_suffices` only where there
+    is no CES file either.
     """
     rules, root = settings.gate_file, settings.root
-    tree, chosen, exact, unmatched = _select(settings, tree)
+    tree, chosen, exact, found_ces, unmatched = _select(settings, tree)
     keys = {key for each in chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
     read = _read_sets(tree, sorted(keys), named=exact)
     sets, unknown = select.pick_cases(read.sets, chosen)
@@ -49,6 +54,12 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
         sets = select.find_cases(sets, settings.grep)
     problems = (*unmatched, *tree.problems, *read.problems, *unknown)
     decisive = (*tree.problems, *read.problems, *(each for each in unmatched if each.code == "outside-root"))
+    ces_only = bool(found_ces.readings) and not keys
+    if ces_only and ces_suffices:
+        return Discovery(suites=(), problems=problems, unread=(), tree=tree, ces=found_ces)
+    if ces_only and (told := ces.not_run(found_ces)):
+        message = f"only CES evaluations were found ({ces.counted(found_ces)}), and evalgate does not run them yet"
+        raise NothingToDo(message, hint=told.hint, problems=problems)
     if not sets and not any(problem.severity is Severity.ERROR for problem in decisive):
         cases = sum(len(each.cases) for each in read.sets.values())
         counts = {"cases": cases, "files": len(read.sets)}
@@ -76,13 +87,17 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
         *(hints.name_problems(settings, names=names) if is_whole else ()),
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
-    found = (*problems, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
-    return Discovery(suites=suites, problems=found, unread=unread, tree=tree)
+    told = ces.not_run(found_ces)
+    unrun = () if told is None else (told,)
+    found = (*problems, *unrun, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
+    return Discovery(suites=suites, problems=found, unread=unread, tree=tree, ces=found_ces)
 
 
-def _select(settings: Settings, tree: Tree | None) -> tuple[Tree, list[Selection], set[str], tuple[Problem, ...]]:
+def _select(
+    settings: Settings, tree: Tree | None
+) -> tuple[Tree, list[Selection], set[str], Library, tuple[Problem, ...]]:
     """The tree, walked a second time where a selection names a folder that was passed over; the selections, the files
-    that they name exactly, and those that match nothing."""
+    that they name exactly, what is selected of CES, and the selections that match nothing."""
     root, exclude = settings.root, settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
@@ -91,11 +106,21 @@ def _select(settings: Settings, tree: Tree | None) -> tuple[Tree, list[Selection
         tree = Tree(root, exclude=exclude, also=passed_over)
     files = _files(root, tree.evaluation_files)
     parsed = [select.parse_selection(text, files=files) for text in texts]
-    chosen = [each for each in parsed if isinstance(each, Selection)]
+    named = {key for each in parsed if isinstance(each, Selection) and each.is_file for key in each.keys}
+    found = ces.files_of(tree, exclude=exclude, named=named)
+    within = _files(root, found, is_file=lambda path: path in found)
+    alike = [select.parse_selection(text, files=within) for text in texts]
+    of_ces = {key for each in alike if isinstance(each, Selection) for key in each.keys} if texts else set(found)
+    unmatched = [
+        other if "Did you mean" in other.hint else each
+        for each, other in zip(parsed, alike, strict=True)
+        if isinstance(each, Problem) and isinstance(other, Problem)
+    ]
+    chosen = [each for each in parsed if isinstance(each, Selection) and not of_ces.issuperset(each.keys)]
     exact = {key for each in chosen if each.is_file for key in each.keys}
     beside = {(PurePosixPath(key).parent / name).as_posix() for key in exact for name in walk.CONFIG_NAMES}
     tree.config_files |= {path for path in beside if _is_within(path, root) and (root / path).is_file()}
-    return tree, chosen, exact, tuple(each for each in parsed if isinstance(each, Problem))
+    return tree, chosen, exact, ces.library(tree, found, chosen=of_ces), tuple(unmatched)
 
 
 def _files(root: Path, found: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:

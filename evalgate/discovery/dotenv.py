@@ -3,7 +3,6 @@ keep."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import agents
+from evalgate.agents.base import folder_of
 from evalgate.config import variables
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.variables import PROVIDERS
@@ -22,7 +22,7 @@ from evalgate.text import words
 
 NAME = ".env"
 LARGEST_BYTES = 256 * 1024
-CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+CREDENTIALS = variables.CLOUD_FILE
 
 _LINE = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)")
 
@@ -91,7 +91,7 @@ def lend(
             relative = path.relative_to(root)
             to = base / relative
             if not to.parent.is_dir():  # the change moved the agent
-                to = _folder(theirs, base) / NAME
+                to = folder_of(theirs.options, base) / NAME
             is_inside = to.parent.resolve() == base.resolve() / to.parent.relative_to(base)
             if is_inside and not os.path.lexists(to) and not _why_not(path, root, environ):
                 shutil.copyfile(path, to)
@@ -129,7 +129,7 @@ def _files(uses: Iterable[AgentUse], root: Path) -> Collection[Path]:
     for use in uses:
         if use.is_absent or agents.is_remote(use):
             continue
-        folder = _folder(use, root)
+        folder = folder_of(use.options, root)
         for place in (folder, *folder.parents):
             if not place.is_relative_to(root):
                 break
@@ -137,22 +137,6 @@ def _files(uses: Iterable[AgentUse], root: Path) -> Collection[Path]:
                 files[place / NAME] = None
                 break
     return files.keys()
-
-
-def _folder(use: AgentUse, root: Path) -> Path:
-    """Where an agent's code lies: an existing folder at `root` or below."""
-    text = str(use.options.get("path") or use.options.get("cwd") or ".")
-    place = root / text
-    with contextlib.suppress(OSError, ValueError):  # a path that cannot be is told elsewhere
-        if not place.exists():
-            place = root / text.replace(".", "/")  # a dotted module
-        place = place.joinpath(*str(use.options.get("call", "")).partition(":")[0].split("."))
-        place = Path(os.path.normpath(place))
-        while not place.is_dir() and place.is_relative_to(root) and place != root:
-            place = place.parent
-        if place.is_relative_to(root):
-            return place
-    return root
 
 
 def _why_not(path: Path, root: Path, environ: Mapping[str, str]) -> str:

@@ -68,8 +68,7 @@ def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
 def _importable(file: str) -> tuple[str, str]:
     """The folder to import a module from, and its name there: the root or `src`, unless a folder is no identifier."""
     parts = file.removesuffix(".py").removesuffix("/__init__").split("/")
-    if parts[0] == "src" and len(parts) > 1:
-        parts = parts[1:]
+    folder, parts = ("src", parts[1:]) if parts[0] == "src" and len(parts) > 1 else (".", parts)
     if all(part.isidentifier() for part in parts):
-        return ".", ".".join(parts)
+        return folder, ".".join(parts)
     return str(PurePosixPath(file).parent), PurePosixPath(file).stem

@@ -206,7 +206,7 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
 
 def holds_cases(tree: Tree, path: str) -> bool:
     """Whether the file holds what only an evaluation set holds."""
-    return _holds(tree, path, b"eval_cases", b"evalCases")
+    return _holds(tree, path, b"eval_cases", b"evalCases", b"expected_tool_use")
 
 
 def _nearest_config(suite: Suite, near: Collection[str]) -> str | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from evalgate import agents, criteria, errors
 from evalgate.agents.tools import toolbox
+from evalgate.ces.read import Library
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents
@@ -27,18 +28,20 @@ class Project:
     """What would run, and everything that was found on the way.
 
     `of_files`: those of the problems that lie in evaluation files and criteria files themselves. `unread`: evaluation
-    files that cannot be read, with their criteria and agents and without cases.
+    files that cannot be read, with their criteria and agents and without cases. `ces`: CES resources, which are not
+    run; their problems are not among `problems`.
     """
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
     of_files: tuple[Problem, ...] = ()
     unread: tuple[Suite, ...] = ()
+    ces: Library = field(default_factory=Library)
 
     def stops(self, *, strict: bool) -> bool:
         """Whether anything is wrong: errors are, with `strict` warnings too."""
         worst = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-        return any(problem.severity in worst for problem in self.problems)
+        return any(problem.severity in worst for problem in (*self.problems, *self.ces.problems))
 
     def broken(self) -> dict[str, Problem]:
         """By evaluation file, the first error of it, its criteria or its agent, which concerns no other file."""
@@ -86,10 +89,12 @@ OF_THE_RUN = frozenset({*select.CODES, "credentials-missing"})
 """Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what is not set."""
 
 
-def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None = None) -> Project:
+def prepare(
+    settings: Settings, *, environ: Mapping[str, str], tree: Tree | None = None, ces_suffices: bool = False
+) -> Project:
     """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises NothingToDo where
-    nothing matched."""
-    found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree)
+    nothing matched; CES evaluations, which are not run, count with `ces_suffices`."""
+    found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, ces_suffices=ces_suffices)
     suites = user.settle(found.suites, settings)
     linted = (*lint.lint_rules(settings), *lint.lint(suites, adk_compat=settings.adk_compat))
     told = found.problems
@@ -111,6 +116,7 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None
         problems=tuple(dict.fromkeys(problems)),
         of_files=found.problems,
         unread=criteria_judges.settle_suites(found.unread, defaults),
+        ces=found.ces,
     )
     more: tuple[Problem, ...] = ()
     if not project.fatal():

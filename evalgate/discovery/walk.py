@@ -35,6 +35,7 @@ ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 """What stands at the top of a Python environment."""
 
 MOST_OTHER_JSON = 5000
+MOST_OTHER_YAML = 5000
 MOST_OTHER_PYTHON = 5000
 MOST_IGNORED_ENTRIES = 50_000
 """How many entries of folders that git ignores are looked at."""
@@ -136,9 +137,9 @@ class Tree:
     """What one walk of a checkout saw; every path is posix and relative to `root`, every list sorted.
 
     `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated: `excluded` by the
-    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`, `other_python`: the first of
-    other names that git keeps. `near_names`: files that it keeps, of names that are nearly those of evaluation files or
-    criteria.
+    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`, `other_yaml`, `other_python`:
+    the first of other names that git keeps. `near_names`: files that it keeps, of names that are nearly those of
+    evaluation files or criteria.
     """
 
     def __init__(self, root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()) -> None:
@@ -151,6 +152,7 @@ class Tree:
         self.config_files: set[str] = set()
         self.agent_files: dict[str, frozenset[str]] = {}
         self.other_json: list[str] = []
+        self.other_yaml: list[str] = []
         self.other_python: list[str] = []
         self.near_names: list[str] = []
         self.problems: list[Problem] = []
@@ -174,6 +176,7 @@ class Tree:
         self.ignored_configs = frozenset(ignored_configs - self.config_files)
         self.agent_files = dict(sorted(self.agent_files.items()))
         self.other_json.sort()
+        self.other_yaml.sort()
         self.other_python.sort()
         self.near_names = sorted(set(self.near_names))
 
@@ -217,6 +220,9 @@ class Tree:
     def _note_other(self, path: str, entry: os.DirEntry[str], rules: IgnoreRules) -> None:
         if path.endswith(".json") and len(self.other_json) < MOST_OTHER_JSON and not rules.match(path):
             self.other_json.append(path)
+        is_yaml = path.endswith((".yaml", ".yml")) and len(self.other_yaml) < MOST_OTHER_YAML
+        if is_yaml and not rules.match(path):
+            self.other_yaml.append(path)
         is_python = path.endswith(".py") and entry.name not in AGENT_NAMES
         if is_python and len(self.other_python) < MOST_OTHER_PYTHON and not rules.match(path):
             self.other_python.append(path)
@@ -289,6 +295,29 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links before Python 3.13
         return _unreadable(error, path)
     return read_named(resolved, shown=path, largest=largest)
+
+
+def read_head(root: Path, path: str, *, size: int) -> bytes:
+    """The first bytes of a file below the root; empty where it cannot be read, and for a link that leads out."""
+    whole = root / path
+    try:
+        if whole.is_symlink() and not whole.resolve(strict=True).is_relative_to(root.resolve()):
+            return b""
+        if not stat.S_ISREG(whole.stat().st_mode):
+            return b""
+        with whole.open("rb") as file:
+            return file.read(size)
+    except (OSError, RuntimeError, ValueError):
+        return b""
+
+
+def folder_names(root: Path, folder: str) -> frozenset[str]:
+    """The names of the folders and files in a folder, files without their endings; none where it cannot be read."""
+    try:
+        with os.scandir(root / folder) as listing:
+            return frozenset(entry.name.rsplit(".", 1)[0] if entry.is_file() else entry.name for entry in listing)
+    except (OSError, ValueError):
+        return frozenset()
 
 
 def read_named(path: Path, *, shown: str, largest: int = LARGEST_BYTES) -> bytes | Problem:

@@ -37,8 +37,9 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
     names = _names(value)
     listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
     message = f"agents-cli metrics{listed} have no thresholds, so every answer would pass"
-    hint = 'put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`'
-    problems.warning("no-thresholds", message, place=Place(file=file, line=1), hint=hint)
+    hint = 'Add a test_config.json next to the dataset: {"criteria": {"response_match_score": 0.8}}.'
+    hint += " `criteria` are not read here."
+    problems.error("asserts-nothing", message, place=Place(file=file, line=1), hint=hint)
     return CriteriaReading(problems=problems.all())
 
 

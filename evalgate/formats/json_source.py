@@ -236,6 +236,7 @@ class Problems:
         self._counts: dict[tuple[Severity, str, str], int] = {}
         self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last one shown
         self._value = _Value(end=len(text))
+        self._locate: Callable[[Path], Place] | None = None
         self._has_lines = True
         self._line_starts: list[int] | None = None
         self._last_line = (0, 1, 0)  # offset, its line, where that line begins
@@ -250,6 +251,10 @@ class Problems:
         self._has_lines = False
         self._value = _Value()
         self.starts = {}
+
+    def use_places(self, locate: Callable[[Path], Place]) -> None:
+        """From now on `locate` finds places: the text is not JSON."""
+        self._locate = locate
 
     def place_at(self, offset: int, path: Path = ()) -> Place:
         """Line and column of an offset. Cheap for offsets that grow from call to call, also within one endless line."""
@@ -273,6 +278,8 @@ class Problems:
 
     def place_of(self, path: Path) -> Place:
         """The place of the value at `path`, or of the nearest value above it that the text has."""
+        if self._locate is not None:
+            return self._locate(path)
         value, starts = self._value, self.starts
         if value.end <= value.start or path[: len(value.path)] != value.path:
             above = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in starts), None)

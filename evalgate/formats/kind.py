@@ -107,7 +107,7 @@ def kind_of(text: str, *, file: str) -> FileKind:
 
 
 def _content_kind(text: str, name: str) -> FileKind:
-    top, opening, inner, innermost = _first_keys(text)
+    top, opening, inner, innermost = first_keys(text)
     if top & {"eval_case_results", "eval_set_result_id"}:
         return FileKind.RESULTS
     claims = "eval_set_id" in top and name.endswith((".evalset.json", ".test.json"))
@@ -123,7 +123,7 @@ def _content_kind(text: str, name: str) -> FileKind:
     return FileKind.OTHER
 
 
-def _first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
+def first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
     """The keys of the first object, the opening bracket, and the keys one and two objects further in."""
     head = _CONFLICT.sub("", text[:_HEAD].replace("\0", "")).lstrip("\ufeff \t\r\n")
     if head.startswith('"'):

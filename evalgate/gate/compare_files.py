@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.comparison import compare as comparison_compare
@@ -37,6 +38,7 @@ from evalgate.model import (
 )
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
+from evalgate.results.output import BASE_RESULTS
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -52,6 +54,8 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
     project = BaseProject(rules=own, renamed=renamed)
     rules = baseline_rules.of(settings, ours.run.suites, Base(origin=origin, project=project))
+    held = quarantine.of_checkout(settings, rules.suites, today=context.now.date())
+    rules = dataclasses.replace(rules, quarantined=held)
     head_run = dataclasses.replace(ours.run, suites=rules.suites)
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
@@ -65,6 +69,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
         unpaired=_unpaired(head_run, base_run),
         relaxed=rules.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
+        unreliable=held,
         # one run, which ran all of the base beside the head
         run_together=_are_sides(theirs, ours) and told is not None and told.origin.source is BaseSource.RERUN,
         by_base=rules.by_base,
@@ -74,6 +79,20 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     )
     context.present(report)
     return report
+
+
+def report(settings: Settings, context: Context, *, results: Path) -> Report:
+    """Write the reports of results again, with the base's where base.json lies beside them. Raises as `compare`."""
+    base = results.with_name(BASE_RESULTS)
+    if base.is_file():
+        return compare(settings, context, base=base, head=results)
+    ours = _whole(results, of="")
+    settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
+    rules = baseline_rules.of(settings, ours.run.suites, None)
+    head = dataclasses.replace(ours.run, suites=rules.suites)
+    made = gate_run.conclude(head, None, None, rules, context, problems=ours.problems, was_run=False)
+    context.present(made)
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +119,7 @@ def _whole(path: Path, *, of: str) -> Stored:
     read = file.read_results(path, of=of)
     if read.run.shard is not None:
         raise ConfigError(
-            f"{of} is shard {read.run.shard} of a run",
+            f"{of} is shard {read.run.shard} of a run".lstrip(),
             where=Place(file=str(path)),
             hint="Merge the shards: `evalgate merge`.",
         )

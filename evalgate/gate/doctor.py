@@ -9,7 +9,7 @@ import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import agents, errors
-from evalgate.agents import opening
+from evalgate.agents import opening, python_process
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import base as baseline_base
@@ -112,7 +112,7 @@ def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     rest = [each for each in project.problems if each not in known.told and each.code not in OF_JUDGES]
     shared = [Check(label="project", problem=each) for each in rest if each.severity is not Severity.NOTE]
     yield Section(title="shared by all suites", checks=(*shared, *_machine(settings, context, project)))
-    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(settings, known.sources.values())))
+    yield Section(title=workflows.FOLDER, checks=tuple(_workflows(known)))
 
 
 # --- a suite ------------------------------------------------------------------------------------------
@@ -173,6 +173,14 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     if key in known.agents:
         yield Check(label="agent", text=f"{use.driver} {label}, looked at for {known.agents[key]}")
         return
+    rule = f"$.{use.found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
+    absent = [each for each in wrong if each.code == "agent-missing" and each.place and each.place.json_path]
+    absent = [each for each in absent if each.place and str(each.place.json_path).startswith(rule)]
+    known.told.update(absent)
+    yield from (Check(label="agent", problem=each) for each in absent)
+    if any(each.severity is Severity.ERROR for each in absent):  # there is nothing to open
+        known.agents[key] = suite.key
+        return
     yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
     try:
         agents.options_of(use)
@@ -217,7 +225,7 @@ def _environment(use: AgentUse, outcome: Mapping[str, str] | AgentFailure, setti
     options = agents.options_of(use)
     if not isinstance(options, PythonOptions):
         return
-    needs = _needs(use, options, settings.root)
+    needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root))
     if isinstance(outcome, AgentFailure) and outcome.kind is FailureKind.INSTALL:
         hint = "" if needs is None else (
             f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
@@ -236,22 +244,14 @@ def _environment(use: AgentUse, outcome: Mapping[str, str] | AgentFailure, setti
     yield Check(label="environment", text=", ".join([*filter(None, which), made]))
 
 
-def _needs(use: AgentUse, options: PythonOptions, root: Path) -> python_needs.Needs | None:
-    if options.requirements:
-        return python_needs.named_needs(options.requirements, str(root))
-    if options.python not in ("", python_env.AUTO):
-        return None
-    place = Path(os.path.normpath(root / str(use.options.get("path", "."))))
-    return python_needs.nearest_needs(str(place if place.is_dir() else place.parent), str(root))
-
-
 def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Problem:
     """The true cause and its line, and what mends it."""
     found = _FRAME.findall(failure.detail.replace(f"{settings.root}{os.sep}", ""))
     frames = [(path, int(line)) for path, line in found if not path.startswith(("/", "<"))]
     place = Place(file=frames[-1][0], line=frames[-1][1]) if frames else None
     options = agents.options_of(use)
-    needs = _needs(use, options, settings.root) if isinstance(options, PythonOptions) else None
+    is_python = isinstance(options, PythonOptions)
+    needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root)) if is_python else None
     message, hint = failure.message, ""
     if absent := _NO_MODULE.search(message):
         package = PACKAGES.get(absent[1]) or PACKAGES.get(absent[1].partition(".")[0]) or absent[1].partition(".")[0]
@@ -347,8 +347,9 @@ def _base(settings: Settings, context: Context, project: Project) -> Iterator[Ch
     yield Check(label="base", text=f"{commit[:7]}{how}")
 
 
-def _workflows(settings: Settings, sources: Iterable[AgentSource]) -> Iterator[Check]:
+def _workflows(known: _Known) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
+    settings, sources = known.settings, known.sources.values()
     try:
         top = git.find_source(settings.root).working_tree
     except UnavailableError:
@@ -358,11 +359,12 @@ def _workflows(settings: Settings, sources: Iterable[AgentSource]) -> Iterator[C
         problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
         yield Check(label="workflow", problem=problem)
     needed = sorted({name for source in sources for name in surroundings.needed_in_workflow(source)})
+    keys = [] if settings.skip_judged else surroundings.keys_of_judges(settings, known.project.suites)
     for step in found:
         if isinstance(step, Problem):
             yield Check(label="workflow", problem=step)
             continue
-        wrong = [*workflows.problems(step), *surroundings.unset_in_workflow(step, needed, settings)]
+        wrong = [*workflows.problems(step), *surroundings.unset_in_workflow(step, needed, settings, for_judges=keys)]
         yield from (Check(label="workflow", problem=each) for each in wrong)
         if not wrong:
             yield Check(

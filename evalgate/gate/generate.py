@@ -394,11 +394,7 @@ def _unused(case_id: str, names: Container[str]) -> str:
 
 def _turn(turn: Invocation) -> Invocation:
     """What a reference has: the user's words, the agents' words and calls, the answer."""
-    events = tuple(
-        Event(author=event.author, content=answer)
-        for event in turn.events or ()
-        if event.content is not None and (answer := _answer_of(event.content)).parts
-    )
+    events = steps_of(turn)
     final = None if turn.final_response is None else _answer_of(turn.final_response)
     return Invocation(
         user_content=turn.user_content,
@@ -406,6 +402,15 @@ def _turn(turn: Invocation) -> Invocation:
         events=None if turn.events is None else events,
         itemized=turn.itemized,
         rubrics=turn.rubrics,
+    )
+
+
+def steps_of(turn: Invocation) -> tuple[Event, ...]:
+    """The steps of a turn as a reference has them."""
+    return tuple(
+        Event(author=event.author, content=answer)
+        for event in turn.events or ()
+        if event.content is not None and (answer := _answer_of(event.content)).parts
     )
 
 

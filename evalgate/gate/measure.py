@@ -14,7 +14,7 @@ from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import failures
+from evalgate.baseline import failures, unchanged
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare, confirm
@@ -23,12 +23,15 @@ from evalgate.comparison.confirm import Confirmation
 from evalgate.comparison.repeats import Stage
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
+from evalgate.gate import earlier as gate_earlier
 from evalgate.gate import estimate
+from evalgate.gate.earlier import Earlier
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     AgentUse,
@@ -40,7 +43,9 @@ from evalgate.model import (
     Run,
     Shard,
     Suite,
+    ThresholdRule,
 )
+from evalgate.results import kept
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
 from evalgate.runner.session import Session, Side
@@ -61,11 +66,12 @@ def opened(
     *,
     asking: Mapping[str, str],
     judge_keys: Collection[str],
+    tree: str = "",
 ) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
     `journals`: head's, and the base's where anything of it is measured. `asking`: the environment of judges;
-    `judge_keys`: see `AgentVariables`.
+    `judge_keys`: see `AgentVariables`. `tree`: what git tracks at head, "" where nobody asks.
     """
     settings, watcher = rules.settings, context.watcher
     limiters = judges.limiters_of(settings)
@@ -96,7 +102,17 @@ def opened(
         by_base = rules.by_base and base is not None and base.root is not None
         built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else ())
         code_of = _code_of(settings, settings.root)
-        head = Side(session, rules.suites, agents=agents, criteria=built, journal=journals[HEAD], code_of=code_of)
+        environment = AgentVariables.of(settings, context, judge_keys).environment()
+        surroundings = functools.partial(unchanged.surroundings, settings, environment=environment)
+        head = Side(
+            session,
+            rules.suites,
+            agents=agents,
+            criteria=built,
+            journal=journals[HEAD],
+            code_of=code_of,
+            surroundings_of=lambda about: surroundings(tree=tree, about=about),
+        )
         session.sides.append(head)
         if base is not None and len(journals) > 1:
             then = Side(
@@ -107,6 +123,8 @@ def opened(
                 journal=journals[BASE],
                 code_of=_code_of(settings, root),
                 skipped=baseline_base.new_cases(rules.suites, base),
+                shared=base.unchanged,
+                surroundings_of=lambda about: surroundings(tree=tree and base.origin.commit, about=about),
             )
             session.sides.append(then)
         yield session
@@ -118,7 +136,7 @@ def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Ite
     if not context.isolate:
         yield None
         return
-    private = [settings.root / each for each in (settings.output, settings.baseline_folder) if each]
+    private = [settings.root / each for each in (settings.output, settings.baseline_folder, kept.FOLDER) if each]
     opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
     with opened as others:
         yield others
@@ -171,29 +189,31 @@ def confirmations(
 
 
 def measure(
-    session: Session, rules: Rules, base: Base | None
+    session: Session, rules: Rules, base: Base | None, earlier: Earlier
 ) -> tuple[Run, Run | None, Comparison | None, tuple[Problem, ...]]:
     """Carry out all trials that the settings ask for: head, the base as far as it was measured, what the comparison
     says (None without a base), and what measuring could not keep to.
 
     Raises UnavailableError where a journal cannot be written.
     """
-    measuring = _Measuring(session, rules, base)
+    measuring = _Measuring(session, rules, base, earlier)
     head, then, comparison = measuring.carry_out()
     return head, then, comparison, tuple(measuring.problems())
 
 
 class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
-    `cause`: what of the change may have made the base's agent fail."""
+    `cause`: what of the change may have made the base's agent fail; `ended`: what ended the runs of new cases."""
 
-    def __init__(self, session: Session, rules: Rules, base: Base | None) -> None:
+    def __init__(self, session: Session, rules: Rules, base: Base | None, earlier: Earlier) -> None:
         self._session = session
         self._rules = rules
         self._base = base
         self._planned = rules.shard.plan if rules.shard else rules.suites
-        self._taken = reuse.TakenOver()
+        self._earlier = earlier
+        self._of_head, self._taken = reuse.TakenOver(), reuse.TakenOver()
         self._cause = ""
+        self._ended = ""
 
     def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
         """All phases, each only where the one before has left something open."""
@@ -201,22 +221,26 @@ class _Measuring:
         known, sides = self._base, session.sides
         if known is not None and known.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], range(runs.most))
-            own = [task for task in tasks if task.side == BASE and task.suite.key in known.reusable]
+            reusable = known.reusable - known.unchanged
+            own = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
             self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
+        self._of_head, again = self._earlier.take(session, self._rules, known)
+        self._taken.join(again)
         expected = estimate.told(self._open(runs.start), session.settings)
         if expected:
             session.watcher.say(expected)
         session.first(runs.start)
         head, base, comparison = self._compared(Stage.FIRST if runs.more else Stage.ONLY)
         is_early = comparison is not None and comparison_repeats.early(comparison, policy=policy)
-        if runs.more and session.goes_on and not (self._rules.shard is None and is_early):
+        if runs.more and not (self._rules.shard is None and is_early):
             cases = comparison_repeats.undecided(head, base, policy=policy)
             if cases:
-                said = words.counted(len(cases), "flaky case")
-                session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
-                session.again(cases, more=runs.more)
+                said = words.counted(len(cases), "case with mixed results", "cases with mixed results")
+                if session.goes_on:
+                    session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
+                session.again(cases, more=runs.more)  # of a spent budget: what is lacking is known then
             head, base, comparison = self._compared(Stage.LAST)
-        return self._confirmed(head, base, comparison)
+        return self._burned_in(*self._confirmed(head, base, comparison))
 
     def _open(self, repeats: int) -> Iterator[Task]:
         """The first trials of both sides, less those of which the results are here already."""
@@ -224,11 +248,20 @@ class _Measuring:
         for task in trials.tasks([side.suites for side in sides], range(repeats)):
             side = sides[task.side]
             is_skipped = (task.suite.key, task.case.case_id) in side.skipped or task.suite.agent.is_absent
+            is_skipped = is_skipped or task.suite.key in side.shared
             if not is_skipped and not (side.journal.trials and side.journal.knows(side.addresses(task).trial)):
                 yield task
 
+    def _head_run(self) -> Run:
+        return reuse.marked(self._session.run(self._session.sides[HEAD]), self._of_head)
+
     def problems(self) -> Iterator[Problem]:
-        """A budget in dollars that could not count everything."""
+        """Results that are not of today; a budget in dollars that could not count everything, and what it had no room
+        for."""
+        yield from gate_earlier.told(self._of_head)
+        if self._ended:
+            message = f"not every new or changed case was run as often as `burn-in` says: {self._ended}"
+            yield Problem(severity=Severity.WARNING, code="burn-in-cut-short", message=message, hint="Raise `budget`.")
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
@@ -253,7 +286,7 @@ class _Measuring:
                 session.watcher.say(f"Rerunning {failures} to see whether they last")
             before = len(head.confirmations) + len(base.confirmations if base else ())
             session.confirm(wanted[: len(session.sides)])
-            head = session.run(session.sides[HEAD])
+            head = self._head_run()
             base = base if base is None or self._base is None else self._base_run(self._base)
             if len(head.confirmations) + len(base.confirmations if base else ()) == before:  # cut off
                 break
@@ -265,9 +298,33 @@ class _Measuring:
             comparison = dataclasses.replace(comparison, base=base)
         return head, base, comparison
 
+    def _burned_in(
+        self, head: Run, base: Run | None, comparison: Comparison | None
+    ) -> tuple[Run, Run | None, Comparison | None]:
+        """More runs of the cases that this change adds or changes, as far as failures did not ask for some already:
+        whether they are flaky shows here, and not in somebody else's pull request."""
+        session, rules = self._session, self._rules
+        runs = rules.settings.burn_in - rules.settings.runs.start
+        if runs <= 0 or rules.policy.threshold is ThresholdRule.ALL or rules.policy.deterministic:
+            return head, base, comparison
+        seen = {(trial.key.suite, trial.key.case_id) for trial in head.confirmations}
+        cases = {
+            (suite.key, case.case_id)
+            for suite in rules.suites
+            if agents.is_asked(suite.agent) and suite.key not in rules.policy.advisory
+            for case in suite.eval_set.cases
+        }
+        cases &= rules.touched - seen - rules.quarantined.keys()
+        if not cases or not session.goes_on or session.stop.is_set():
+            return head, base, comparison
+        said = words.counted(len(cases), "new or changed case")
+        session.watcher.say(f"{said}: running each {words.counted(runs, 'more time')} (`burn-in`)")
+        self._ended = session.burn_in(cases, runs=runs)
+        return session.run(session.sides[HEAD]), base, comparison
+
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
         session, known, rules = self._session, self._base, self._rules
-        head = session.run(session.sides[HEAD])
+        head = self._head_run()
         if known is None:
             return head, None, None
         if len(session.sides) == 1:
@@ -293,6 +350,7 @@ class _Measuring:
             stage=stage,
             unreliable=rules.quarantined,
             by_base=rules.by_base,
+            unchanged=tuple(sorted(known.unchanged)),
         )
         if self._cause and comparison.problem:
             comparison = dataclasses.replace(
@@ -305,9 +363,9 @@ class _Measuring:
         run = reuse.marked(self._session.run(self._session.sides[BASE]), self._taken)
         run, self._cause = failures.marked(run, base, settings=self._rules.settings, suites=self._rules.suites)
         trials, repeats, more, repeated = run.trials, run.repeats, run.more, run.repeated
-        if base.root is None and base.stored is not None:
-            trials = tuple(trial for trial in trials if trial.failure is None)
+        if base.root is None and base.stored is not None and not base.unchanged >= {each.key for each in run.suites}:
             repeats, more, repeated = min(base.stored.run.repeats, repeats), 0, frozenset()
+            trials = tuple(trial for trial in trials if trial.failure is None and trial.key.repeat < repeats)
         return dataclasses.replace(
             run,
             trials=trials,
@@ -324,7 +382,7 @@ class _Measuring:
         side = self._session.sides[BASE]
         reused = side.graded.keys() & self._taken.keys
         origin = base.origin if reused or base.rerun is None else base.rerun
-        source, own = origin.source, len(side.graded)
+        source, own = origin.source, sum(key.suite not in side.shared for key in side.graded)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import guarded
+from evalgate.baseline import guarded, quarantine
 from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare
 from evalgate.comparison.repeats import Stage
@@ -43,17 +44,16 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
     settings = settings.model_copy(update={"adk_compat": head.adk_compat, "given": given})
     _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
-        rules, renamed = _rules(settings, head.run.suites, heads, context)
+        rules, ruling = _rules(settings, head.run.suites, heads, context)
         keeping = settings if context.on_base_branch else rules.settings
-        history = stack.enter_context(
-            results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
-        )
-        quarantined = history.quarantined(head.run.fingerprints, rules.policy)
-        rules = dataclasses.replace(rules, quarantined=quarantined)
+        history = stack.enter_context(results_history.opened(keeping, context))
+        held = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
+        rules = dataclasses.replace(rules, quarantined=held.cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
         shard = shards.shard_of(heads[0])
         comparison = _compared(head, base, shard, rules)
-        remarks = (*settings.problems, *rules.problems, *history.problems, *head.problems)
+        moved = gate_run.drift_of(history, head.run, rules)
+        remarks = (*moved, *settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
         report = gate_run.conclude(
             head.run,
             None if base is None else base.run,
@@ -149,15 +149,15 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
 
 def _rules(
     settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
-) -> tuple[Rules, Mapping[str, str]]:
+) -> tuple[Rules, Base | None]:
     """By which rules the shards are decided: the settings', or the base's where it or the base's own evalgate.yml says
-    `policy: base`. Which base it is, the shards say. And the base's name of each evaluation file that has another one.
+    `policy: base`. Which base it is, the shards say. And that base.
     """
     told = (part.comparison.origin for part in heads if part.comparison is not None)
     commits = (origin.commit for origin in told if origin.source is not BaseSource.FILE)
     picked = next((commit for commit in commits if commit), settings.base)
     if not (picked or context.event_base or context.is_pull_request):
-        return Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites)), {}
+        return Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites)), None
     # its code and its rules, whatever was run of it
     given = {**settings.given, "baseline": "rerun"}
     settings = settings.model_copy(update={"baseline": "rerun", "given": given})
@@ -165,7 +165,7 @@ def _rules(
     with baseline_base.opened(chosen, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git did not find it
         rules = baseline_rules.of(settings, suites, base, hint=CHECK_OUT if is_lost else baseline_rules.REVIEW)
-        return guarded.applied(rules, base, context), {} if base is None else base.project.renamed
+        return guarded.applied(rules, base, context), base
 
 
 def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> Comparison | None:

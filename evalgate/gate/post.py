@@ -7,11 +7,13 @@ taken, the verdict is made anew from them, and every text is escaped as always.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import __version__, reports
+from evalgate.baseline import quarantine
 from evalgate.calibration import apply
 from evalgate.comparison import compare, confirm
 from evalgate.comparison import verdict as comparison_verdict
@@ -89,6 +91,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
     run = dataclasses.replace(head.run, commit=links.commit, shard=None)
     policy = load.policy_of(settings.model_copy(update={"adk_compat": head.adk_compat}), run.suites)
+    held = quarantine.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date())
     comparison = None
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
@@ -99,11 +102,12 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
             policy=policy,
             stage=Stage.LAST if run.more else Stage.ONLY,
             lacking="there are no base results",
+            unreliable=held,
         )
-    asked = measure.confirmations(run, comparison, policy=policy)
+    asked = measure.confirmations(run, comparison, policy=policy, unreliable=held)
     if comparison is not None:
-        comparison = confirm.settle(comparison, asked, head=run)
-    verdict = comparison_verdict.decide(run, policy, comparison=comparison, asked=asked)
+        comparison = confirm.settle(confirm.with_burn_in(comparison, run), asked, head=run)
+    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, asked=asked)
     lacking = confirm.not_run(asked, head=run, base=None if base is None else base.run)
     return Report(
         run=run,
@@ -111,7 +115,8 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         asked=apply.asked_then(head),
-        problems=(*lacking, *head.problems[:MOST_PROBLEMS]),
+        # that the model moved is for the base branch's history to say, not for a claim
+        problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
         links=links,
         version=__version__,
     )

@@ -12,7 +12,7 @@ import platformdirs
 
 from evalgate.calibration import apply
 from evalgate.config import context as config_context
-from evalgate.config import variables
+from evalgate.config import quarantine, variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -27,9 +27,11 @@ from evalgate.system import committed
 from evalgate.text import words
 
 
-def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
-    found = project.prepare(settings, environ=environ)
+def prepare(settings: Settings, *, environ: Mapping[str, str], ces_suffices: bool = False) -> Project:
+    """Find and check all that a run needs. Raises NothingToDo where nothing matched; CES evaluations, which are not
+    run, count with `ces_suffices`."""
+    found = project.prepare(settings, environ=environ, ces_suffices=ces_suffices)
+    found = dataclasses.replace(found, problems=(*found.problems, *quarantine.read(settings.root).problems))
     if found.fatal():
         return found
     return dataclasses.replace(found, problems=(*found.problems, *apply.check(settings, found.sound())))

@@ -7,19 +7,75 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
-from evalgate.model import AgentFailure, FailureKind, Outcome, TrialKey
+from evalgate.model import AgentFailure, FailureKind, Outcome, TrialKey, VerdictKind
 from evalgate.model.watcher import Watcher
+from evalgate.runner import budget
 from evalgate.text import plain, words, workflow_commands
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PLAIN_EVERY_S = 15.0
+ENOUGH_S = 2.0
+"""From then on a rate says something."""
+SHOWN = {
+    VerdictKind.PASS: "pass",
+    VerdictKind.FAIL: "fail",
+    VerdictKind.NOT_MEASURED: "not measured",
+    VerdictKind.INCONCLUSIVE: "inconclusive",
+}
 
 
 def watch(stream: TextIO) -> Watcher:
     """The watcher that suits the stream."""
     return LiveWatcher(stream) if stream.isatty() else PlainWatcher(stream)
+
+
+class _Progress:
+    """What is known while trials run: how they were scored, how fast they come."""
+
+    def __init__(self) -> None:
+        self.total = self.done = 0
+        self.kinds: Counter[VerdictKind] = Counter()
+        self.failures: Counter[str] = Counter()
+        self._run = 0
+        self._started = time.monotonic()
+
+    def begin(self, *, trials: int, done: int) -> None:
+        """Some trials begin. Those of an earlier phase stay counted by how they were scored."""
+        self.total, self.done, self._run = trials, done, 0
+        self._started = time.monotonic()
+
+    def add(self, outcome: Outcome, *, of_base: bool, kind: VerdictKind | None, known: bool) -> str:
+        """Count a trial; what it says of an agent that failed, the first time."""
+        self.done += 1
+        self._run += not known
+        if kind is not None and not of_base:
+            self.kinds[kind] += 1
+        if not isinstance(outcome, AgentFailure):
+            return ""
+        who = "simulated user" if outcome.kind is FailureKind.SIMULATOR else "agent"
+        said = f"{'the base: ' if of_base else ''}the {who} failed: {outcome.message}"
+        self.failures[said] += 1
+        return said if self.failures[said] == 1 else ""
+
+    @property
+    def seconds(self) -> float:
+        """Since these trials began."""
+        return time.monotonic() - self._started
+
+    def counts(self) -> str:
+        """`30 pass, 2 fail, 1 not measured`; "" as long as nothing was scored."""
+        return ", ".join(f"{self.kinds[kind]:,} {word}" for kind, word in SHOWN.items() if self.kinds[kind])
+
+    def pace(self) -> str:
+        """`2.5/s, about 40 s left`; "" where that is not known yet, or all is done."""
+        seconds, left = self.seconds, self.total - self.done
+        if seconds < ENOUGH_S or not self._run or left <= 0:
+            return ""
+        rate = self._run / seconds
+        shown = f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"
+        return f"{shown}, about {words.seconds(round(left / rate))} left"
 
 
 class PlainWatcher:
@@ -29,17 +85,16 @@ class PlainWatcher:
         self._stream = stream
         self._every_s = every_s
         self._lock = threading.Lock()
-        self._trials = 0
-        self._done = 0
-        self._failures: Counter[str] = Counter()
+        self._now = _Progress()
+        self._reruns = ""
         self._spoke = 0.0
-        self._started = 0.0
 
-    def begin(self, *, trials: int, done: int) -> None:
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher."""
-        self._trials, self._done = trials, done
-        self._started = self._spoke = time.monotonic()
-        self.say(f"running {words.counted(trials, 'trial')}")
+        self._now.begin(trials=trials, done=done)
+        self._reruns = " reruns" if why else ""
+        self._spoke = time.monotonic()
+        self.say(f"{words.counted(trials, 'rerun')} {why}" if why else f"running {words.counted(trials, 'trial')}")
 
     def trial_done(
         self,
@@ -48,16 +103,13 @@ class PlainWatcher:
         seconds: float,  # noqa: ARG002 - the shape of Watcher
         *,
         of_base: bool = False,
+        kind: VerdictKind | None = None,
+        known: bool = False,
+        judges_usd: float = 0.0,  # noqa: ARG002 - the shape of Watcher
     ) -> None:
         """See Watcher."""
         with self._lock:
-            self._done += 1
-            new_failure = ""
-            if isinstance(outcome, AgentFailure):
-                who = "simulated user" if outcome.kind is FailureKind.SIMULATOR else "agent"
-                said = f"{'the base: ' if of_base else ''}the {who} failed: {outcome.message}"
-                self._failures[said] += 1
-                new_failure = said if self._failures[said] == 1 else ""
+            new_failure = self._now.add(outcome, of_base=of_base, kind=kind, known=known)
             now = time.monotonic()
             speaks = now - self._spoke >= self._every_s
             self._spoke = now if speaks else self._spoke
@@ -76,13 +128,19 @@ class PlainWatcher:
         self.say(self._state())
 
     def _state(self) -> str:
-        failures = sum(self._failures.values())
-        tail = f", {words.counted(failures, 'agent failure')}" if failures else ""
-        return f"{self._done}/{self._trials} in {words.seconds(time.monotonic() - self._started)}{tail}"
+        now = self._now
+        failures = sum(now.failures.values())
+        parts = (
+            f"{now.done}/{now.total}{self._reruns} in {words.seconds(now.seconds)}",
+            now.counts(),
+            now.pace(),
+            words.counted(failures, "agent failure") if failures else "",
+        )
+        return ", ".join(part for part in parts if part)
 
 
 class LiveWatcher:
-    """A progress bar with the number of failed agents."""
+    """A progress bar: how the trials were scored, how fast they come, what they have cost, how long it will take."""
 
     def __init__(self, stream: TextIO) -> None:
         # takes a twentieth of a second to load, and a log needs none of it
@@ -90,21 +148,28 @@ class LiveWatcher:
         from rich.console import Console  # noqa: PLC0415 - as said above
 
         self._progress = progress.Progress(
-            progress.TextColumn("[progress.description]{task.description}"),
-            progress.BarColumn(),
+            progress.BarColumn(bar_width=20),
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
-            progress.TextColumn("{task.fields[failures]}"),
+            progress.TextColumn("{task.description}", markup=False),
             console=Console(file=stream),
             transient=True,
         )
         self._task: TaskID | None = None
-        self._failures = 0
+        self._lock = threading.Lock()
+        self._now = _Progress()
+        self._why = ""
+        self._agents_usd = 0.0
+        self._judges_usd = 0.0
 
-    def begin(self, *, trials: int, done: int) -> None:
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher."""
+        self._now.begin(trials=trials, done=done)
+        if self._task is not None:
+            self._progress.remove_task(self._task)
         self._progress.start()
-        self._task = self._progress.add_task("running", total=trials, completed=done, failures="")
+        self._why = f"rerunning {why}" if why else ""
+        self._task = self._progress.add_task(self._why, total=trials, completed=done)
 
     def trial_done(
         self,
@@ -112,14 +177,20 @@ class LiveWatcher:
         outcome: Outcome,
         seconds: float,  # noqa: ARG002 - the shape of Watcher
         *,
-        of_base: bool = False,  # noqa: ARG002 - the shape of Watcher
+        of_base: bool = False,
+        kind: VerdictKind | None = None,
+        known: bool = False,
+        judges_usd: float = 0.0,
     ) -> None:
         """See Watcher."""
         if self._task is None:
             return
-        self._failures += isinstance(outcome, AgentFailure)
-        failures = words.counted(self._failures, "agent failure") if self._failures else ""
-        self._progress.update(self._task, advance=1, failures=failures)
+        cost = 0.0 if known else sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
+        with self._lock:
+            self._now.add(outcome, of_base=of_base, kind=kind, known=known)
+            self._agents_usd += cost
+            self._judges_usd = max(self._judges_usd, judges_usd)
+            self._progress.update(self._task, advance=1, description=self._state())
 
     def say(self, line: str) -> None:
         """See Watcher."""
@@ -128,3 +199,15 @@ class LiveWatcher:
     def end(self) -> None:
         """See Watcher."""
         self._progress.stop()
+
+    def _state(self) -> str:
+        now, usd = self._now, self._agents_usd + self._judges_usd
+        failures = sum(now.failures.values())
+        parts = (
+            self._why,
+            now.counts(),
+            words.counted(failures, "agent failure") if failures else "",
+            words.dollars(usd) if usd else "",
+            now.pace(),
+        )
+        return ", ".join(part for part in parts if part)

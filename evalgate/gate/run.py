@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from evalgate import __version__, errors, reports
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import guarded
+from evalgate.baseline import guarded, quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
@@ -24,21 +27,24 @@ from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.gate import measure, prepare
+from evalgate.gate import earlier, measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Shard, Trend, Verdict, VerdictKind
 from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
-from evalgate.results import output, shards
+from evalgate.results import journal as results_journal
+from evalgate.results import kept, output, shards
 from evalgate.results.file import RawOutcomes
+from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
-from evalgate.system import committed
+from evalgate.system import committed, git, redact
 from evalgate.text import plain, words
 
 NAME_WIDTH, NAMED = 80, 5
 """Of a rule: how much of a name is shown, and how many of the cases."""
+Write: TypeAlias = Callable[[Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]]
 JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 
 
@@ -49,6 +55,8 @@ def run(settings: Settings, context: Context) -> Report:
     evaluate, UnavailableError where a journal cannot be written: everything that was measured until then is in it.
     """
     forks.refuse_target(context.environ)
+    keeps = _keeps(settings, context)
+    commit, dirty = git.state_of(settings.root, context.environ) if keeps else (context.commit, None)
     project = prepare.insist(prepare.prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     with ExitStack() as stack:
@@ -65,23 +73,50 @@ def run(settings: Settings, context: Context) -> Report:
         suites = rules.suites if shard is None else shards.own(rules.suites, shard)
         # what is on the base branch already has its own stores
         keeping = settings if context.on_base_branch else rules.settings
-        renamed = None if ruling is None else ruling.project.renamed
-        history = stack.enter_context(
-            results_history.opened(keeping, context, admission=rules.policy.admission, renamed=renamed)
-        )
-        # quarantined by the history as it was, before agents ran: regressions of these cases do not decide either
-        quarantined = history.quarantined(fingerprints.of_cases(suites), rules.policy)
-        rules = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=quarantined)
+        history = stack.enter_context(results_history.opened(keeping, context))
+        held = quarantine.in_force(settings, suites, ruling, context, past=history.past)
+        touched = frozenset() if context.on_base_branch else quarantine.touched(suites, ruling)
+        rules = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=held.cases, touched=touched)
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
-        journals = [stack.enter_context(_journal(name, rules.settings, context)) for name in names]
-        with measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys) as session:
-            head, then, comparison, problems = measure.measure(session, rules, base)
-        known = (*project.problems, *rules.problems, *told, *history.problems, *problems)
+        journals = [stack.enter_context(each) for each in _journals(names, rules, context, keeps=keeps)]
+        known = stack.enter_context(
+            earlier.opened(
+                rules,
+                base,
+                context,
+                judge_keys=keys,
+                is_fresh=history.is_wanted,
+                moved=results_history.drifted_at(history.past),
+            )
+        )
+        opened = measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree)
+        with opened as session, known.kept_after(session, context):
+            head, then, comparison, problems = measure.measure(session, rules, base, known)
+        drift = drift_of(history, head, rules)
+        problems = (*drift, *project.problems, *rules.problems, *told, *history.problems, *held.problems, *problems)
         trends = history.trends(head)
-        report = conclude(head, then, comparison, rules, context, problems=known, trends=trends, outcomes=journals)
+        head = dataclasses.replace(head, commit=commit, dirty=dirty)
+        write = _keeper(settings, context, {**context.environ, **asking.environ}) if keeps else None
+        report = conclude(
+            head, then, comparison, rules, context, problems=problems, trends=trends, outcomes=journals, write=write
+        )
         context.present(report)
+        with contextlib.suppress(UnavailableError):  # the reports are written: nothing is lost with this
+            for journal in journals if head.complete else ():
+                journal.finish()
         return history.keep(report)
+
+
+def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
+    """That the provider's model moved, where the history of base runs shows it; every reader must know."""
+    found = None if rules.shard is not None else history.drift(head, adk_compat=rules.settings.adk_compat)
+    if found is None:
+        return
+    rates = f"{words.percent(found.after)} instead of {words.percent(found.before)} of runs"
+    message = f"since {found.since[:10]} the unchanged agent of the base branch passes {rates} (p = {found.p:.1g})"
+    hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
+    yield Problem(severity=Severity.WARNING, code="provider-drift", message=message, hint=hint)
 
 
 def insist(rules: Rules, own: Settings, context: Context) -> None:
@@ -102,19 +137,56 @@ def insist(rules: Rules, own: Settings, context: Context) -> None:
         raise ConfigError.collected(errors)
 
 
-def _journal(name: str, settings: Settings, context: Context) -> Journal:
+def _keeps(settings: Settings, context: Context) -> bool:
+    """Whether the run is kept, and continued where it was interrupted. A shard is a part of something else."""
+    is_wanted = context.keep and context.is_attended and not settings.shard
+    return is_wanted and not places.why_not(settings.root, kept.FOLDER, trusted=True)
+
+
+def _keeper(settings: Settings, context: Context, environment: Mapping[str, str]) -> Write:
+    return functools.partial(
+        kept.write,
+        root=settings.root,
+        now=context.now,
+        is_selected=bool(settings.paths or settings.grep),
+        redact=redact.redactor_of_files(environment),
+    )
+
+
+def _journals(names: Sequence[str], rules: Rules, context: Context, *, keeps: bool) -> Iterator[Journal]:
+    """Where what is measured is kept: that of an interrupted run of the same plan, where runs are kept."""
+    settings = rules.settings
+    agents = sorted({fingerprints.agent_key(suite.agent) for suite in rules.suites})
+    cases = sorted([*key, content] for key, content in fingerprints.of_cases(rules.suites).items())
+    plan = fingerprints.digest([cases, agents, str(settings.runs), settings.seed, settings.tools, list(names)])
+    to = settings.root / settings.output
+    is_continued = False
+    if keeps and not (settings.resume and (to / JOURNAL).exists()):
+        every = (JOURNAL, BASE_JOURNAL)
+        found = kept.bring_journals(plan, every, root=settings.root, to=to, now=context.now, is_fresh=settings.fresh)
+        is_continued = found and not committed.first_found([to / JOURNAL], settings.root, context.environ)
+    for name in names:
+        journal = _journal(name, settings, context, plan, is_continued=is_continued)
+        if is_continued and name == JOURNAL:
+            done = words.counted(journal.trials, "trial")
+            context.say(f"Continuing the interrupted run: {done} done (--fresh starts over)")
+        yield journal
+
+
+def _journal(name: str, settings: Settings, context: Context, plan: str, *, is_continued: bool) -> Journal:
     """Raises ConfigError where `resume` would continue what a commit brought along."""
     path = settings.root / settings.output / name
     why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
     if why or (path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve())):
         why = why or "is a symbolic link to another folder"
         raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
-    if not settings.resume or not path.exists():
+    if not (settings.resume or is_continued) or not path.exists():
         run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
-        return Journal.create(path, about={"evalgate": __version__, **run})
+        return Journal.create(path, about={"evalgate": __version__, "plan": plan, **run})
     if not context.is_attended and committed.first_found([path], settings.root, context.environ):
         raise _not_continued(path, "is part of the commit", settings)
-    journal = Journal.reopen(path)
+    # whoever starts again without a word has mended what made an agent fail; --resume asks for what it did
+    journal = Journal.reopen(path, forget=results_journal.FAILURES if is_continued else results_journal.UNTRIED)
     repository = context.workflow_run.partition("/actions/")[0]
     if repository and str(journal.about.get("workflow_run", "")).partition("/actions/")[0] != repository:
         journal.close()
@@ -144,11 +216,13 @@ def conclude(
     outcomes: Sequence[RawOutcomes] = (),
     plan: Shard | None = None,
     was_run: bool = True,
+    write: Write | None = None,
 ) -> Report:
     """Decide and write every report; what could not be written is among the report's problems.
 
     `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
     are written. `plan`: that of the shards that were joined. `was_run`: by this command, which makes the reruns.
+    `write`: what else than `output.write_all` writes the files: it keeps a run.
     """
     settings = rules.settings
     root = events.root_of(settings.root, context.links)
@@ -156,7 +230,7 @@ def conclude(
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
     asked = measure.confirmations(head, comparison, policy=policy, unreliable=rules.quarantined, shard=plan)
     if comparison is not None:
-        comparison = confirm.settle(comparison, asked, head=head)
+        comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
     if not was_run:
         problems = (*problems, *confirm.not_run(asked, head=head, base=base))
@@ -180,11 +254,15 @@ def conclude(
     texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items()]
     texts += _results(report, base, outcomes)
     why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
-    files, unwritten = output.write_all(texts if not why else (), settings.root / settings.output)
+    to = settings.root / settings.output
+    files: dict[str, str] = {}
     if why:
-        unwritten = (
-            errors.warning("not-written", f"no report is written: the path {why}", Place(file=settings.output)),
-        )
+        message = f"no report is written: the path {why}"
+        unwritten: tuple[Problem, ...] = (errors.warning("not-written", message, Place(file=settings.output)),)
+    elif write is None:
+        files, unwritten = output.write_all(texts, to)
+    else:
+        files, unwritten = write(texts, to, report)
     told = (*report.problems, *unwritten)
     return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
 

@@ -12,15 +12,16 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.config import gate_file as config_gate_file
+from evalgate.config import variables, yaml
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, frameworks
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery.agent_source import AgentSource, NamedModel
+from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
-from evalgate.errors import UnavailableError
+from evalgate.errors import Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import prepare, surroundings
 from evalgate.github import workflows
@@ -31,6 +32,28 @@ WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate@v1"
 DISTRIBUTION = "evalgate-action"
 
+FORMER = ".orig"
+"""How the name of a file ends that keeps what `--force` replaces."""
+
+CLOUD_VARIABLES = ("GCP_WORKLOAD_IDENTITY_PROVIDER", "GCP_SERVICE_ACCOUNT")
+"""Of the repository: who it signs in as; no secrets."""
+
+SIGNING_IN = f"""\
+      # docs/action.md, Vertex AI; a fork's pull request gets no id-token
+      - if: github.event.pull_request.head.repo.full_name == github.repository
+        uses: google-github-actions/auth@7c6bc770dae815cd3e89ee6cdf493a5fab2cc093 # v3.0.0
+        with:
+          workload_identity_provider: ${{{{ vars.{CLOUD_VARIABLES[0]} }}}}
+          service_account: ${{{{ vars.{CLOUD_VARIABLES[1]} }}}}
+"""
+
+OTHERS = (
+    "# or driver: python, call: package.module:function",
+    "# or driver: command, command: ./agent",
+    "# or driver: http, url: http://localhost:8000/ask",
+)
+"""Of a file for which no agent was found."""
+
 _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$", re.MULTILINE)
 
 
@@ -38,15 +61,15 @@ _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$",
 class Starter:
     """What to write, and what is left to do by hand.
 
-    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings. `elsewhere`: a workflow
-    that runs evalgate already, so that another would do it twice. `uses_cloud`: something asks Google Cloud, which
-    takes credentials.
+    `files`: texts by their path below `top`. `secrets`: to be set in the repository's settings, by the variables that
+    are set from them. `elsewhere`: a workflow that runs evalgate already, so that another would do it twice.
+    `uses_cloud`: something asks Google Cloud, which takes credentials.
     """
 
     top: Path
     project: Project
     files: Mapping[str, str]
-    secrets: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
     elsewhere: str = ""
     uses_cloud: bool = False
     action: str = ACTION
@@ -66,42 +89,41 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     rules, chosen, undecided = render_rules(settings, project)
     sources = [agent_source.of_agent(use, read) for use in (*known, *chosen)]
     values = values_of(sources)
-    judges = [NamedModel(name=name, file="", line=0) for name in criteria_judges.models_of(settings, project.suites)]
-    own_key = settings.gate_file.judge.api_key_env
-    keys = [own_key] if own_key.isidentifier() else []
-    keys += [key for model in judges for key in model.keys[:1] if not own_key]
-    for_judges = {key: secret(key) for key in keys if key not in values}
-    uses_vertex = any(source.uses_vertex({}) or source.suggests_vertex for source in sources)
-    asked = any(model.name.startswith("vertex") for model in judges)
+    keys = surroundings.keys_of_judges(settings, project.suites)
+    uses_cloud = workflows.CREDENTIALS in values or any(
+        name.startswith("vertex") for name in criteria_judges.models_of(settings, project.suites)
+    )
+    for_judges = {key: variables.secret(key) for key in keys if key not in values}
     files = {
         WORKFLOW: render_workflow(
             values,
             others=for_judges,
             root="" if settings.root == top else settings.root.relative_to(top).as_posix(),
             action=action or publisher() or ACTION,
+            signs_in=uses_cloud,
         )
     }
     if rules:
         folder = "" if settings.root == top else f"{settings.root.relative_to(top).as_posix()}/"
         names = config_gate_file.NAMES
-        files[f"{folder}{next((each for each in names if (settings.root / each).is_file()), names[0])}"] = rules
+        name = next((each for each in names if (settings.root / each).is_file()), names[0])
+        files[f"{folder}{name}"] = _added(rules, to=_text_of(settings.root / name) or "")
     found = (each for each in workflows.steps_of(top) if isinstance(each, workflows.GateStep))
     elsewhere = next((each.place.file for each in found if each.place.file != WORKFLOW), "")
     return Starter(
         top=top,
         project=project,
         files=files,
-        secrets=tuple(name for name, value in {**values, **for_judges}.items() if value == secret(name)),
+        secrets={
+            name: variables.secret_name(name)
+            for name, value in {**values, **for_judges}.items()
+            if value == variables.secret(name) and name != "GITHUB_TOKEN"  # which is there
+        },
         elsewhere=elsewhere,
-        uses_cloud=uses_vertex or asked,
+        uses_cloud=uses_cloud,
         action=action or publisher() or ACTION,
         undecided=undecided,
     )
-
-
-def secret(name: str) -> str:
-    """How a workflow writes the value of a secret."""
-    return f"${{{{ secrets.{name} }}}}"
 
 
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
@@ -109,11 +131,14 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     values = {}
     for source in sources:
         for name in surroundings.needed_in_workflow(source):
-            sample = source.samples.get(name, "")
-            if name == workflows.CREDENTIALS:
+            flag, _, location = agent_source.VERTEX
+            sample = source.samples.get(name, "") or (source.values.get(name, "") if name == location else "")
+            if name in workflows.OF_SIGNING_IN and not sample:
                 values[name] = ""  # set by the step that signs in
-                continue
-            values[name] = json.dumps(sample) if surroundings.is_sample(name, sample) else secret(name)
+            elif name == flag:
+                values[name] = '"true"'
+            else:
+                values[name] = json.dumps(sample) if surroundings.is_sample(name, sample) else variables.secret(name)
     return values
 
 
@@ -124,17 +149,26 @@ def template() -> str:
 
 
 def render_workflow(
-    values: Mapping[str, str], *, others: Mapping[str, str] | None = None, root: str = "", action: str = ACTION
+    values: Mapping[str, str],
+    *,
+    others: Mapping[str, str] | None = None,
+    root: str = "",
+    action: str = ACTION,
+    signs_in: bool = False,
 ) -> str:
     """The template with these variables for the agent, and the `others` for judges; one without a value is set by
-    another step. `root`: below the repository's top; "" for the top."""
+    another step. `root`: below the repository's top; "" for the top. `signs_in`: to Google Cloud, without a key."""
     named = [name for name in values if surroundings.needs_naming(name)]
     listed = "".join(f"          {name}: {value}\n" for name, value in {**values, **(others or {})}.items() if value)
     text = template().replace(ACTION, action).replace("          env: GOOGLE_API_KEY\n", "")
     cache = "          cache: .cache/evalgate\n"
     text = text.replace(cache, f"{cache}          env: {', '.join(named)}\n" if named else cache)
-    block = f"        env:\n          GOOGLE_API_KEY: {secret('GOOGLE_API_KEY')}\n"
+    block = f"        env:\n          GOOGLE_API_KEY: {variables.secret('GOOGLE_API_KEY')}\n"
     text = text.replace(block, f"        env:\n{listed}" if listed else "")
+    if signs_in:
+        permission, cached = "      checks: write # the check run\n", "      # the agent's environment is kept"
+        text = text.replace(permission, f"{permission}      id-token: write # signing in to Google Cloud\n")
+        text = text.replace(cached, f"{SIGNING_IN}{cached}")
     if root:
         text = text.replace("          cache: .cache", f"          root: {_scalar(root)}\n          cache: .cache")
         text = text.replace("path: evalgate-report", f"path: {_scalar(f'{root}/evalgate-report')}")
@@ -172,19 +206,30 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     others = list(frameworks.find(discovery_agents.code_files(settings.root), surroundings.reader(settings.root)))
-    lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
-    undecided, chosen = [], []
+    suites: dict[tuple[str, ...], list[str]] = {}
+    uses: dict[str, AgentUse] = {}
     for key in lost:
         found = discovery_agents.find_agent(key, folders=folders)
         candidates = others
         if isinstance(found, Ambiguous):
             candidates = [AgentUse(driver=agents.DEFAULT, options={"path": path}) for path in found.candidates]
-        first, *rest = candidates or [AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})]
+        by_text = {f"# or {', '.join(_options(each))}": each for each in candidates}
+        uses |= by_text
+        suites.setdefault(tuple(by_text), []).append(key)
+    lines = ["# Which agent each evaluation file runs: docs/agents", "agents:"]
+    undecided: list[str] = []
+    chosen: list[AgentUse] = []
+    for texts, keys in suites.items():
+        first = uses[texts[0]] if texts else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         chosen.append(first)
-        if rest or not candidates:
-            undecided.append(key)
-        lines += [f"  - suites: [{json.dumps(key)}]", *(f"    {line}" for line in _options(first))]
-        lines += [f"    # or {', '.join(_options(each))}" for each in rest]
+        undecided += keys if len(texts) != 1 else []
+        listed = [json.dumps(key) for key in keys]
+        lines += (
+            [f"  - suites: [{listed[0]}]"]
+            if len(listed) == 1
+            else ["  - suites:", *(f"      - {each}" for each in listed)]
+        )
+        lines += [f"    {line}" for line in (*_options(first), *(texts[1:] if texts else OTHERS))]
     return "\n".join(lines) + "\n", chosen, tuple(undecided)
 
 
@@ -192,22 +237,40 @@ def _options(use: AgentUse) -> list[str]:
     return [f"{name}: {_scalar(str(value))}" for name, value in {"driver": use.driver, **use.options}.items()]
 
 
+def _added(rules: str, *, to: str) -> str:
+    """What stands in a file with the agents below it; the agents alone, where they cannot be added like that."""
+    text = f"{to.rstrip()}\n\n{rules}" if to.strip() else rules
+    before, after = (yaml.load(each, file="") for each in (to, text))
+    if isinstance(before, Problem) or isinstance(after, Problem) or not isinstance(after.raw, dict):
+        return rules
+    rest = {name: value for name, value in after.raw.items() if name != "agents"}
+    return text if rest == (before.raw or {}) else rules
+
+
+def _text_of(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+
+
 def changes(starter: Starter, *, force: bool) -> Iterator[tuple[str, str, str | None]]:
     """Path, text and what stands there now (None for nothing) of each file that is not written as it should be."""
     for path, text in starter.files.items():
         file = starter.top / path
-        now = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
+        now = _text_of(file)
         if now != text and not (path == WORKFLOW and starter.elsewhere and not force):
             yield path, text, now
 
 
-def write(starter: Starter, path: str, text: str) -> None:
-    """Write one of its files. Raises UnavailableError."""
+def write(starter: Starter, path: str, text: str) -> str:
+    """Write one of its files; the path of what stood there, "" where nothing of it is lost. Raises UnavailableError."""
     file = starter.top / path
     if not file.resolve().is_relative_to(starter.top.resolve()):
         raise UnavailableError(f"{path} leads out of the repository by a symbolic link")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        is_lost = file.is_file() and not text.startswith((_text_of(file) or "").rstrip())
+        if is_lost:
+            file.replace(f"{file}{FORMER}")
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UnavailableError(f"{path} cannot be written: {error.strerror}") from error
+    return f"{path}{FORMER}" if is_lost else ""

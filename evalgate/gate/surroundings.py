@@ -13,12 +13,13 @@ from evalgate.config import variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
+from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source
 from evalgate.discovery.agent_source import AgentSource, NamedModel, Need, Read
 from evalgate.errors import Problem
 from evalgate.github import workflows
 from evalgate.github.workflows import GateStep
-from evalgate.model import AgentFailure
+from evalgate.model import AgentFailure, Suite
 from evalgate.system import redact
 from evalgate.text import words
 
@@ -159,7 +160,7 @@ class Surroundings:
 
     def _line(self, name: str) -> str:
         if self._in_workflow:
-            return f"{name}: ${{{{ secrets.{name} }}}}   # below `env:` of the step"
+            return f"{name}: {variables.secret(name)}   # below `env:` of the step"
         sample = self._source.samples.get(name, "")
         return f"export {name}={sample if is_sample(name, sample) else '...'}"
 
@@ -202,6 +203,8 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
     """The variables that a workflow should give an agent: what its models are asked with, and what its source reads
     without a default."""
     names = [each.name for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
+    if source.logs_in:
+        names.append(workflows.CREDENTIALS)
     for model in source.models:
         if model.is_google and (source.uses_vertex({}) or source.suggests_vertex):
             names += (*agent_source.VERTEX, workflows.CREDENTIALS)
@@ -212,8 +215,20 @@ def needed_in_workflow(source: AgentSource) -> list[str]:
     return [name for name in wanted if name not in source.sets]
 
 
-def unset_in_workflow(step: GateStep, needed: Sequence[str], settings: Settings) -> Iterator[Problem]:
-    """A warning where a step does not give agents what they need."""
+def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
+    """The variables with the keys that judges, and models that play users, are asked with."""
+    own_key = settings.gate_file.judge.api_key_env
+    if own_key:
+        return [own_key] if own_key.isidentifier() else []
+    names = () if settings.gate_file.judge.client == "replay" else criteria_judges.models_of(settings, suites)
+    named = (NamedModel(name=name, file="", line=0) for name in names)
+    return list(dict.fromkeys(key for model in named for key in model.keys[:1]))
+
+
+def unset_in_workflow(
+    step: GateStep, needed: Sequence[str], settings: Settings, *, for_judges: Sequence[str] = ()
+) -> Iterator[Problem]:
+    """A warning where a step does not give agents, or judges, what they need."""
     if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
         return  # a part of the repository, whose agents may be others
     set_here = dict.fromkeys(step.variables, "set")
@@ -222,13 +237,19 @@ def unset_in_workflow(step: GateStep, needed: Sequence[str], settings: Settings)
     missing = [each for each in needed if each not in passed and not (each in google and google & passed.keys())]
     unset = [name for name in step.env if name not in step.variables and "*" not in name]
     absent = list(dict.fromkeys([*missing, *unset]))
+    judges = [name for name in for_judges if name not in (*absent, *step.variables)]
+    judges = [name for name in judges if not (name in google and google & step.variables)]
+    if judges:
+        lines = ["At the step:", "    env:", *(f"      {name}: {variables.secret(name)}" for name in judges)]
+        message = f"judges would not get {words.listed(judges, limit=20)}"
+        yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
     if not absent:
         return
     named = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
     lines = ["At the step:", *(["    with:", f"      env: {', '.join(named)}"] if named else [])]
     secrets = [name for name in absent if name not in step.variables and name != workflows.CREDENTIALS]
     lines += ["    env:"] if secrets else []
-    lines += [f"      {name}: ${{{{ secrets.{name} }}}}" for name in secrets]
+    lines += [f"      {name}: {variables.secret(name)}" for name in secrets]
     if workflows.CREDENTIALS in absent and workflows.CREDENTIALS not in step.variables:
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
     message = f"the agent would not get {words.listed(absent, limit=20)}"

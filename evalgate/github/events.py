@@ -59,7 +59,7 @@ class FinishedRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContext:
     """One event. SHAs are full and in lower case; "" and None are unknown. `on_default_branch`: a push to the default
-    branch, from which baselines are seeded."""
+    branch, or a schedule, from which baselines are seeded."""
 
     kind: EventKind
     name: str = ""
@@ -98,6 +98,17 @@ def is_of_change(environ: Mapping[str, str]) -> bool:
     )
 
 
+def is_of_repository(environ: Mapping[str, str]) -> bool:
+    """Whether the workflow runs for a push, or for a change from a branch of the same repository."""
+    try:
+        event = parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
+    except ConfigError:
+        return False
+    if event.kind is EventKind.PULL_REQUEST:
+        return event.head.is_fork is False
+    return event.kind in (EventKind.PUSH, EventKind.MERGE_GROUP)
+
+
 def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:
     """The context of event `name`. Raises ConfigError where the payload of a known event lacks what it must have.
 
@@ -121,7 +132,9 @@ def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventCon
     }
     if kind in parsers:
         return parsers[kind](whole, environ, about)
-    return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **about)
+    # a schedule runs on the default branch alone
+    scheduled = kind is EventKind.SCHEDULE
+    return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **about)
 
 
 def _pull_request(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any]) -> EventContext:

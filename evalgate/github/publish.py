@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from evalgate import errors
 from evalgate.config.settings import Settings
@@ -23,7 +24,7 @@ from evalgate.github.client import CheckRun, Client, GitHubFailed
 from evalgate.github.comment import Job
 from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
 from evalgate.model.watcher import Watcher
-from evalgate.reports import comment, view, wording
+from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
 
@@ -101,6 +102,7 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
     turned = comparison is not None and (
         bool(comparison.relaxed) or any(case.broken or case.fixed for case in comparison.cases)
     )
+    turned = turned or moved.notable(view.of(report)) is not None
     return when == "changes" and (failed or turned)
 
 
@@ -117,7 +119,7 @@ def conclusion_of(report: Report) -> Conclusion:
 
 
 def _why(reason: str) -> str:
-    said = markdown.prose(plain.clip_end(plain.one_line(reason), _REASON_WIDTH))
+    said = markdown.prose(plain.keep_advice(plain.one_line(reason), _REASON_WIDTH))
     return markdown.alert("CAUTION", f"**No verdict**: {said}")
 
 
@@ -312,18 +314,16 @@ class ProgressWatcher:
         self._done = 0
         self._lock = threading.Lock()
 
-    def begin(self, *, trials: int, done: int) -> None:
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher; further runs add to the first ones."""
         with self._lock:
             self._total += trials
             self._done += done
-        self._inner.begin(trials=trials, done=done)
+        self._inner.begin(trials=trials, done=done, why=why)
 
-    def trial_done(
-        self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, *, of_base: bool = False
-    ) -> None:
+    def trial_done(self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float, **more: Any) -> None:
         """See Watcher."""
-        self._inner.trial_done(key, outcome, seconds, of_base=of_base)
+        self._inner.trial_done(key, outcome, seconds, **more)
         with self._lock:
             self._done += 1
             now = self._now()

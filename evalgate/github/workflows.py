@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate import errors
-from evalgate.config import yaml
+from evalgate.config import variables, yaml
 from evalgate.config.settings import split_list
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
@@ -20,9 +20,9 @@ FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"
 """Stands in our examples where the owner of the action is to be written."""
 
-CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
-_SIGNS_IN = "google-github-actions/auth@"
-_OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+CREDENTIALS = variables.CLOUD_FILE
+_SIGNS_IN = f"{variables.CLOUD_LOGIN}@"
+OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 """What that action sets for the steps behind it."""
 
 _USES = re.compile(r"[^/\s]+/evalgate(@.*)?")
@@ -84,7 +84,7 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
             if uses.startswith("actions/checkout@"):
                 checkout = _mapping(step.get("with"))
             elif uses.startswith(_SIGNS_IN):
-                exported = _OF_SIGNING_IN
+                exported = OF_SIGNING_IN
             if not _USES.fullmatch(uses):
                 continue
             given = (job.get("permissions"), workflow.get("permissions"))

@@ -49,7 +49,7 @@ class JudgeFailureKind(enum.StrEnum):
         "run again later, with fewer calls at once",
     )
     SERVER_ERROR = "server_error", "the provider failed", "run again later"  # any other 5xx
-    TIMEOUT = "timeout", "no answer in time", "run again later, or allow the judge more time"
+    TIMEOUT = "timeout", "no answer in time", "run again later, or raise `timeout` under `judge:`"
     CONNECTION = "connection", "no connection", "check the base URL, the network and the proxy"  # or no such host
     MALFORMED = "malformed", "the response does not match the API", "check the base URL"
     EMPTY = "empty", "the answer is empty", "run again; a thinking model may need more max_output_tokens"

@@ -82,9 +82,13 @@ class Clients:
                 client = self._opened[model] = self._open(model)
             return client
 
+    def call_off(self) -> None:
+        """End all waits, now and from now on."""
+        self._clock.call_off()
+
     def close(self) -> None:
         """Close every client that was opened, and end all waits."""
-        self._clock.call_off()
+        self.call_off()
         with self._lock:
             for client in self._opened.values():
                 client.judge.close()

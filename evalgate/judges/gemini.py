@@ -37,6 +37,8 @@ def missing(setting: JudgeSetting) -> str:
         lack = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
     elif not setting.vertex and setting.api_key_env and not setting.api_key:
         lack = f"set {' or '.join(setting.api_key_env)}"
+        if "GOOGLE_API_KEY" in setting.api_key_env:
+            lack += ", or GOOGLE_GENAI_USE_VERTEXAI=true, GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION for Vertex AI"
     else:
         return ""
     return f"judge `{setting.model}`: no credentials; {lack}, or use recorded replies (`replay`)"

@@ -88,6 +88,7 @@ class VotingPanel:
     def end(self) -> None:
         """Fail the calls that are under way, and all further ones: the program stops, and waits for no answer."""
         self._ended.set()
+        self._clients.call_off()
 
     def close(self) -> None:
         """End all calls and waits, let clients go, put the recording in order."""

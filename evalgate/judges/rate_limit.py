@@ -35,9 +35,9 @@ class RateLimits:
     """The bounds of a limiter; seconds.
 
     `calls_at_once`: never more. `attempts`: of one call, the first among them. `call_deadline_s`: one call with all its
-    waits. `deadline_s`: all calls of one model, as long as any of them is under way or waits. `outage_after`: calls in
-    a row that exhaust their retries until a model is taken to be down; then, for `outage_s`, nobody is kept waiting
-    for it.
+    attempts and the waits between them, but not the wait for a slot, which others hold. `deadline_s`: all calls of one
+    model, as long as any of them is under way or waits. `outage_after`: calls in a row that exhaust their retries until
+    a model is taken to be down; then, for `outage_s`, nobody is kept waiting for it.
     """
 
     calls_at_once: int = 32
@@ -184,29 +184,29 @@ class RateLimiter:
         """
         with self._changed:
             breaker = self._breakers.setdefault(model, CircuitBreaker(self._limits))
-            started = self._clock.now()
-            ends_at = min(started + self._limits.call_deadline_s, breaker.begin(started))
+            model_ends = breaker.begin(self._clock.now())
         try:
-            return self._insist(call, model, ends_at=ends_at, retried=retried)
+            return self._insist(call, model, model_ends=model_ends, retried=retried)
         finally:
             with self._changed:
                 breaker.end(self._clock.now())
 
     def _insist(
-        self, call: Callable[[], Reply], model: str, *, ends_at: float, retried: Callable[[JudgeFailure], None]
+        self, call: Callable[[], Reply], model: str, *, model_ends: float, retried: Callable[[JudgeFailure], None]
     ) -> Reply:
         started = self._clock.now()
         attempt = 0
         while True:
             attempt += 1
-            self._enter(model, ends_at=ends_at)
+            started += self._enter(model, call_ends=started + self._limits.call_deadline_s, model_ends=model_ends)
             outcome = self._attempt(call, model)
             if not isinstance(outcome, JudgeFailure):
                 return outcome
             wait = self._wait_s(outcome, attempt)
-            late = self._clock.now() + wait > ends_at
-            if not outcome.retriable or late or attempt >= self._limits.attempts:
-                raise JudgeFailed(self._given_up(outcome, model, attempt=attempt, seconds=self._clock.now() - started))
+            too_late = self._past(self._clock.now() + wait, started + self._limits.call_deadline_s, model_ends)
+            if not outcome.retriable or too_late or attempt >= self._limits.attempts:
+                seconds = self._clock.now() - started
+                raise JudgeFailed(self._given_up(outcome, model, attempt=attempt, seconds=seconds, limit=too_late))
             if not self._clock.sleep(wait):
                 raise JudgeFailed(outcome)
             retried(outcome)
@@ -256,25 +256,29 @@ class RateLimiter:
 
     # --- slots ------------------------------------------------------------------------------------
 
-    def _enter(self, model: str, *, ends_at: float) -> None:
-        """Wait for a slot and for the end of a pause. Raises JudgeFailed where that is too late."""
+    def _enter(self, model: str, *, call_ends: float, model_ends: float) -> float:
+        """Wait for a slot and for the end of a pause; how long it waited for the slot, which the call is not charged
+        for. Raises JudgeFailed where it is too late."""
+        queued = 0.0
         while True:
             with self._changed:
                 now = self._clock.now()
                 if (refusal := self._breakers[model].refusal(now)) is not None:
                     raise JudgeFailed(refusal)
                 pause_s = self._paused_until - now
-                if now >= ends_at or self._paused_until > ends_at:
-                    raise JudgeFailed(self._too_late(pause_s, model=model))
+                limit = self._past(max(now, self._paused_until), call_ends + queued, model_ends)
+                if limit:
+                    raise JudgeFailed(self._too_late(pause_s, model=model, limit=limit))
                 if pause_s <= 0:
                     if self._has_room(model):
                         self._under_way[model] += 1
                         self._breakers[model].asked(now)
-                        return
+                        return queued
                     self._changed.wait()
+                    queued += self._clock.now() - now
                     continue
             if not self._clock.sleep(pause_s):
-                raise JudgeFailed(self._too_late(pause_s, model=model))
+                raise JudgeFailed(self._too_late(pause_s, model=model, limit="deadline"))
 
     def _has_room(self, model: str) -> bool:
         """Whether one more call may start. An eighth is kept for models that have none under way: one that hangs would
@@ -292,25 +296,40 @@ class RateLimiter:
             return spread
         return failure.retry_after_s + min(spread, 1.0)  # not all at the same moment
 
-    def _given_up(self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float) -> JudgeFailure:
+    def _past(self, moment: float, call_ends: float, model_ends: float) -> str:
+        """The setting whose time is up by then; "" where none is."""
+        if moment >= min(call_ends, model_ends):
+            return "call_deadline" if call_ends <= model_ends else "deadline"
+        return ""
+
+    def _given_up(self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float, limit: str) -> JudgeFailure:
+        """The last failure with what was tried; `limit`: the setting whose time is up."""
         if not failure.retriable:
             return failure
         tried = f"tried {words.counted(attempt, 'time')} in {words.seconds(seconds)}"
         if failure.retry_after_s is not None:
             tried += f"; it asks for a pause of {words.seconds(failure.retry_after_s)}"
+        if limit:
+            tried += f"; to try longer, raise `judge: {{{limit}: ...}}`"
         given_up = dataclasses.replace(failure, message=f"{failure.message} ({tried})")
         with self._changed:
             self._breakers[model].failed(given_up, self._clock.now())
         return given_up
 
-    def _too_late(self, pause_s: float, *, model: str) -> JudgeFailure:
+    def _too_late(self, pause_s: float, *, model: str, limit: str) -> JudgeFailure:
         name = self._provider or "the judge"
         if pause_s > 0:
             told = words.seconds(pause_s)
-            message = f"{name} asks for a pause of {told}, which is longer than this run waits; run it again later"
+            message = (
+                f"{name} asks for a pause of {told}, which is longer than this run waits; "
+                f"run it again later, or raise `judge: {{{limit}: ...}}`"
+            )
             return JudgeFailure(kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s)
         of = f"`{model}`" if model else name
-        message = f"the deadline for calls to {of} has passed; raise it (`judge: {{deadline: ...}}`) or run fewer cases"
+        which = "one call" if limit == "call_deadline" else "calls"
+        message = (
+            f"the deadline for {which} to {of} has passed; raise it (`judge: {{{limit}: ...}}`) or run fewer cases"
+        )
         return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
 
 
@@ -338,7 +357,10 @@ class RateLimiters:
 def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
     """Limiters that keep to what evalgate.yml says of judges."""
     deadline_s = math.inf if defaults.deadline is None else defaults.deadline
-    return RateLimiters(RateLimits(calls_at_once=defaults.calls_at_once, deadline_s=deadline_s), clock)
+    limits = RateLimits(
+        calls_at_once=defaults.calls_at_once, call_deadline_s=defaults.call_deadline, deadline_s=deadline_s
+    )
+    return RateLimiters(limits, clock)
 
 
 Pace: TypeAlias = Callable[[str, Callable[[], Outcome]], Outcome]

@@ -32,6 +32,7 @@ from evalgate.model.comparison import (
     AppliedRule,
     BaseOrigin,
     BaseSource,
+    BurnIn,
     CaseComparison,
     CaseOutcome,
     CaseStatus,
@@ -44,6 +45,7 @@ from evalgate.model.comparison import (
     CriterionVerdict,
     Difference,
     Divergence,
+    Drift,
     FailOn,
     FailureOrigin,
     GateKind,
@@ -54,6 +56,7 @@ from evalgate.model.comparison import (
     Policy,
     Power,
     PValue,
+    Quarantine,
     RelaxedKind,
     RelaxedRule,
     SuiteVerdict,
@@ -78,6 +81,7 @@ from evalgate.model.conversation import (
 )
 from evalgate.model.report import Links, Report, Trend
 from evalgate.model.run import (
+    BURN_IN,
     FRESH,
     USER_SIMULATOR,
     GradedTrial,
@@ -107,6 +111,7 @@ from evalgate.model.trial import (
 )
 
 __all__ = [
+    "BURN_IN",
     "FRESH",
     "INFRASTRUCTURE",
     "OPEN",
@@ -119,6 +124,7 @@ __all__ = [
     "Attachment",
     "BaseOrigin",
     "BaseSource",
+    "BurnIn",
     "Calibration",
     "Case",
     "CaseComparison",
@@ -142,6 +148,7 @@ __all__ = [
     "CriterionVerdict",
     "Difference",
     "Divergence",
+    "Drift",
     "Ending",
     "EvalSet",
     "Event",
@@ -175,6 +182,7 @@ __all__ = [
     "PersonaBehavior",
     "Policy",
     "Power",
+    "Quarantine",
     "Rate",
     "Reason",
     "RelaxedKind",

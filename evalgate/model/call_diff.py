@@ -17,6 +17,7 @@ LINE_WIDTH = 88
 VALUE_WIDTH = 160
 NAME_WIDTH = 100
 MAX_CALLS = 300
+CONTEXT = 3
 
 
 _AS_IS = json.JSONEncoder(ensure_ascii=False, default=str)
@@ -51,8 +52,15 @@ def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> b
 
 
 def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair, ...]:
-    """The calls of a turn aligned: equal calls first of all, then calls of the same tool between them."""
-    return tuple(_aligned(expected[:MAX_CALLS], actual[:MAX_CALLS], _key, lambda call: call.name))
+    """The calls of a turn aligned: equal calls first of all, then calls of the same tool between them. Of a great many
+    the equal ones at the beginning are left out."""
+    start = 0
+    if max(len(expected), len(actual)) > MAX_CALLS:
+        both = enumerate(zip(expected, actual, strict=False))
+        unequal = (at for at, (one, other) in both if _key(one) != _key(other))
+        start = max(next(unequal, min(len(expected), len(actual))) - CONTEXT, 0)
+    left, right = (calls[start : start + MAX_CALLS] for calls in (expected, actual))
+    return tuple(_aligned(left, right, _key, lambda call: call.name))
 
 
 def difference(pairs: Sequence[Pair]) -> tuple[Line, ...]:
@@ -121,7 +129,8 @@ def _around_difference(left: str | None, right: str | None) -> tuple[str | None,
     """Both values clipped so that the first place where they differ is seen."""
     if left is None or right is None:
         return left and plain.clip(left, VALUE_WIDTH), right and plain.clip(right, VALUE_WIDTH)
-    common = next((at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other), 0)
+    unequal = (at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)
+    common = next(unequal, min(len(left), len(right)))
     start = common - 40 if common > 80 else 0
     lead = "..." if start else ""
     return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(right[start:], VALUE_WIDTH)

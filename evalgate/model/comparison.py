@@ -56,9 +56,8 @@ class Policy:
     `fail_on`: what ends the job red. `pass_rate`: share of a suite's cases that must pass (1.0 is ADK's meaning: all).
     `min_measured`: share of a suite's cases that must have been measured. `alpha`: how often a comparison may be
     wrong by chance. `max_drop`: the drop that is let pass. `deterministic`: the agent does the same in every run, so
-    that no failure is an accident. `advisory`: suites that are shown and never decide. `admission`: base runs that a
-    case must have been reliable in before it decides; 0 asks for none. `adk_compat`: ADK's arithmetic even where ADK is
-    wrong (docs/adk-parity.md).
+    that no failure is an accident. `advisory`: suites that are shown and never decide. `adk_compat`:
+    ADK's arithmetic even where ADK is wrong (docs/adk-parity.md).
     """
 
     fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})
@@ -72,7 +71,6 @@ class Policy:
     deterministic: bool = False
     advisory: frozenset[str] = frozenset()
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
-    admission: int = 0
 
 
 class GateKind(enum.StrEnum):
@@ -118,9 +116,30 @@ class CriterionVerdict:
 class NonBlocking(enum.StrEnum):
     """Why a case decides nothing."""
 
-    QUARANTINED = "quarantined"  # not yet reliable in enough base runs (`admission`)
     ALLOWED = "allowed"  # it fails, and so does the base (`threshold: new`)
     FLAKY = "flaky"  # it failed, and fresh runs do not confirm that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """Why a flaky case does not block for a while: who sees to it, and the last day (`2026-02-01`, UTC)."""
+
+    owner: str
+    expires: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurnIn:
+    """How a new or changed case did in its own pull request: the runs that passed among those that were measured."""
+
+    passed: int
+    runs: int
+
+    @property
+    def flaky(self) -> bool:
+        """Whether the runs differed."""
+        return 0 < self.passed < self.runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +147,8 @@ class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
     `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
-    it could not be measured.
+    it could not be measured. `quarantine`: it is shown and never blocks. `burn_in`: of a case that was run more often
+    because it is new or changed.
     """
 
     suite: str
@@ -139,6 +159,8 @@ class CaseVerdict:
     doubtful: bool = False
     partial: bool = False
     nonblocking: NonBlocking | None = None
+    quarantine: Quarantine | None = None
+    burn_in: BurnIn | None = None
 
     @property
     def key(self) -> CaseKey:
@@ -147,8 +169,8 @@ class CaseVerdict:
 
     @property
     def quarantined(self) -> bool:
-        """Whether it is shown and decides nothing yet (`admission`)."""
-        return self.nonblocking is NonBlocking.QUARANTINED
+        """Whether it is shown and never blocks."""
+        return self.quarantine is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +291,7 @@ class CaseComparison:
     `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head fails and the base
     passes; empty where it is only the case as a whole that turned. `confirmations`: fresh runs that agreed with a new
     failure. `why`: what keeps it from being compared. `divergence`: where the conversations of a simulated user part,
-    in the first repeat that both sides have.
+    in the first repeat that both sides have. `quarantined`: it is told by itself, and counted as nothing else.
     """
 
     suite: str
@@ -282,6 +304,7 @@ class CaseComparison:
     confirmations: int = 0
     why: str = ""
     divergence: Divergence | None = None
+    quarantined: bool = False
 
     @property
     def key(self) -> CaseKey:
@@ -291,19 +314,21 @@ class CaseComparison:
     @property
     def flaky(self) -> bool:
         """Whether outcomes differ within a side, or reruns do not confirm a failure."""
-        sides = (self.head, self.base)
-        return self.origin is FailureOrigin.FLAKY or any(side is not None and side.flaky for side in sides)
+        varies = any(side is not None and side.flaky for side in (self.head, self.base))
+        return not self.quarantined and (varies or self.origin is FailureOrigin.FLAKY)
 
     @property
     def broken(self) -> bool:
         """Base passes, head fails, and not by accident."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and self.origin is not FailureOrigin.FLAKY
+        is_told = self.quarantined or self.origin is FailureOrigin.FLAKY
+        return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_told
 
     @property
     def fixed(self) -> bool:
         """Base fails, head passes."""
-        return (self.base and self.base.kind, self.head and self.head.kind) == (VerdictKind.FAIL, VerdictKind.PASS)
+        kinds = (self.base and self.base.kind, self.head and self.head.kind)
+        return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +344,7 @@ class Difference:
     """Both sides' means of the cases' means, and how sure their difference is.
 
     `interval`: of head - base. `p`: None where nothing may be claimed, or the difference is no sample; `p_adjusted`:
-    Holm's over the criteria of the verdict.
+    for all criteria of the verdict together.
     """
 
     base: float
@@ -404,13 +429,15 @@ class CriterionComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRates:
-    """One side over its cases: pass rate of trials with Wilson's interval, pass^k and pass@k at k runs a case."""
+    """One side over its cases: pass rate of trials, pass^k and pass@k at k runs a case. The intervals are those of
+    other cases of the kind, whatever the number of runs; results of an earlier evalgate lack that of pass^k."""
 
     k: int
     rate: float
     interval: Interval
     all_of_k: float
     any_of_k: float
+    all_of_k_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -426,6 +453,20 @@ class Power:
     base_repeats: int | None = None
     more: int = 0
     would: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """That the unchanged agent of the base branch does otherwise than before: its model, a judge or a service moved.
+
+    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed.
+    `p`: two-sided, times the number of windows.
+    """
+
+    since: str
+    before: float
+    after: float
+    p: float
 
 
 class BaseSource(enum.StrEnum):
@@ -490,7 +531,8 @@ class Comparison:
     `base_failed`: because the base does not work by its own settings, which is not the change's doing.
     `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
     of the bootstrap. `spent`: how often chance alone makes a criterion regress, at most `alpha`. `deterministic`: the
-    agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `decided`,
+    agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `unchanged`: suites
+    whose agent is the very same on both sides, so that their results are those of both. `decided`,
     `base_decided`: the sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was
     read from files.
     """
@@ -513,5 +555,10 @@ class Comparison:
     draws: int = 0
     spent: float = 0.0
     deterministic: bool = False
+    unchanged: tuple[str, ...] = ()
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
+
+    def is_untouched(self, run: Run) -> bool:
+        """Whether the change touches the agent of no suite of the run."""
+        return bool(self.unchanged) and {suite.key for suite in run.suites} <= set(self.unchanged)

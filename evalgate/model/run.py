@@ -19,6 +19,8 @@ MOST_REPEATS: Final = 10_000
 MOST_SHARDS: Final = 1_000
 FRESH: Final = 1_000_000
 """Where the repeats begin that only confirm a failure: they are in no mean."""
+BURN_IN: Final = 1_500_000
+"""Where those begin of cases that are new or changed; nor are they."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
@@ -123,11 +125,13 @@ class Run:
     case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure was
     confirmed with; they are in no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the
     cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
-    `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the agents'
-    own files, by the same key as `agents`. `judges`: what judging took, by criterion and model; what was taken from a
-    journal is not in it. `shard`: the part of a plan that this run is; None: the whole. `root`: the folder of the
-    repository that it was a run of, "" for all of it; None where that is not known. `workflow_run`: the workflow run
-    that wrote it, `o/r/actions/runs/99/attempts/1`; "" elsewhere.
+    `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the
+    agents' own files, by the same key as `agents`; `surroundings`: of all else that makes them do what they do.
+    `judges`: what judging took, by criterion and model; what was taken from a journal is not in it. `shard`: the
+    part of a plan that this run is; None: the whole. `root`: the folder of the repository that it was a run of, ""
+    for all of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
+    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that
+    is not known.
     """
 
     suites: tuple[Suite, ...]
@@ -143,10 +147,12 @@ class Run:
     seconds: Seconds = 0.0
     complete: bool = True
     commit: str = ""
+    dirty: bool | None = None
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judges: tuple[JudgeUse, ...] = ()
     codes: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     shard: Shard | None = None
     root: str | None = None

@@ -67,3 +67,6 @@ render_outputs = reports_annotations.render_outputs
 render_summary = comment.render_summary
 render_terminal = terminal.render
 render_case = terminal.render_case
+render_whole_case = terminal.render_whole_case
+render_change = terminal.render_change
+link = terminal.link

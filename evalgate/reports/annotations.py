@@ -12,7 +12,7 @@ from statistics import fmean
 
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report
-from evalgate.reports import view
+from evalgate.reports import view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import plain, words, workflow_commands
 
@@ -35,13 +35,15 @@ def render(report: Report) -> tuple[str, ...]:
     problems = [
         each.below(report.links.folder) for each in report.problems if each.severity is Severity.ERROR or not is_part
     ]
+    unscored = "" if is_part else wording.passed_unscored(report)
     kinds = [
         _Kind.of(found, problems, severity=Severity.ERROR, limit=PER_LEVEL),
-        _Kind.of(found, problems, severity=Severity.WARNING, limit=PER_LEVEL),
+        _Kind.of(found, problems, severity=Severity.WARNING, limit=PER_LEVEL - bool(unscored)),
         # the last notice counts the rest
         _Kind.of(found, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
     ]
-    return (*(line for kind in kinds for line in kind.shown), *_rest(*kinds))
+    first = [workflow_commands.render_command("warning", unscored, title="evalgate")] if unscored else []
+    return (*first, *(line for kind in kinds for line in kind.shown), *_rest(*kinds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ class _Kind:
 
 def _short(problem: Problem) -> Problem:
     """No longer than what is said of a case: the log has it all."""
-    message, hint = (plain.clip(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
+    message, hint = (plain.keep_advice(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
     return dataclasses.replace(problem, message=message, hint=hint)
 
 
@@ -98,7 +100,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects.
     `judge-cost-usd` is empty where the price of any call is unknown.
     """
-    counts = view.of(report).totals
+    counts = view.of(report).totals.cases
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
     judging = view.judges_total(report.run.judges)
@@ -108,6 +110,8 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
         "passed": str(counts.passed),
         "failed": str(counts.failed),
+        "flaky": str(counts.flaky),
+        "inconclusive": str(counts.inconclusive),
         "not-measured": str(counts.not_measured),
         "total": str(counts.total),
         "scores": _scores(report),

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from evalgate.comparison import threshold
+from evalgate.comparison import labels, threshold
+from evalgate.comparison.labels import CaseLabel
 from evalgate.model import (
     AgentFailure,
     BaseOrigin,
@@ -21,10 +22,8 @@ from evalgate.model import (
     CriterionComparison,
     CriterionUse,
     CriterionVerdict,
-    FailureOrigin,
     GateKind,
     GradedTrial,
-    NonBlocking,
     Power,
     Reason,
     Report,
@@ -75,14 +74,28 @@ KINDS: Final[Mapping[Change, VerdictKind]] = {
 }
 """The verdict whose sign and color a change has."""
 
-ORIGINS: Final[Mapping[FailureOrigin, str]] = {
-    FailureOrigin.NEW: "new failure",
-    FailureOrigin.KNOWN: "pre-existing failure",
-    FailureOrigin.FLAKY: "flaky",
-    FailureOrigin.UNKNOWN: "no base result",
-    FailureOrigin.UNCONFIRMED: "not confirmed",
+ORIGINS: Final[Mapping[CaseLabel, str]] = {
+    CaseLabel.NEW: "new failure",
+    CaseLabel.PRE_EXISTING: "pre-existing failure",
+    CaseLabel.MIXED: "mixed results",
+    CaseLabel.NO_BASE: "no base result",
+    CaseLabel.NOT_CONFIRMED: "not confirmed",
+    CaseLabel.FAILED: "",
+    CaseLabel.FLAKY: "flaky",
 }
-"""Whose failure a case is; a test holds every origin to a row."""
+"""Whose failure a case is; a test holds every failure to a row."""
+
+IN_COUNTS: Final[Mapping[CaseLabel, str]] = {
+    CaseLabel.NEW: "new",
+    CaseLabel.PRE_EXISTING: "pre-existing",
+    CaseLabel.MIXED: "with mixed results",
+    CaseLabel.NO_BASE: "without a base result",
+    CaseLabel.NOT_CONFIRMED: "not confirmed",
+}
+"""The same behind a number."""
+
+NON_BLOCKING: Final = "\N{LARGE YELLOW CIRCLE}"
+"""The sign of a failure that is shown and does not block."""
 
 OTHERWISE: Final = "new failure: the base passes a criterion that fails here"
 """Of a failed case that the base does not pass as a whole."""
@@ -91,14 +104,15 @@ OTHERWISE: Final = "new failure: the base passes a criterion that fails here"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
     """A case with its verdict, its place in the user's files, and all its trials in order of repeats; `compared`: how
-    it stands beside the base, None where it does not. `allowed`: why it decides nothing although it does not pass, ""
-    where that lies in whose failure it is; None where it decides."""
+    it stands beside the base, None where it does not. `label`: what it is counted as. `allowed`: why it decides nothing
+    although it does not pass, "" where that lies in whose failure it is; None where it decides."""
 
     report: Report
     verdict: CaseVerdict
     suite: Suite
     case: Case | None
     trials: tuple[GradedTrial, ...]
+    label: CaseLabel
     compared: CaseComparison | None = None
     allowed: str | None = None
 
@@ -106,6 +120,11 @@ class CaseView:
     def kind(self) -> VerdictKind:
         """How it ended."""
         return self.verdict.kind
+
+    @property
+    def group(self) -> str:
+        """What it is listed among: `flaky`, or the word of its verdict."""
+        return "flaky" if self.label is CaseLabel.FLAKY else self.kind.value
 
     @property
     def case_id(self) -> str:
@@ -186,7 +205,15 @@ class CaseView:
     def failure_origin(self) -> str:
         """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
         allowed = QUARANTINED if self.verdict.quarantined else self.allowed
-        return ", ".join(each for each in (failure_origin(self.compared), allowed) if each)
+        origin = failure_origin(self.label, self.compared)
+        if origin and allowed == "":
+            return f"{origin} (non-blocking)"
+        return ", ".join(each for each in (origin, allowed) if each)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the change broke it: the base passes all of it, or a criterion that fails here."""
+        return self.compared is not None and (self.compared.broken or self.label is CaseLabel.NEW)
 
     @property
     def seconds(self) -> float:
@@ -194,7 +221,7 @@ class CaseView:
         return sum(trial.seconds for trial in self.trials)
 
     @property
-    def flaky(self) -> tuple[CriterionVerdict, ...]:
+    def mixed(self) -> tuple[CriterionVerdict, ...]:
         """The deciding criteria that reached their threshold in some repeats and not in others."""
         if len(self.trials) < 2:
             return ()
@@ -211,7 +238,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
     suites = {suite.key: suite for suite in report.run.suites}
     compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
-    allowed = allowed_cases(report)
+    allowed, known_labels = allowed_cases(report), labels.of(report.verdict, report.comparison)
     trials: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
         trials[trial.key.suite, trial.key.case_id].append(trial)
@@ -225,27 +252,29 @@ def collect(report: Report) -> Iterator[CaseView]:
                     suite=suites[verdict.suite],
                     case=known.get(verdict.case_id),
                     trials=tuple(trials.get(verdict.key, ())),
+                    label=known_labels[verdict.key],
                     compared=compared.get(verdict.key),
                     allowed=allowed.get(verdict.key),
                 )
 
 
-URGENCY: Final[Sequence[FailureOrigin | None]] = (
-    FailureOrigin.NEW,
-    FailureOrigin.UNCONFIRMED,
-    FailureOrigin.UNKNOWN,
-    None,
-    FailureOrigin.FLAKY,
-    FailureOrigin.KNOWN,
+URGENCY: Final = (
+    CaseLabel.NEW,
+    CaseLabel.NOT_CONFIRMED,
+    CaseLabel.NO_BASE,
+    CaseLabel.FAILED,
+    CaseLabel.MIXED,
+    CaseLabel.PRE_EXISTING,
+    CaseLabel.FLAKY,
 )
-"""Whose failures are told first."""
+"""Whose failures are told first; what has not failed keeps its place."""
 
 
 def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
     """What the change broke first, then the furthest below its threshold; equals keep their order."""
 
     def rank(case: CaseView) -> tuple[int, float]:
-        return URGENCY.index(case.compared.origin if case.compared else None), -case.shortfall
+        return URGENCY.index(case.label) if case.label in URGENCY else len(URGENCY), -case.shortfall
 
     return tuple(sorted(found, key=rank))
 
@@ -271,7 +300,6 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
     decisive = {case.key for case in compared if case.broken}
-    has_origins = report.comparison is not None and report.comparison.base is not None
     found: dict[CaseKey, str] = {}
     for suite in report.verdict.suites:
         for case in suite.cases:
@@ -280,8 +308,6 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
                 why = ADVISORY
             elif case.quarantined:
                 why = QUARANTINED
-            elif case.nonblocking is NonBlocking.FLAKY and not has_origins:
-                why = ORIGINS[FailureOrigin.FLAKY]
             elif case.nonblocking is not None:
                 why = ""
             worse = why == ENOUGH and case.key in decisive
@@ -290,17 +316,18 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     return found
 
 
-def failure_origin(case: CaseComparison | None) -> str:
+def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
     """Whose failure a case is; "" where it does not fail or there is no base to tell."""
-    if case is None or case.origin is None:
+    if label not in ORIGINS:
         return ""
-    said = f", {ORIGINS[case.origin]}" if case.origin in (FailureOrigin.FLAKY, FailureOrigin.UNCONFIRMED) else ""
-    if case.status is CaseStatus.NEW:
-        return f"new case (not on base){said}"
-    if case.status is CaseStatus.CHANGED:
-        return f"changed case (not comparable with the base){said}"
-    passes = case.base is not None and case.base.kind is VerdictKind.PASS
-    return OTHERWISE if case.origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[case.origin]
+    is_new = compared is not None and compared.status is CaseStatus.NEW
+    if is_new or (compared is not None and compared.status is CaseStatus.CHANGED):
+        told = "new case (not on base)" if is_new else "changed case (not comparable with the base)"
+        unlike = (CaseLabel.MIXED, CaseLabel.NOT_CONFIRMED, CaseLabel.FLAKY)
+        return f"{told}, {ORIGINS[label]}" if label in unlike else told
+    passes = compared is not None and compared.base is not None and compared.base.kind is VerdictKind.PASS
+    is_otherwise = label is CaseLabel.NEW and compared is not None and bool(compared.newly) and not passes
+    return OTHERWISE if is_otherwise else ORIGINS[label]
 
 
 def between(row: CriterionComparison, *, share: bool = False) -> str:
@@ -329,16 +356,21 @@ def tested(rows: Sequence[CriterionComparison]) -> bool:
 
 
 def said(row: CriterionComparison) -> str:
-    """What can be said of a criterion, in a table."""
+    """What can be said of a criterion, in a table; why, where it could not be measured."""
     if row.clock_based:
         return NOT_COMPARABLE
+    if row.change is Change.NOT_MEASURED:
+        lacking = row.cases.unpaired
+        each = "no case was compared" if not lacking else f"{words.counted(lacking, 'case')} without a score"
+        return f"{CHANGES[row.change]} ({each})"
     return BASE_FAILED if row.base_failed and row.change is Change.INCONCLUSIVE else CHANGES[row.change]
 
 
 def turned(row: CriterionComparison) -> str:
-    """`3 broke, 1 fixed`: the cases that turned by this criterion; "" where none did."""
-    counts = ((row.cases.broken, "broke"), (row.cases.fixed, "fixed"))
-    return ", ".join(f"{count:,} {how}" for count, how in counts if count)
+    """`3 now fail, 1 now passes`: the cases that turned by this criterion; "" where none did."""
+    broken, fixed = row.cases.broken, row.cases.fixed
+    told = (words.counted(broken, "now fails", "now fail"), words.counted(fixed, "now passes", "now pass"))
+    return ", ".join(each for each, count in zip(told, (broken, fixed), strict=True) if count)
 
 
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:
@@ -386,7 +418,7 @@ def unreliable(comparison: Comparison) -> str:
     flaky = sum(1 for case in paired if case.flaky)
     if flaky < FEW_FLAKY or flaky < len(paired) * FLAKY_SHARE:
         return ""
-    told = f"{flaky:,} of {len(paired):,} cases are flaky: this comparison is unreliable."
+    told = f"{flaky:,} of {len(paired):,} cases have mixed results: this comparison is unreliable."
     would = comparison.power.would if comparison.power is not None else ()
     if not would:
         return told
@@ -407,7 +439,7 @@ def power_sentence(power: Power | None) -> str:
     """What a green could have missed; "" where nothing is known of it."""
     if power is None:
         return ""
-    further = f" and {power.more} more for flaky cases" if power.more else ""
+    further = f" and {power.more} more for cases with mixed results" if power.more else ""
     theirs = "" if power.base_repeats is None else f" on head and {power.base_repeats} on the base"
     runs = f"{words.counted(power.repeats, 'run')} per case{theirs}{further}"
     if power.drop is None or power.drop > 1:

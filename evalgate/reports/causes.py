@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from evalgate.model import FailureOrigin, Finding, VerdictKind, call_diff
+from evalgate.comparison.labels import CaseLabel
+from evalgate.model import Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import Pair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
@@ -21,11 +22,19 @@ VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+
 """What differs between failures of one cause: addresses, ids, numbers."""
 
 STATUS: Final = {
-    FailureOrigin.NEW: "new",
-    FailureOrigin.KNOWN: "pre-existing",
-    FailureOrigin.FLAKY: "flaky",
-    FailureOrigin.UNCONFIRMED: "flaky",
+    CaseLabel.NEW: "new",
+    CaseLabel.FAILED: "failed",
+    CaseLabel.NO_BASE: "no base result",
+    CaseLabel.NOT_CONFIRMED: "not confirmed",
+    CaseLabel.NOT_MEASURED: "not measured",
+    CaseLabel.INCONCLUSIVE: "inconclusive",
+    CaseLabel.MIXED: "mixed results",
+    CaseLabel.FLAKY: "flaky",
+    CaseLabel.PRE_EXISTING: "pre-existing",
+    CaseLabel.FIXED: "fixed",
+    CaseLabel.PASSED: "passed",
 }
+"""One word for where a case stands, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +51,10 @@ def of(found: Sequence[CaseView]) -> tuple[Cause, ...]:
     groups: defaultdict[tuple[str, str], list[CaseView]] = defaultdict(list)
     for case in found:
         if case.kind is not VerdictKind.PASS:
-            groups[status(case), cause(case)].append(case)
-    order = ("new", "failed", "not measured", "flaky", "pre-existing")
+            groups[STATUS[case.label], cause(case)].append(case)
+    order = list(STATUS.values())
     made = [Cause(text=text, status=whose, cases=tuple(cases)) for (whose, text), cases in groups.items()]
     return tuple(sorted(made, key=lambda each: (order.index(each.status), -len(each.cases))))
-
-
-def status(case: CaseView) -> str:
-    """One word for where a case stands: new, failed (no base to tell), flaky, pre-existing, not measured, fixed,
-    passed."""
-    if case.kind is VerdictKind.PASS:
-        return "fixed" if case.compared is not None and case.compared.fixed else "passed"
-    if case.kind is not VerdictKind.FAIL:
-        return "not measured"
-    origin = case.compared.origin if case.compared is not None else None
-    if origin in STATUS:
-        return STATUS[origin]
-    return "flaky" if case.verdict.nonblocking is not None and not case.verdict.quarantined else "failed"
 
 
 def cause(case: CaseView) -> str:

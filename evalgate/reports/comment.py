@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evalgate.model import CriterionComparison, Report, ToolCall, VerdictKind, call_diff
+from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
 from evalgate.reports import cases as reports_cases
-from evalgate.reports import trends, view, wording
+from evalgate.reports import moved, trends, view, wording
 from evalgate.reports import turns as reports_turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
@@ -25,17 +25,21 @@ RESERVED = 1_536
 HEAD_ROOM = 24_000
 FOOT_ROOM = 16_000
 RELAXED_ROOM = 12_000
+FALLS_ROOM = 8_000
 LATER_SHARE = 0.2
-CRITERIA, PROBLEMS, FLAKY = 20, 10, 20
+CRITERIA, PROBLEMS, MIXED = 20, 10, 20
+FALLS, MOVED = 3, 5
+"""So many criteria that fell are told with their cases, so many cases of each."""
 
 SUMMARY_LIMIT = 1024 * 1024
 BYTES_A_UNIT = 3
 """GitHub counts bytes of UTF-8 in a summary; a UTF-16 unit takes three at most."""
 SUMMARY_RESERVED = 64 * 1024
 SUMMARY_RELAXED_ROOM = 60_000
+SUMMARY_FALLS_ROOM = 20_000
 TABLE_SHARE = 0.5
 
-NAME, NAMED = 80, 12
+NAME, NAMED, NOTICE = 80, 12, 1_000
 FOLD_FROM = 10
 GROUP_FROM = 4
 WIDTH = 96
@@ -58,6 +62,8 @@ class Depth:
 FAILED = Depth(cases=25, turns=3)
 UNKNOWN = Depth(cases=10, turns=1)
 SUMMARY = Depth(cases=200, turns=10, summary=True)
+GROUPS = {"fail": FAILED, "flaky": UNKNOWN, "inconclusive": FAILED, "not_measured": UNKNOWN}
+"""What cases that did not pass are listed among, and how much of each is told."""
 
 
 def render(report: Report) -> str:
@@ -69,7 +75,7 @@ def render(report: Report) -> str:
 def render_head(report: Report) -> str:
     """What is always said: the verdict, rules that the change relaxes, the figures, the criteria."""
     v, comment = view.of(report), _macros("comment")
-    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM)]
+    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM), _notices(v)]
     parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
     if report.comparison is not None and report.comparison.criteria:
         parts.append(comment.compared(report.comparison, CRITERIA))
@@ -83,12 +89,13 @@ def render_rest(report: Report) -> str:
     """What is said where there is room: the cases, and what stands below them."""
     v, comment = view.of(report), _macros("comment")
     again = markdown.tidy(comment.reproduce(v))
-    asides = [comment.fixed(v.comparison), comment.excluded(v.comparison)] if v.comparison is not None else []
-    asides += [_flaky(v, limit=FLAKY), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
+    asides = [comment.fixed(v), comment.excluded(v.comparison)] if v.comparison is not None else []
+    asides += [_mixed(v, limit=MIXED), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
     kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
     foot = _joined((*kept, again, comment.footer(v)))
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
-    return _joined((*_cases(v, room=room), foot))
+    fell = _falls(v, room=min(FALLS_ROOM, room), criteria=FALLS)
+    return _joined((*_cases(v, room=room - markdown.length(fell)), fell, foot))
 
 
 def render_summary(report: Report) -> str:
@@ -97,21 +104,21 @@ def render_summary(report: Report) -> str:
     Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is counted.
     """
     v, comment, summary = view.of(report), _macros("comment"), _macros("summary")
-    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM)]
+    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM), _notices(v)]
     comparison = v.comparison
     if comparison is None:
         head.append(comment.figures(v))
     else:
         drawn = chart(comparison.criteria, limit=20)
         head += [comment.changes(v), summary.chart(drawn) if drawn else "", comment.compared(comparison, 200)]
-        head += [comment.fixed(comparison), comment.excluded(comparison)]
+        head += [comment.fixed(v), comment.excluded(comparison)]
     head.append(comment.broken(v.broken, 50) if v.broken else "")
     head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
     head = [markdown.tidy(part) for part in head]
-    room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head))
+    room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head)) - SUMMARY_FALLS_ROOM
     table = _table(v, room=int(room * TABLE_SHARE))
     foot = [
-        _flaky(v, limit=100),
+        _mixed(v, limit=100),
         summary.judges(report.run.judges, 100) if report.run.judges else "",
         comment.problems(report.problems, 50) if report.problems else "",
         comment.reproduce(v),
@@ -119,9 +126,9 @@ def render_summary(report: Report) -> str:
     ]
     foot = [markdown.tidy(part) for part in foot]
     room -= markdown.length(table) + sum(map(markdown.length, foot))
-    room //= len({case.kind for case in v.cases} - {VerdictKind.PASS}) or 1
-    kinds = (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURED)
-    broken = [_section(kind, v, room=room, depth=SUMMARY) for kind in kinds]
+    room //= len({case.group for case in v.cases} - {"pass"}) or 1
+    broken = [_section(group, v, room=room, depth=SUMMARY) for group in GROUPS]
+    broken.append(_falls(v, room=SUMMARY_FALLS_ROOM, criteria=20))
     return _joined((*head, *broken, table, *foot)) + "\n"
 
 
@@ -139,41 +146,78 @@ def _rules(report: Report, *, room: int) -> list[str]:
     return [_macros("comment").rules(comparison, relaxed)]
 
 
+def _notices(v: View) -> str:
+    found = wording.notices(v.report, v.cases)
+    return "\n\n".join(f"**{each.title}**: {markdown.prose(plain.clip(each.text, NOTICE))}" for each in found)
+
+
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
-    """Failing, undecided and unmeasured cases; the latter two may take a share each, what they leave the first has."""
+    """The groups of cases that did not pass. The later ones may take a share each; what they leave the first has, and
+    what that leaves goes on to the next."""
     share = int(room * LATER_SHARE)
-    undecided = _section(VerdictKind.INCONCLUSIVE, v, room=share, depth=FAILED)
-    unknown = _section(VerdictKind.NOT_MEASURED, v, room=share, depth=UNKNOWN)
-    left = room - markdown.length(undecided) - markdown.length(unknown)
-    failing = _section(VerdictKind.FAIL, v, room=left, depth=FAILED)
-    left += markdown.length(undecided) - markdown.length(failing)
-    undecided = _section(VerdictKind.INCONCLUSIVE, v, room=left, depth=FAILED)
-    left = room - markdown.length(failing) - markdown.length(undecided)
-    return failing, undecided, _section(VerdictKind.NOT_MEASURED, v, room=left, depth=UNKNOWN)
+    made = {group: _section(group, v, room=share, depth=depth) for group, depth in list(GROUPS.items())[1:]}
+    left = room - sum(map(markdown.length, made.values()))
+    for group, depth in GROUPS.items():
+        left += markdown.length(made.get(group, ""))
+        made[group] = _section(group, v, room=left, depth=depth)
+        left -= markdown.length(made[group])
+    return tuple(made[group] for group in GROUPS)
 
 
-def _section(kind: VerdictKind, v: View, *, room: int, depth: Depth) -> str:
+def _section(group: str, v: View, *, room: int, depth: Depth) -> str:
     """Whole cases, then lines, then a count; "" without any. GROUP_FROM and more unmeasured for one reason are one."""
-    found: Sequence[CaseView] = [case for case in v.cases if case.kind is kind]
+    found: Sequence[CaseView] = [case for case in v.cases if case.group == group]
     if not found:
         return ""
-    if kind is VerdictKind.FAIL:
+    if group in ("fail", "flaky"):
         found = reports_cases.worst_first(found)
     comment = _macros("comment")
     by_reason: dict[str, list[CaseView]] = {}
-    for each in found if kind is VerdictKind.NOT_MEASURED else ():
+    for each in found if group == "not_measured" else ():
         by_reason.setdefault(wording.why_unmeasured(each), []).append(each)
     groups = sorted((group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
     few = [each for group in by_reason.values() if len(group) < GROUP_FROM for each in group]
     alone = few if by_reason else found
     items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
     items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
-    heading = comment.heading(kind.value, len(found))
+    heading = comment.heading(group, len(found))
     filled = markdown.fill(items, room=room - markdown.length(heading) - 300, most=depth.cases)
     folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
     lines = markdown.tidy(comment.lines(filled.lines, folded)) if filled.lines else ""
     rest = comment.left_out(v, filled.dropped, depth.summary).strip() if filled.dropped else ""
     return _joined((heading, *filled.full, lines, rest))
+
+
+def _falls(v: View, *, room: int, criteria: int) -> str:
+    """The criteria that fell, each with the cases that moved most; "" where none did."""
+    found, comment = moved.falls(v), _macros("comment")
+    parts: list[str] = []
+    is_news = False
+    left, told = room - 200, set[tuple[CaseKey, int]]()
+    for fall in found[:criteria]:
+        heading = markdown.tidy(comment.fall(fall))
+        shown = fall.moved[:MOVED]
+        turns = {each: (each.case.verdict.key, each.turn.number if each.turn else 0) for each in shown}
+        # those that failed have their conversation above, and one turn is told once
+        whole = [each for each in shown if each.case.group not in ("fail", "flaky") and turns[each] not in told]
+        told.update(turns.values())
+        is_news = is_news or bool(whole)
+        items = [Item(line=comment.moved_line(v, each), full=partial(_whole, comment.moved, v, each)) for each in whole]
+        lines = [comment.moved_line(v, each) for each in shown if each not in whole]
+        taken = markdown.length(heading) + sum(map(markdown.length, lines)) + 100
+        filled = markdown.fill(items, room=left - taken, most=MOVED)
+        rest = len(fall.moved) - len(shown) + filled.dropped
+        every = [*lines, *filled.lines, *([f"- ...and {words.counted(rest, 'more', 'more')}"] if rest else [])]
+        parts += [heading, *filled.full, *(["\n".join(every)] if every else [])]
+        left -= taken + sum(map(markdown.length, (*filled.full, *filled.lines)))
+    if len(found) > criteria:
+        parts.append(f"{words.counted(len(found) - criteria, 'more criterion', 'more criteria')} in `report.html`.")
+    if not found:
+        return ""
+    if is_news:
+        return _joined(["### What got worse", *parts])
+    summary = words.counted(len(found), "criterion", "criteria")
+    return _joined([f"<details><summary>🔻 {summary} fell</summary>", *parts, "</details>"])
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -186,10 +230,10 @@ def _whole(macro: Callable[..., str], *about: object) -> str:
     return markdown.tidy(macro(*about))
 
 
-def _flaky(v: View, *, limit: int) -> str:
-    found = [case for case in v.cases if case.flaky]
-    rows = [(case, verdict) for case in found for verdict in case.flaky]
-    made: str = _macros("comment").flaky(found, rows, limit) if rows else ""
+def _mixed(v: View, *, limit: int) -> str:
+    found = [case for case in v.cases if case.mixed]
+    rows = [(case, verdict) for case in found for verdict in case.mixed]
+    made: str = _macros("comment").mixed(found, rows, limit) if rows else ""
     return markdown.tidy(made)
 
 
@@ -218,30 +262,27 @@ def _macros(name: str) -> Any:
 
 def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
-    rows = [
-        f"{line.mark} {text}"
+    lines = [
+        call_diff.Line(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(expected or (), actual or ()))
         for text in plain.wrap(plain.flat(line.text), WIDTH)
     ]
-    if len(rows) > CALL_LINES:
-        rows = [*rows[:CALL_LINES], f"@@ {len(rows) - CALL_LINES} more lines in report.html @@"]
+    shown, left_out = diff.nearby(lines, CALL_LINES)
+    rows = [f"{line.mark} {line.text}" for line in shown]
+    rows += [f"@@ {left_out} more lines in report.html @@"] if left_out else []
     return Safe(markdown.fence("\n".join(rows), language="diff"))
 
 
-def diff_answers(expected: str, actual: str) -> Safe:
+def diff_answers(expected: str, actual: str, was: str = "expected", now: str = "actual") -> Safe:
     """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
-    left, right = _lines(expected), _lines(actual)
+    left, right = (plain.wrap(text, WIDTH) for text in diff.excerpts(expected.strip(), actual.strip(), ANSWER_LIMIT))
     compared = diff.compare(expected, actual)
     if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:
         rows = [*(f"- {line}" for line in left), *(f"+ {line}" for line in right)]
         block = markdown.fence("\n".join(rows), language="diff")
-        return Safe(f"Answer, `-` expected, `+` actual:\n{block}")
+        return Safe(f"Answer, `-` {was}, `+` {now}:\n{block}")
     words_of = _word_difference(compared.pieces)
-    return Safe(f"Answer, <del>expected</del> <ins>actual</ins>:\n<pre>{words_of}</pre>")
-
-
-def _lines(text: str) -> list[str]:
-    return plain.wrap(plain.visible(plain.clip(text.strip(), ANSWER_LIMIT)), WIDTH)
+    return Safe(f"Answer, <del>{was}</del> <ins>{now}</ins>:\n<pre>{words_of}</pre>")
 
 
 def _word_difference(pieces: Sequence[Piece]) -> str:
@@ -317,6 +358,7 @@ _KNOWN = {
     "cases": reports_cases,
     "diff_answers": diff_answers,
     "diff_calls": diff_calls,
+    "moved_cases": moved,
     "trends": trends,
     "turns": reports_turns,
     "view": view,

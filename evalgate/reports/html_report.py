@@ -6,9 +6,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from evalgate.model import Report
-from evalgate.reports import cases, causes, page_data, trends, view, wording
-from evalgate.text import html, plain, templates, words
+from evalgate.model import Report, call_diff
+from evalgate.reports import cases, causes, moved, page_data, trends, turns, view, wording
+from evalgate.text import diff, html, plain, templates, words
 from evalgate.text.templates import Safe
 
 LIMIT = 48 * 1000 * 1000
@@ -48,4 +48,14 @@ def _page() -> Any:
     return templates.load("report.html.j2", package=__package__, known=_KNOWN)
 
 
-_KNOWN = {"cases": cases, "trends": trends, "view": view, "wording": wording, "words": words}
+_KNOWN = {
+    "call_diff": call_diff,
+    "cases": cases,
+    "diff": diff,
+    "moved_cases": moved,
+    "trends": trends,
+    "turns": turns,
+    "view": view,
+    "wording": wording,
+    "words": words,
+}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from junit_xml import TestCase, TestSuite
 
+from evalgate.comparison import labels
 from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind, call_diff
 from evalgate.reports import turns, view, wording
 from evalgate.reports.cases import CaseView
@@ -52,11 +54,13 @@ def render(report: Report) -> str:
 
 def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[ET.Element, list[str]]:
     """The testsuite without its test cases, and the text of these: as elements, many would fill the memory."""
-    head = _suite_element(suite, [], report)
+    counts = labels.count(case.label for case in found)
+    numbers = {name.replace("_", "-"): str(number) for name, number in dataclasses.asdict(counts).items()}
+    head = _suite_element(suite, [], report, numbers)
     test_cases: list[str] = []
     for start in range(0, len(found), CHUNK):
         chunk = found[start : start + CHUNK]
-        element = _suite_element(suite, chunk, report)
+        element = _suite_element(suite, chunk, report, {})
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
@@ -68,7 +72,9 @@ def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[
 
 def _gates(report: Report) -> tuple[ET.Element, list[str]]:
     made = TestSuite(
-        "evalgate", [_gate_case(gate, report) for gate in report.verdict.gates], timestamp=report.run.started_at[:19]
+        "evalgate",
+        [_gate_case(gate, report) for gate in report.verdict.gates],
+        timestamp=report.run.started_at[:19],
     )
     return _closed(made)
 
@@ -77,7 +83,7 @@ def _broken_file(suite: SuiteVerdict, report: Report) -> TestSuite:
     """An evaluation file of which nothing could be measured: one test case, which is an error."""
     name = plain.visible(suite.suite)
     made = TestCase("the evaluation file", classname=name, file=name)
-    reason = plain.one_line(plain.clip(suite.reason, TEXT_LIMIT))
+    reason = wording.bounded(suite.reason, TEXT_LIMIT)
     if suite.advisory:
         made.add_skipped_info(message=f"not measured: {reason}")
     else:
@@ -100,7 +106,7 @@ def _closed(made: TestSuite) -> tuple[ET.Element, list[str]]:
 
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     made = TestCase(gate.gate.value, classname="evalgate")
-    reason = plain.one_line(plain.clip(gate.reason, TEXT_LIMIT))
+    reason = wording.bounded(gate.reason, TEXT_LIMIT)
     decides = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
         case VerdictKind.PASS if wording.unasked(gate, report):
@@ -131,10 +137,12 @@ def _within(suite: ET.Element) -> str:
     return ET.tostring(bare, encoding="unicode").removeprefix("<testsuite>").removesuffix(f"\n{INDENT}</testsuite>")
 
 
-def _suite_element(suite: SuiteVerdict, found: list[CaseView], report: Report) -> ET.Element:
+def _suite_element(
+    suite: SuiteVerdict, found: list[CaseView], report: Report, numbers: Mapping[str, str]
+) -> ET.Element:
     about = {
         "verdict": wording.kind_word(suite.kind),
-        "reason": plain.one_line(plain.clip(suite.reason, TEXT_LIMIT)),
+        "reason": wording.bounded(suite.reason, TEXT_LIMIT),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.links.commit or report.run.commit),
@@ -144,7 +152,7 @@ def _suite_element(suite: SuiteVerdict, found: list[CaseView], report: Report) -
         [_test_case(case) for case in found],
         timestamp=report.run.started_at[:19],
         file=plain.visible(suite.suite),
-        properties={name: value for name, value in about.items() if value},
+        properties={name: value for name, value in about.items() if value} | {**numbers},
     )
     element: ET.Element = made.build_xml_doc()
     # The package writes float noise, leaves out a time of zero, and counts `disabled`, which Jenkins does not know.
@@ -173,7 +181,7 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
             made.add_error_info(message=_why(case), output=_body(case), error_type=_error_type(case))
         case VerdictKind.INCONCLUSIVE:
-            reason = plain.one_line(plain.clip(case.verdict.reason, TEXT_LIMIT))
+            reason = wording.bounded(case.verdict.reason, TEXT_LIMIT)
             made.add_skipped_info(message=f"inconclusive: {reason}")
     return made
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from evalgate.comparison import threshold
+from evalgate.comparison.labels import CaseLabel
 from evalgate.model import (
     AgentFailure,
     CriterionUse,
@@ -65,6 +66,7 @@ def parts(v: View, found: Sequence[Cause], *, room: int) -> Iterator[str]:
     index = {
         "cases": rows,
         "suites": list(suites),
+        "statuses": list(causes.STATUS.values()),
         "causes": [{"text": each.text, "status": each.status} for each in found],
         "head": v.head_commit[:12],
         "base": v.report.comparison.origin.commit[:12] if v.comparison and v.report.comparison else "",
@@ -76,7 +78,7 @@ def parts(v: View, found: Sequence[Cause], *, room: int) -> Iterator[str]:
 def _passed(found: Sequence[CaseView]) -> Iterator[CaseView]:
     """Fixed ones first."""
     passed = [case for case in found if case.kind is VerdictKind.PASS]
-    yield from sorted(passed, key=lambda case: causes.status(case) != "fixed")
+    yield from sorted(passed, key=lambda case: case.label is not CaseLabel.FIXED)
 
 
 def _packed(text: str) -> str:
@@ -94,8 +96,8 @@ def _row(case: CaseView, *, cause: int, suites: dict[str, int]) -> dict[str, Any
     return {
         "id": case.case_id,
         "suite": suites[case.suite.key],
-        "kind": case.kind.value,
-        "status": causes.status(case),
+        "kind": "flaky" if case.kind is VerdictKind.FAIL and case.allowed is not None else case.kind.value,
+        "status": causes.STATUS[case.label],
         "cause": cause,
         "why": wording.why(case, width=60),
         "place": case.place,

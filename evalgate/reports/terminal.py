@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote
 
-from evalgate.model import Report, VerdictKind, call_diff
-from evalgate.reports import cases, turns, view, wording
+from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
+from evalgate.reports import cases, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.moved import Fall
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
-from evalgate.text import plain, words, workflow_commands
+from evalgate.text import diff, plain, words, workflow_commands
 
 GROUPS, TOLD_WHOLE, NAMED_CASES = 50, 10, 8
 RELAXED_ROOM = 200
 NAMED = 12
 NAME_WIDTH = 60
 WHY_WIDTH = 200
+WHY_LIMIT = 400
 REASON_LIMIT = 1_000
 LOG_WIDTH = 120
 CALL_LINES, ANSWER_LINES, FINDINGS = 12, 4, 3
+FALLS, MOVED = 5, 3
 
 Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow"]
 CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -29,33 +34,39 @@ KINDS: Final[dict[VerdictKind, Style]] = {
     VerdictKind.INCONCLUSIVE: "yellow",
     VerdictKind.NOT_MEASURED: "yellow",
 }
-MARKS: Final[dict[str, Style]] = {"-": "red", "+": "green", " ": ""}
+MARKS: Final[dict[str, Style]] = {"-": "red", "+": "green", "=": "dim", " ": ""}
 
 
 class Line(NamedTuple):
-    """A line and its color."""
+    """A line and its color; `file`: what of it is the name of a file, and leads there where the terminal knows how."""
 
     text: str
     style: Style = ""
+    file: str = ""
 
 
 BLANK: Final = Line("")
 
 
-def render(report: Report, *, width: int = 0, color: bool = False) -> str:
+def render(report: Report, *, width: int = 0, color: bool = False, everything: bool = False, folder: str = "") -> str:
     """Lines: the cases that broke with the reason and what differed, the criteria, and the verdict last.
 
-    `width`: that of the terminal; 0 for a log, which breaks no sentence. No line can be taken for a workflow command.
+    `width`: that of the terminal; 0 for a log, which breaks no sentence. `everything`: informational criteria too.
+    `folder`: where the files are that lines lead to; "": they lead nowhere. No line can be taken for a workflow
+    command.
     """
     v = view.of(report)
     where = "report.html" if "html" in report.files else ""
-    broken, compared = _broken(v.cases, width, where=where), _compared(report, where=where)
-    parts = (_broken_files(v), broken, _criteria(v, width), compared, _verdict(v, width))
+    unscored = wording.passed_unscored(report)
+    warned = _wrapped(Line(f"warning: {unscored}", "yellow"), width) if unscored else ()
+    broken = _broken(v.cases, width, where=where)
+    criteria = _criteria(v, width, everything=everything)
+    compared = _compared(report, width, where=where, everything=everything)
     lines: list[Line] = []
-    for part in parts:
+    for part in (warned, _broken_files(v), broken, criteria, compared, _verdict(v, width)):
         made = list(part)
         lines += [BLANK, *made] if lines and made else made
-    return "\n".join(_painted(line, color=color) for line in lines) + "\n"
+    return "\n".join(_painted(line, color=color, folder=folder) for line in lines) + "\n"
 
 
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
@@ -67,11 +78,22 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     lines = [Line(why), *_difference(found, width or LOG_WIDTH)] if why else []
     if found.failure is not None and not found.failing:
         lines += [Line(f"    | {line}") for line in wording.last_words(found.failure).splitlines()]
-    return "\n".join(_painted(line, color=False) for line in lines)
+    return "\n".join(_painted(line, color=False, folder="") for line in lines)
 
 
-def _painted(line: Line, *, color: bool) -> str:
+def link(shown: str, path: str) -> str:
+    """A name that leads to a file, at terminals that know of links (OSC 8); others show the name."""
+    return f"\x1b]8;;file://{quote(path)}\x1b\\{shown}\x1b]8;;\x1b\\"
+
+
+def _painted(line: Line, *, color: bool, folder: str) -> str:
     text = workflow_commands.disarm(line.text)
+    if folder and line.file:
+        shown = text.rfind(line.file)
+        if shown >= 0:
+            path, _, number = line.file.rpartition(":")
+            path = f"{folder}/{path if number.isdecimal() else line.file}"
+            text = text[:shown] + link(line.file, path) + text[shown + len(line.file) :]
     return f"\x1b[{CODES[line.style]}m{text}\x1b[0m" if color and line.style and text else text
 
 
@@ -88,16 +110,19 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
     """Failures first, the worst of them on top; cases that say the same are one. `where`: a file with all of them."""
     broken = [*cases.worst_first([case for case in found if case.kind is VerdictKind.FAIL])]
     broken += [case for case in found if case.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)]
-    groups: dict[tuple[VerdictKind, str, tuple[Line, ...]], list[CaseView]] = {}
+    groups: dict[tuple[str, str, tuple[Line, ...]], list[CaseView]] = {}
     for at, case in enumerate(broken):
         differs = tuple(_difference(case, width or LOG_WIDTH)) if at < TOLD_WHOLE else ()
-        groups.setdefault((case.kind, wording.why(case, width=NAME_WIDTH), differs), []).append(case)
-    if any(line.text.lstrip()[:2] in ("- ", "+ ") for _, _, differs in groups for line in differs):
-        yield Line("- expected, + actual", "dim")
+        groups.setdefault((wording.case_word(case), wording.why(case, width=NAME_WIDTH), differs), []).append(case)
+    signs = {line.text.lstrip()[:2] for _, _, differs in groups for line in differs}
+    if signs & {"- ", "+ "}:
+        yield Line(f"- expected, + actual{', = base' if '= ' in signs else ''}", "dim")
     quoted: set[str] = set()
-    for (kind, why, differs), own in list(groups.items())[:GROUPS]:
-        yield Line(f"{wording.kind_word(kind)}: {_who(own, width)}", KINDS[kind])
-        told = plain.clip_end(why, WHY_WIDTH)
+    for (word, why, differs), own in list(groups.items())[:GROUPS]:
+        is_shown_only = own[0].kind is VerdictKind.FAIL and own[0].allowed is not None
+        who, file = _who(own, width)
+        yield Line(f"{word}: {who}", "yellow" if is_shown_only else KINDS[own[0].kind], file)
+        told = plain.keep_advice(why, WHY_LIMIT)
         yield from (Line(f"    {line}") for line in (plain.wrap(told, width - 4) if width else [told]))
         yield from differs
         last = "" if own[0].failure is None or own[0].failing else wording.last_words(own[0].failure)
@@ -109,12 +134,15 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
         yield Line(f"...and {words.counted(left_out, 'more case')}{where and f': see {where}'}")
 
 
-def _who(own: Sequence[CaseView], width: int) -> str:
+def _who(own: Sequence[CaseView], width: int) -> tuple[str, str]:
+    """The names of cases; the place of a single one, and that place where it is shown whole."""
     names = [_name(case.case_id) for case in own]
     if len(own) > 1:
-        return f"{words.counted(len(own), 'case')}: {words.listed(names, limit=NAMED_CASES)}"
+        return f"{words.counted(len(own), 'case')}: {words.listed(names, limit=NAMED_CASES)}", ""
     room = max(width - plain.columns(names[0]) - 20, 20) if width else NAME_WIDTH * 2
-    return f"{names[0]} ({plain.label(own[0].place, room)})"
+    place = own[0].place
+    shown = plain.label(place, room)
+    return f"{names[0]} ({shown})", place if shown == place else ""
 
 
 def _difference(case: CaseView, width: int) -> Iterator[Line]:
@@ -132,6 +160,8 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
         return
     yield from _calls(turn, width - 6)
     yield from _answers(turn, width - 6)
+    if case.is_new:
+        yield from _base(turn, width - 6)
     for name, finding in turns.shown_findings(turn.findings)[:FINDINGS]:
         said = ": ".join(each for each in (_name(name), finding.label, finding.subject, finding.text) if each)
         yield Line(f"    {plain.clip_end(plain.one_line(said), WHY_WIDTH)}", "dim")
@@ -140,25 +170,35 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
 
 
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
-    if turn.expected_calls is None or call_diff.same(turn.expected_calls, turn.actual_calls):
+    if not _differ_in_calls(turn):
         return
-    rows = [
-        Line(f"    {line.mark} {text}", MARKS[line.mark])
-        for line in call_diff.difference(call_diff.pair(turn.expected_calls, turn.actual_calls or ()))
+    yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
+
+
+def _call_lines(left: Sequence[ToolCall], right: Sequence[ToolCall], width: int) -> Iterator[Line]:
+    lines = [
+        call_diff.Line(mark=line.mark, text=text)
+        for line in call_diff.difference(call_diff.pair(left, right))
         for text in plain.wrap(plain.flat(line.text), width)
     ]
-    yield from rows[:CALL_LINES]
-    if len(rows) > CALL_LINES:
-        yield Line(f"      ...{words.counted(len(rows) - CALL_LINES, 'more line')}", "dim")
+    shown, left_out = diff.nearby(lines, CALL_LINES)
+    yield from (Line(f"    {line.mark} {line.text}", MARKS[line.mark]) for line in shown)
+    if left_out:
+        yield Line(f"      ...{words.counted(left_out, 'more line')}", "dim")
+
+
+def _differ_in_calls(turn: Turn) -> bool:
+    return turn.expected_calls is not None and not call_diff.same(turn.expected_calls, turn.actual_calls)
 
 
 def _answers(turn: Turn, width: int) -> Iterator[Line]:
     expected, actual = turn.expected_answer, turn.actual_answer
     if not turn.compares_answers or expected is None or expected == actual:
         return
-    yield from _said("-", expected, width)
+    one, other = diff.excerpts(expected.strip(), (actual or "").strip(), width * ANSWER_LINES)
+    yield from _said("-", one, width)
     if actual is not None:
-        yield from _said("+", actual, width)
+        yield from _said("+", other, width)
     elif turn.has_no_final_answer:
         yield Line(f"    The agent produced {wording.UNMARKED}, so it gave no answer.")
     else:
@@ -166,30 +206,111 @@ def _answers(turn: Turn, width: int) -> Iterator[Line]:
 
 
 def _said(mark: str, text: str, width: int) -> Iterator[Line]:
-    rows = plain.wrap(plain.flat(plain.clip(text.strip(), width * ANSWER_LINES)), width)
-    yield from (Line(f"    {mark} {row}", MARKS[mark]) for row in rows[: ANSWER_LINES + 1])
+    rows = plain.wrap(plain.flat(text), width)
+    yield from (Line(f"    {mark} {row}".rstrip(), MARKS[mark]) for row in rows[: ANSWER_LINES + 1])
 
 
-def _criteria(v: View, width: int) -> Iterator[Line]:
+def _base(turn: Turn, width: int) -> Iterator[Line]:
+    """What the base did where head went wrong."""
+    if turn.base is None:
+        yield Line("    = (the base's conversation was not kept)", "dim")
+        return
+    calls, answer = turn.base.tool_calls, turn.base_answer
+    if _differ_in_calls(turn):
+        spelled = "; ".join(call_diff.spell(call) for call in calls) or "no tool call"
+        is_expected = call_diff.same(turn.expected_calls, calls)
+        yield from _said("=", "the expected calls" if is_expected else plain.clip(spelled, width * 2), width)
+    if turn.compares_answers and answer != turn.actual_answer:
+        told = "no answer" if answer is None else diff.excerpts(answer.strip(), turn.actual_answer or "", width * 2)[0]
+        is_expected = answer is not None and answer == turn.expected_answer
+        yield from _said("=", "the expected answer" if is_expected else told, width)
+
+
+def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, folder: str = "") -> str:
+    """One case whole: its criteria, and each turn of the run that is shown, with what was expected of it."""
+    who, file = _who([case], width)
+    lines = [Line(f"{wording.kind_word(case.kind)}: {who}", KINDS[case.kind], file)]
+    lines += _wrapped(Line(wording.why(case, width=NAME_WIDTH)), width)
+    table = [("criterion", "value", "threshold", "")]
+    for each in case.verdict.criteria:
+        kind = "informational" if each.kind is None else wording.kind_word(each.kind)
+        said = f"{kind}: {wording.unmeasured_sentence(each)}" if each.value is None else kind
+        shown = (_name(each.name), cases.number(each.value, each), words.threshold(each.threshold), plain.flat(said))
+        table.append(shown)
+    head, *rows = plain.table(table, right=range(1, 3))
+    lines += [BLANK, Line(head, "bold")]
+    for each, row in zip(case.verdict.criteria, rows, strict=True):
+        lines.append(Line(row, "" if each.kind is None else KINDS[each.kind]))
+    known = turns.of(case)
+    lines += [BLANK, Line(case.run_shown)] if case.run_shown else []
+    for turn in known.turns:
+        lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
+    if case.failure is not None:
+        lines += [BLANK, *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines())]
+    return "".join(f"{_painted(line, color=color, folder=folder)}\n" for line in lines)
+
+
+def _turn(turn: Turn, width: int) -> Iterator[Line]:
+    yield from _wrapped(Line(f"turn {turn.number}: {plain.flat(turn.user)}", "bold"), width)
+    if turn.actual is None:
+        yield Line("    The agent did not reach this turn.")
+        return
+    if _differ_in_calls(turn):
+        yield from _calls(turn, width - 6)
+    else:
+        for call in turn.actual_calls or ():
+            yield from _said(" ", call_diff.spell(call), width - 6)
+    if turn.expected_answer is not None and turn.expected_answer != turn.actual_answer:
+        yield from _answers(dataclasses.replace(turn, scores=()), width - 6)
+    else:
+        answer = "(no answer)" if turn.actual_answer is None else turn.actual_answer
+        yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))
+    for name, finding in turns.shown_findings(turn.findings):
+        said = ": ".join(each for each in (_name(name), finding.label, finding.subject, finding.text) if each)
+        yield from (Line(f"    {row}", "dim") for row in plain.wrap(plain.one_line(said), width - 4))
+
+
+def render_change(
+    expected: Invocation, actual: Invocation, *, calls: bool, answer: bool, width: int = 0, color: bool = False
+) -> str:
+    """What differs between what a turn expects and what the agent did, of calls, of the answer."""
+    turn, room = Turn(number=1, expected=expected, actual=actual, asked=True), (width or LOG_WIDTH) - 6
+    lines = [*(_calls(turn, room) if calls else ()), *(_answers(turn, room) if answer else ())]
+    if calls and expected.events is None:
+        spelled = [call_diff.spell(call) for call in actual.tool_calls] or ["(no tool call)"]
+        lines = [*(line for each in spelled for line in _said("+", each, room)), *lines]
+    elif answer and turn.expected_answer is None:
+        lines += _said("+", turn.actual_answer or "", room)
+    return "".join(f"{_painted(line, color=color, folder='')}\n" for line in lines)
+
+
+def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     """A row per criterion below its suite; a column of zeros is left out."""
+    rows = [row for row in v.criteria if everything or row.threshold is not None]
     name_width = min(NAME_WIDTH, max(width - 50, 20)) if width else NAME_WIDTH
-    gaps = any(row.not_evaluated for row in v.criteria)
+    gaps = any(row.not_evaluated for row in rows)
     table = [("criterion", "mean", "threshold", "passed", *(["not evaluated"] if gaps else []))]
-    for row in v.criteria:
+    for row in rows:
         passed = "-" if row.threshold is None else f"{row.passed}/{row.total}"
         cells = (f"  {plain.label(row.name, name_width)}", row.shown, words.threshold(row.threshold), passed)
         table.append((*cells, *([str(row.not_evaluated)] if gaps else [])))
     head, *lines = plain.table(table, right=range(1, 5))
     suite = ""
-    yield Line(head, "bold")
-    for row, line in zip(v.criteria, lines, strict=True):
+    if rows:
+        yield Line(head, "bold")
+    for row, line in zip(rows, lines, strict=True):
         if row.suite != suite:
             suite = row.suite
-            yield Line(plain.label(suite, width or LOG_WIDTH))
-        yield Line(line, "" if row.met is not False else "red")
+            yield Line(plain.label(suite, width or LOG_WIDTH), "", suite)
+        yield Line(line, "" if row.met is None else "green" if row.met else "red")
+    hidden = len({row.name for row in v.criteria} - {row.name for row in rows})
+    if hidden:
+        yield Line(
+            f"...and {words.counted(hidden, 'informational criterion', 'informational criteria')} (--all)", "dim"
+        )
 
 
-def _compared(report: Report, *, where: str) -> Iterator[Line]:
+def _compared(report: Report, width: int, *, where: str, everything: bool) -> Iterator[Line]:
     """Head beside base: what head weakens, a row per criterion that decides, where the base's results come from."""
     comparison = report.comparison
     if comparison is None:
@@ -203,57 +324,96 @@ def _compared(report: Report, *, where: str) -> Iterator[Line]:
         yield Line("The base branch's rules apply (`policy: base`), not this change's.")
     if comparison.problem:
         return
-    rows, _ = cases.rows(comparison)
-    cells = [("criterion", "base", "head", "change", "95% interval", "p", "")]
-    cells += [
-        (_name(row.name), *words.compared(row.base, row.head), cases.between(row), cases.p_value(row), cases.said(row))
-        for row in rows
-    ]
-    head, *lines = plain.table(cells, right=range(1, 6))
-    yield Line(head, "bold")
-    for row, line in zip(rows, lines, strict=True):
-        kind = cases.KINDS[row.change]
-        yield Line(line, KINDS[kind] if row.rule.gating and kind is not VerdictKind.INCONCLUSIVE else "")
-    broken, fixed, flaky = (
-        sum(getattr(case, how) for case in comparison.cases) for how in ("broken", "fixed", "flaky")
-    )
+    deciding, informational = cases.rows(comparison)
+    yield from _changes([*deciding, *(informational if everything else ())], width)
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
-    yield Line(f"{broken:,} broken, {fixed:,} fixed, {flaky:,} flaky; base{sha}: {cases.origin_words(origin)}")
+    yield from _wrapped(Line(f"base{sha}: {cases.origin_words(origin)}"), width)
+    for fall in moved.falls(view.of(report))[:FALLS]:
+        yield from _fallen(fall, width)
     for note in origin.notes:
-        yield Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT))
-    certainty = cases.certainty(comparison)
-    if certainty:
-        yield Line(certainty, "dim")
+        yield from _wrapped(Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT)), width)
+    yield from _wrapped(Line(cases.certainty(comparison), "dim"), width)
+
+
+def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
+    """A row per criterion; where it would be too wide, without p and the interval, and what is said of it below."""
+    name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
+    cells = [("criterion", "base", "head", "change", "95% interval", "p", "")]
+    cells += [
+        (
+            plain.label(row.name, name_width),
+            *words.compared(row.base, row.head),
+            cases.between(row),
+            cases.p_value(row),
+            cases.said(row),
+        )
+        for row in rows
+    ]
+    lines: list[str] = []
+    kept: tuple[int, ...]
+    for kept in ((0, 1, 2, 3, 4, 5, 6), (0, 1, 2, 3, 4, 6), (0, 1, 2, 3, 6), (0, 1, 2, 3)):
+        lines = list(plain.table([[row[at] for at in kept] for row in cells], right=range(1, min(len(kept), 6))))
+        if not width or max(map(plain.columns, lines)) <= width:
+            break
+    if 6 not in kept:
+        lines = [lines[0], *(f"{line}\n  {row[6]}" for line, row in zip(lines[1:], cells[1:], strict=True))]
+    yield Line(lines[0], "bold")
+    for row, line in zip(rows, lines[1:], strict=True):
+        kind = cases.KINDS[row.change]
+        style = KINDS[kind] if row.rule.gating and kind is not VerdictKind.INCONCLUSIVE else ""
+        yield from (Line(each, style) for each in line.splitlines())
+
+
+def _wrapped(line: Line, width: int) -> Iterator[Line]:
+    if line.text:
+        yield from (line._replace(text=text) for text in (plain.wrap(line.text, width) if width else [line.text]))
+
+
+def _fallen(fall: Fall, width: int) -> Iterator[Line]:
+    """A criterion that fell, the cases that moved most, and the calls of the first of them that still passes."""
+    yield from _wrapped(Line(f"{_name(fall.row.name)} {fall.told}", "yellow"), width)
+    shown = fall.moved[:MOVED]
+    for each in shown:
+        origin = f" ({each.case.failure_origin})" if each.case.failure_origin else ""
+        yield from _wrapped(Line(f"  {_name(each.case.case_id)} {each.told}{origin}"), width)
+    if len(fall.moved) > len(shown):
+        yield Line(f"  ...and {words.counted(len(fall.moved) - len(shown), 'more case')}", "dim")
+    turn = shown[0].turn
+    if shown[0].case.kind is VerdictKind.PASS and turn is not None and turn.calls_differ:
+        yield Line(f"    {_name(shown[0].case.case_id)}: - base, + head", "dim")
+        yield from _call_lines(turn.base_calls, turn.head_calls, (width or LOG_WIDTH) - 6)
 
 
 def _verdict(v: View, width: int) -> Iterator[Line]:
-    for text, style in _decided(v):
-        yield from (Line(line, style) for line in (plain.wrap(text, width) if width else [text]))
+    for line in _decided(v):
+        yield from _wrapped(line, width)
 
 
 def _decided(v: View) -> Iterator[Line]:
     report, counts, run = v.report, v.totals, v.report.run
     judge = view.judges_summary(run.judges)
+    of_cases = wording.counts(counts.cases)
     figures = [
-        f"{counts.passed:,} passed",
-        f"{counts.failed:,} failed",
-        f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
-        f"{counts.not_measured:,} not measured",
+        *(f"{number:,} {word}{f' ({more})' if more else ''}" for word, number, more in of_cases),
         words.counted(run.repeats, "run") + " per case",
         "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
         f"agent time {words.seconds(counts.agent_s)}",
         f"judge: {judge}" if judge else "",
     ]
-    yield Line(", ".join(figure for figure in figures if figure))
+    total = words.counted(counts.cases.total, "case")
+    yield Line(f"{total}: {', '.join(figure for figure in figures if figure)}")
+    for notice in wording.notices(report, v.cases):
+        yield Line(plain.one_line(f"{notice.title}: {notice.text}"))
     answers = wording.answers(report)
     for each in answers:
         word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "
         yield Line(f"{each.question}: {word_of}{each.reason}", "" if each.kind is None else KINDS[each.kind])
-    reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
+    reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
     word = wording.kind_word(report.verdict.kind).upper()
     shown = wording.headline(report.verdict).upper() if answers else f"{word}: {reason}"
     yield Line(shown, KINDS[report.verdict.kind])
-    step = wording.next_step(report, lies="above")
-    if step:
-        yield Line(step)
+    fell = moved.notable(v)
+    for told in (wording.next_step(report, lies="above"), "" if fell is None else moved.sentence(fell)):
+        if told:
+            yield Line(told)

@@ -199,17 +199,19 @@ def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, 
 def _base(
     case: CaseView, trial: GradedTrial, sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None
 ) -> Sequence[Invocation]:
-    """The turns of the base's trial with the number of head's that is shown, else of its first; () where head does not
-    fail alone, or nothing was kept. Where a simulated user led both, those until the conversations diverged."""
+    """The turns of the base's trial with the number of head's that is shown, else of the first that was kept; () where
+    it is no new failure, or nothing was kept. Where a simulated user led both, those until the conversations diverged.
+    """
     comparison = case.report.comparison
-    if comparison is None or comparison.base is None or case.compared is None or not case.compared.broken:
+    if comparison is None or comparison.base is None or not case.is_new:
         return ()
     if case.led:
         if sides is None:
             return ()
         found = divergence.compare(*sides, hears_calls=True)
         return sides[0][: len(sides[0]) if found is None or found.users is None else found.users - 1]
-    for repeat in (trial.key.repeat, 0):
+    runs = comparison.base.expected(case.verdict.suite, case.case_id)
+    for repeat in (trial.key.repeat, *range(runs)):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=repeat)
         turns = _turns_of(comparison.base, key)
         if turns is not None:

@@ -9,6 +9,8 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Final
 
+from evalgate.comparison import labels
+from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
@@ -16,7 +18,6 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionVerdict,
-    FailureOrigin,
     JudgeUse,
     Links,
     RelaxedKind,
@@ -99,26 +100,22 @@ _last: View | None = None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Counts of cases by kind; tokens and seconds are what the run took of agents, None where nothing is known: on both
-    sides, fresh runs that confirm included, stored results left out."""
+    """Cases by word; tokens and seconds are what the run took of agents, None where nothing is known: on both sides,
+    fresh runs that confirm included, stored results left out."""
 
-    passed: int
-    failed: int
-    inconclusive: int
-    not_measured: int
+    cases: CaseCounts
     tokens: int | None
     agent_s: float
 
     @property
-    def total(self) -> int:
-        """All cases, measured or not."""
-        return self.passed + self.failed + self.inconclusive + self.not_measured
+    def measured(self) -> int:
+        """The cases of which the outcome is known."""
+        return self.cases.passed + self.cases.failed + self.cases.flaky
 
     @property
     def pass_rate(self) -> float | None:
         """The share that passed among the cases that could be measured; None where none could."""
-        measured = self.total - self.not_measured
-        return self.passed / measured if measured else None
+        return self.cases.passed / self.measured if self.measured else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,27 +144,24 @@ class CriterionTotals:
 
     @property
     def met(self) -> bool | None:
-        """Whether the mean reaches the threshold; None where there is no mean or no threshold."""
-        if self.mean is None or self.threshold is None:
+        """Whether all of its cases passed: a mean may reach the threshold where some of them do not. None where it
+        decides nothing, or some have no value and none failed."""
+        if self.threshold is None or not self.total:
             return None
-        return self.mean <= self.threshold if self.lower_is_better else self.mean >= self.threshold
+        return False if self.failed else None if self.not_evaluated else True
 
 
 def count(report: Report) -> Totals:
     """The totals of a report."""
-    verdict = report.verdict
     comparison = report.comparison
-    spent = [*report.run.trials, *report.run.confirmations]
+    spent = [trial for trial in (*report.run.trials, *report.run.confirmations) if not trial.reused]
     if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
         stored = comparison.origin.source is BaseSource.STORE
         spent += [trial for trial in comparison.base.trials if not stored and not trial.reused]
-        spent += comparison.base.confirmations
+        spent += [trial for trial in comparison.base.confirmations if not trial.reused]
     known = [trial.tokens for trial in spent if trial.tokens is not None]
     return Totals(
-        passed=verdict.count(VerdictKind.PASS),
-        failed=verdict.count(VerdictKind.FAIL),
-        inconclusive=verdict.count(VerdictKind.INCONCLUSIVE),
-        not_measured=verdict.count(VerdictKind.NOT_MEASURED),
+        cases=labels.count(labels.of(report.verdict, comparison).values()),
         tokens=sum(known) if known else None,
         agent_s=sum(trial.seconds for trial in spent),
     )
@@ -287,8 +281,9 @@ def facts(report: Report) -> tuple[Fact, ...]:
         statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} resamples, alpha {comparison.alpha:g}"
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
+    changed = " with uncommitted changes" if head_commit and report.run.dirty else ""
     found = [
-        _fact("commit", head_commit[:SHA], base_commit[:SHA], beside=beside),
+        _fact("commit", f"{head_commit[:SHA]}{changed}", base_commit[:SHA], beside=beside),
         *(
             _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
             for name, of_run in RUN_FACTS.items()
@@ -478,8 +473,7 @@ def _has_failed(case: CaseView) -> bool:
 
 
 def _is_warning(case: CaseView) -> bool:
-    known = case.compared is not None and case.compared.origin is FailureOrigin.KNOWN
-    return known or case.allowed is not None
+    return case.label is CaseLabel.PRE_EXISTING or case.allowed is not None
 
 
 def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
@@ -491,6 +485,6 @@ def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
         level=level,
         file=links.place(case.file),
         line=case.line,
-        title=f"{wording.kind_word(case.kind)}: {plain.label(case.case_id, TITLE_LIMIT)}",
+        title=f"{wording.case_word(case)}: {plain.label(case.case_id, TITLE_LIMIT)}",
         message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
+from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.model import (
     AgentFailure,
     CaseStatus,
@@ -15,6 +16,7 @@ from evalgate.model import (
     FailureOrigin,
     GateKind,
     GateVerdict,
+    NonBlocking,
     Reason,
     RelaxedKind,
     RelaxedRule,
@@ -25,14 +27,17 @@ from evalgate.model import (
 )
 from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseView
-from evalgate.text import plain
+from evalgate.text import plain, words
 
 REASON_LIMIT = 600
-WHY_LIMIT = 400
+WHY_LIMIT = 600
+CAUSE_LIMIT = 320
+LONGEST = 8_000
+"""Of a foreign text that is looked at at all."""
 DETAIL_LIMIT = 20_000
 COMMAND_LIMIT = 4_000
 Lies: TypeAlias = Literal["above", "below"]
-SHA_WIDTH = 12
+SHA_WIDTH, NAME_WIDTH = 12, 80
 HEX = frozenset("0123456789abcdef")
 UNMARKED = "text, but not in an event marked as final"
 INTERRUPTED = "The run was interrupted; cases that did not run count as not measured."
@@ -99,6 +104,11 @@ class Answer:
     reason: str
 
 
+def bounded(message: str, limit: int) -> str:
+    """A message on one line, at most about `limit` characters of it, what it says to do among them."""
+    return plain.keep_advice(plain.one_line(plain.clip(message, LONGEST)), limit)
+
+
 def kind_word(kind: VerdictKind) -> str:
     """`pass`, `fail`, `inconclusive`, `not measured`."""
     return kind.value.replace("_", " ")
@@ -121,6 +131,31 @@ def kind_mark(kind: VerdictKind | None) -> str:
             assert_never(kind)
 
 
+def case_word(case: CaseView) -> str:
+    """`pass`, `fail`, `flaky`, `inconclusive`, `not measured`: how a case ended."""
+    return "flaky" if case.label is CaseLabel.FLAKY else kind_word(case.kind)
+
+
+def case_mark(case: CaseView) -> str:
+    """The sign of a case: a failure that does not block has one of its own."""
+    is_shown_only = case.kind is VerdictKind.FAIL and case.allowed is not None
+    return reports_cases.NON_BLOCKING if is_shown_only else kind_mark(case.kind)
+
+
+def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
+    """The cases by word, which add up to all: a word, its number, and which of them there are more to say of. What is
+    rare is left out where there is none."""
+    of_failed = ((getattr(cases, label.value), said) for label, said in reports_cases.IN_COUNTS.items())
+    listed = (
+        ("passed", cases.passed, f"{cases.fixed:,} fixed" if cases.fixed else ""),
+        ("failed", cases.failed, ", ".join(f"{number:,} {said}" for number, said in of_failed if number)),
+        ("flaky", cases.flaky, ""),
+        ("inconclusive", cases.inconclusive, ""),
+        ("not measured", cases.not_measured, ""),
+    )
+    return tuple(each for each in listed if each[1] or each[0] not in ("flaky", "inconclusive"))
+
+
 def headline(verdict: Verdict) -> str:
     """The verdict in two or three words; says so where the policy lets a bad one through."""
     word = kind_word(verdict.kind).capitalize()
@@ -136,7 +171,7 @@ def answers(report: Report) -> tuple[Answer, ...]:
         Answer(
             question=QUESTIONS[gate.gate],
             kind=None if unasked(gate, report) else gate.kind,
-            reason=plain.one_line(plain.clip(gate.reason, REASON_LIMIT)),
+            reason=bounded(gate.reason, REASON_LIMIT),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
@@ -158,7 +193,7 @@ def failure_sentence(failure: AgentFailure) -> str:
     """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
     who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
     where = f" in turn {failure.turn}" if failure.turn is not None else ""
-    message = plain.one_line(plain.clip(failure.message, WHY_LIMIT))
+    message = bounded(failure.message, WHY_LIMIT)
     return f"The {who} {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
 
 
@@ -167,13 +202,41 @@ def last_words(failure: AgentFailure) -> str:
     return plain.ends(plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500).strip("\n")
 
 
+UNSCORED: Final = frozenset(
+    {Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_UNREADABLE, Reason.CREDENTIALS_MISSING, Reason.CRITERION_FAILED}
+)
+"""Why a criterion that should have given a score gave none."""
+
+
+def passed_unscored(report: Report) -> str:
+    """That cases pass although a criterion of theirs broke down, as they do in ADK, and why the first of them did; ""
+    where none does."""
+    found = [
+        (case.key, each)
+        for suite in report.verdict.suites
+        for case in suite.cases
+        for each in case.criteria
+        if case.kind is VerdictKind.PASS and each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
+    ]
+    if not found:
+        return ""
+    first = found[0][1]
+    cases = len({key for key, _ in found})
+    total = words.counted(report.verdict.count(VerdictKind.PASS), "passing case")
+    names = words.listed(dict.fromkeys(f"`{plain.label(each.name, NAME_WIDTH)}`" for _, each in found), limit=3)
+    return (
+        f"{cases:,} of {total} passed without a score of {names}, as in ADK (`adk-compat`): "
+        f"{plain.keep_advice(unmeasured_sentence(first), CAUSE_LIMIT).rstrip('.')}."
+    )
+
+
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
     """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
-    message = plain.one_line(plain.clip(verdict.message, WHY_LIMIT))
+    message = bounded(verdict.message, WHY_LIMIT)
     if verdict.reason is None:
         return message or "no score"
-    words = REASONS[verdict.reason]
-    return f"{words}: {message}" if message and message != words else words
+    told = REASONS[verdict.reason]
+    return f"{told}: {message}" if message and message != told else told
 
 
 def why_unmeasured(case: CaseView) -> str:
@@ -185,7 +248,7 @@ def why_unmeasured(case: CaseView) -> str:
     if case.unmeasured:
         first = case.unmeasured[0]
         return f"{first.name}: {unmeasured_sentence(first)}"
-    return plain.one_line(plain.clip(case.verdict.reason, WHY_LIMIT)) or "No deciding criterion for this case."
+    return bounded(case.verdict.reason, WHY_LIMIT) or "No deciding criterion for this case."
 
 
 def why(case: CaseView, *, width: int) -> str:
@@ -206,15 +269,83 @@ def next_step(report: Report, *, lies: Lies = "below") -> str:
         case VerdictKind.FAIL:
             return _after_fail(report)
         case VerdictKind.INCONCLUSIVE:
-            if report.run.truncated:
-                return "The run was cut short: increase `budget` or reduce `runs`."
-            if has_failed_base(report):
-                return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
-            return "There is not enough data: rerun with more `runs`."
+            return _after_inconclusive(report, lies)
         case VerdictKind.NOT_MEASURED:
             return _after_not_measured(report, lies)
         case _:
             assert_never(kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What every reader must know beside the verdict."""
+
+    title: str
+    text: str
+
+
+OF_QUARANTINE = frozenset(f"quarantine-{each}" for each in ("expires", "expired", "too-long", "broken", "changed-case"))
+"""Codes of what becomes of an entry, and of its case."""
+NOTICED = 5
+"""How many cases a notice names."""
+
+
+def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
+    """That the provider's model moved; which cases are quarantined, and how they ended; which new ones are flaky. Names
+    stand between backticks."""
+    for problem in report.problems:
+        if problem.code == "provider-drift":
+            yield Notice(title="The model moved, not you", text=f"{problem.message}. {problem.hint}")
+    held = [(case, case.verdict.quarantine) for case in found if case.verdict.quarantine is not None]
+    if held:
+        named = (
+            f"{_named(case.case_id)} {RESULTS[case.kind]} ({_named(why.owner)}, until {why.expires})"
+            for case, why in held
+        )
+        title = f"{words.counted(len(held), 'quarantined case')} (non-blocking)"
+        yield Notice(title=title, text=f"{words.listed(named, limit=NOTICED)}.")
+    ended = [problem.message for problem in report.problems if problem.code in OF_QUARANTINE]
+    if ended:
+        more = f"; {len(ended) - NOTICED:,} more" if len(ended) > NOTICED else ""
+        yield Notice(title="Quarantine", text=f"{'; '.join(ended[:NOTICED])}{more}.")
+    flaky = [(case, own) for case in found if (own := case.verdict.burn_in) is not None and own.flaky]
+    if flaky:
+        named = (f"{_named(case.case_id)} passed {own.passed} of {own.runs} runs" for case, own in flaky)
+        advice = f"Make {'them' if len(flaky) > 1 else 'it'} reliable before the merge"
+        title = f"{words.counted(len(flaky), 'new or changed case')} {'are' if len(flaky) > 1 else 'is'} flaky"
+        yield Notice(title=title, text=f"{words.listed(named, limit=NOTICED)}. {advice}.")
+
+
+def _named(text: str) -> str:
+    return f"`{plain.label(text, NAME_WIDTH).replace(chr(96), chr(39))}`"
+
+
+RESULTS: Final[Mapping[VerdictKind, str]] = {
+    VerdictKind.PASS: "passed",
+    VerdictKind.FAIL: "failed",
+    VerdictKind.INCONCLUSIVE: "was inconclusive",
+    VerdictKind.NOT_MEASURED: "was not measured",
+}
+"""How a case ended, in a sentence; a test holds every kind to a row."""
+
+
+def _after_inconclusive(report: Report, lies: Lies) -> str:
+    if report.run.truncated:
+        return "The run was cut short: increase `budget` or reduce `runs`."
+    if has_failed_base(report):
+        return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
+    if not report.verdict.blocks and _only_flaky(report):
+        return FLAKY.format(lies=lies)
+    return "There is not enough data: rerun with more `runs`."
+
+
+FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
+
+
+def _only_flaky(report: Report) -> bool:
+    """Whether every case that failed did so by accident."""
+    failed = [case for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL]
+    return bool(failed) and all(case.nonblocking is NonBlocking.FLAKY for case in failed)
 
 
 def has_failed_base(report: Report) -> bool:
@@ -227,16 +358,15 @@ def _after_pass(report: Report, lies: Lies) -> str:
     if not report.verdict.count(VerdictKind.FAIL):
         first = report.comparison is not None and report.comparison.no_agent
         return "No baseline yet: only thresholds apply." if first else ""
-    failed = {
-        case.key
-        for suite in report.verdict.suites
-        for case in suite.cases
-        if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
-    }
+    cases = [case for suite in report.verdict.suites if not suite.advisory for case in suite.cases]
+    failed = {case.key: case for case in cases if case.kind is VerdictKind.FAIL and not case.quarantined}
+    lasting = {key for key, case in failed.items() if case.nonblocking is not NonBlocking.FLAKY}
     if not failed:
         return f"The failures {lies} are non-blocking."
-    which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(failed) else "failures"
-    if report.policy.threshold is ThresholdRule.NEW and _all_old(report, failed):
+    if not lasting:
+        return FLAKY.format(lies=lies)
+    which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(lasting) else "failures"
+    if report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting):
         return f"The {which} {lies} are not new: `threshold: new` allows them."
     return f"The {which} {lies} are within the required pass rate."
 
@@ -254,12 +384,17 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
 
 
 def _after_fail(report: Report) -> str:
+    if report.comparison is not None and report.comparison.is_untouched(report.run):
+        return "Not caused by this change: fix the base branch, or allow pre-existing failures with `threshold: new`."
     kinds = {each.gate: each.kind for each in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return "Fix the regression, or raise `max_drop` if the drop is intended."
     origins = {case.origin for case in report.comparison.cases if case.origin} if report.comparison else set()
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
-        return "The base fails all of these too: fix them, or allow pre-existing failures with `threshold: new`."
+        return (
+            "The base fails all of these too, so this change is not the cause: fix them, or allow pre-existing "
+            "failures with `threshold: new`."
+        )
     return "Fix the agent, or update the expectations if the new behavior is intended."
 
 
@@ -268,7 +403,7 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(case.quarantined for suite in suites for case in suite.cases):
-            return "These cases are quarantined until enough runs of the base branch are recorded (`admission`)."
+            return "Every case is quarantined: fix some, and delete their entries from evalgate-quarantine.yml."
         return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
@@ -288,12 +423,12 @@ def reproduce(report: Report) -> str:
     if not told.startswith("evalgate run") or len(told) > COMMAND_LIMIT or not is_commit:
         return told
     try:
-        words = shlex.split(told)
+        parts = shlex.split(told)
     except ValueError:
         return told
     kept = [
         word
-        for before, word in zip(["", *words], words, strict=False)
+        for before, word in zip(["", *parts], parts, strict=False)
         if "--base" not in (before, word) and not word.startswith("--base=")
     ]
     return shlex.join([*kept, "--base", base[:SHA_WIDTH]])

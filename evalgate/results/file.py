@@ -12,16 +12,21 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from evalgate.comparison import labels
+from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
 from evalgate.model import (
+    BURN_IN,
     FRESH,
     AgentDetails,
     AgentFailure,
     AgentUse,
+    BurnIn,
     Case,
     CaseComparison,
+    CaseKey,
     CaseStatus,
     Comparison,
     CriteriaSource,
@@ -29,6 +34,7 @@ from evalgate.model import (
     EvalSet,
     GradedTrial,
     Outcome,
+    Quarantine,
     Report,
     Run,
     Shard,
@@ -58,7 +64,11 @@ TrialEntry: Any = entry(
     without={"key", "failure"},
     repeat=(
         Annotated[int, Field(ge=0, le=2 * FRESH)],
-        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure."),
+        Field(
+            default=0,
+            description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure; from {BURN_IN:,} on: "
+            "runs of a new or changed case.",
+        ),
     ),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
     grades=(
@@ -83,6 +93,10 @@ AgentEntry: Any = entry(
     doc="The agent of a suite.",
     about=(dict[str, str], Field(default={}, description="What answered: framework, versions, interpreter.")),
     code=(str, Field(default="", description="Equal for equal files of the agent.")),
+    surroundings=(
+        str,
+        Field(default="", description="Equal for an equal environment, variables, settings and tracked files."),
+    ),
 )
 SimulatorEntry: Any = entry(
     "SimulatorEntry",
@@ -129,6 +143,10 @@ ShardEntry: Any = entry(
 )
 
 
+QuarantineEntry: Any = entry("QuarantineEntry", Quarantine, doc="Why a flaky case does not block for a while.")
+BurnInEntry: Any = entry("BurnInEntry", BurnIn, doc="Runs that passed among those that were measured.")
+
+
 class CaseEntry(Entry):
     """One case and its trials."""
 
@@ -139,7 +157,10 @@ class CaseEntry(Entry):
     not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
     verdict: VerdictKind
     reason: str = ""
-    quarantined: bool = Field(default=False, description="Shown, but non-blocking (`admission`).")
+    label: CaseLabel | None = Field(default=None, description="What it is counted as; absent for a plain pass.")
+    quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
+    quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
+    burn_in: BurnInEntry | None = Field(default=None, description="How a new or changed case did in all of its runs.")
     trials: list[TrialEntry] = Field(default_factory=list)
 
     @model_validator(mode="before")
@@ -161,7 +182,19 @@ class SuiteEntry(_AnySuite):
 
 
 VerdictEntry: Any = entry(
-    "VerdictEntry", Verdict, doc="The answer, and what it is made of.", without={"suites"}, exit_code=(int, ...)
+    "VerdictEntry",
+    Verdict,
+    doc="The answer, and what it is made of.",
+    without={"suites"},
+    exit_code=(int, ...),
+    cases=(
+        CaseCounts,
+        Field(
+            default=CaseCounts(),
+            description="How many cases each word has. `passed` (`fixed` ones among them), `failed` (from `new` to "
+            "`not_confirmed`), `flaky`, `inconclusive` and `not_measured` add up to `total`.",
+        ),
+    ),
 )
 ComparisonEntry: Any = entry(
     "ComparisonEntry",
@@ -173,7 +206,7 @@ ResultsFile: Any = entry(
     "Results",
     Run,
     doc="The whole file. What says no more than the default is left out.",
-    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes"},
+    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes", "surroundings"},
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
     repeated=(
@@ -240,7 +273,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
         problems=list(report.problems),
         suites=[],
     )
-    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code))
+    of_cases = labels.of(verdict, comparison)
+    counts = labels.count(of_cases.values())
+    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code), cases=counts)
     if run.shard is not None:
         head["shard"] = _shard(run.shard, report)
     if comparison is not None:
@@ -251,6 +286,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
             or each.head != each.base
             or each.status is not CaseStatus.PAIRED
             or each.flaky
+            or each.quarantined
             or each.origin is not None
             or each.divergence is not None
         )
@@ -260,7 +296,9 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
-        yield from _suite_lines(suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes)
+        yield from _suite_lines(
+            suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes, of_cases=of_cases
+        )
     yield "\n]}\n"
 
 
@@ -276,6 +314,7 @@ def _suite_lines(
     report: Report,
     by_case: dict[tuple[str, str], list[GradedTrial]],
     outcomes: RawOutcomes,
+    of_cases: Mapping[CaseKey, CaseLabel],
 ) -> Iterator[str]:
     head = _suite_head(suite, report) | {"verdict": verdict.kind.value, "reason": verdict.reason}
     if verdict.required_pass_rate != 1.0:
@@ -292,7 +331,10 @@ def _suite_lines(
             "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
+            "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
             "quarantined": case_verdict.quarantined,
+            "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
+            "burn_in": case_verdict.burn_in and shapes.written(BurnInEntry, case_verdict.burn_in),
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
         told = {name: value for name, value in told.items() if value}
@@ -319,7 +361,11 @@ def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
         "agent": shapes.written(
-            AgentEntry, suite.agent, about=dict(run.agents.get(key, {})), code=run.codes.get(key, "")
+            AgentEntry,
+            suite.agent,
+            about=dict(run.agents.get(key, {})),
+            code=run.codes.get(key, ""),
+            surroundings=run.surroundings.get(key, ""),
         ),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_source": dataclasses.asdict(suite.criteria_source),
@@ -486,6 +532,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
         codes={key: suite.agent.code for key, suite in zip(keys, read.suites, strict=True)},
+        surroundings={key: suite.agent.surroundings for key, suite in zip(keys, read.suites, strict=True)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         shard=None if read.shard is None else _read_shard(read.shard),
     )
@@ -544,7 +591,7 @@ def _told(read: Any) -> Comparison:
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base")
+    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged")
     told = {name: getattr(read, name) for name in names}
     return Comparison(cases=cases, **told)
 
@@ -621,7 +668,8 @@ def _insist_possible(run: Run, place: Place) -> None:
         if len(set(keys)) != len(keys):
             raise _untrusted(f"has the same {what} twice", place)
     repeats = {trial.key.repeat for trial in (*run.trials, *run.confirmations)}
-    if not all(0 <= repeat < most or FRESH <= repeat < FRESH + MOST_RUNS for repeat in repeats):
+    starts = ((0, most), (FRESH, MOST_RUNS), (BURN_IN, MOST_RUNS))
+    if not all(any(start <= repeat < start + count for start, count in starts) for repeat in repeats):
         raise _untrusted("has a run of a case with an invalid repeat number", place)
 
 

@@ -1,4 +1,4 @@
-"""The history of the base branch: what its last runs did, which cases may decide yet, how a finished run joins it."""
+"""The history of the base branch: what its last runs did, whether its model moved, how a finished run joins it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
@@ -15,12 +16,12 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from evalgate import errors
-from evalgate.comparison import pairing
+from evalgate.comparison import drift, pairing
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.model import CaseKey, Policy, Report, Run, Suite, Trend
+from evalgate.model import CaseKey, Drift, Report, Run, Suite, Trend
 from evalgate.model.run import Count
 from evalgate.model.trial import MOST
 from evalgate.results import shapes
@@ -35,6 +36,10 @@ LAST_RUNS: Final = 50
 """How many base runs are remembered; a case that none of them had is forgotten."""
 RECENT: Final = 20
 """How many of them tell how flaky a case is, and make a trend."""
+DRIFT_DAYS: Final = 14
+"""How long after it began a drift is told of."""
+ENVIRONMENT: Final = ("framework_version", "python", "requirements")
+"""What workers tell of their environment that may change what an agent does though its files are the same."""
 UNKNOWN: Final = "unknown"
 """The content of a case, where a run does not tell."""
 
@@ -43,12 +48,18 @@ Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`: by criterion."""
+    """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`: by criterion.
+
+    `agent`: equal for the same agents in the same environment, "" where that is not known. `drift`: what was found when
+    this run was added.
+    """
 
     number: Count
     commit: str
     at: str
     means: Mapping[str, Mean] = field(default_factory=dict)
+    agent: str = ""
+    drift: Drift | None = None
 
 
 class PastOutcome(NamedTuple):
@@ -95,7 +106,6 @@ class History:
     """What the stores remember of base runs, and where a finished run is kept.
 
     `past` None: nobody knows, as there is no store, or none that can be read. `problems`: what could not be read.
-    `renamed`: the base's name of an evaluation file by head's, where they differ.
     """
 
     settings: Settings
@@ -104,43 +114,32 @@ class History:
     stores: Sequence[Store] = ()
     past: PastRuns | None = None
     problems: tuple[Problem, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
-
-    def quarantined(self, prints: Mapping[CaseKey, str], policy: Policy) -> frozenset[CaseKey]:
-        """The cases that have not been reliable in the policy's `admission` base runs yet. `prints`: the fingerprints
-        of all cases.
-
-        Without a history that can be read there are none: an outage must not make a gate decide nothing.
-        """
-        if not policy.admission:
-            return frozenset()
-        if self.past is None:
-            if self.problems:
-                self.context.say("no case is quarantined: the history of base runs is unknown")
-            return frozenset()
-        known = self.past.by_case()
-        return frozenset(
-            (suite, case_id)
-            for (suite, case_id), question in prints.items()
-            if not is_reliable(
-                known.get((self.renamed.get(suite, suite), case_id)),
-                question=question or UNKNOWN,
-                runs=policy.admission,
-            )
-        )
 
     def trends(self, run: Run) -> tuple[Trend, ...]:
-        """How each criterion of this run went in the last base runs."""
-        return trends(self.past or PastRuns(), means_of(run))
+        """How each criterion of this run went in the last base runs; a shard shows none."""
+        return () if self.settings.shard else trends(self.past or PastRuns(), means_of(run))
+
+    def drift(self, run: Run, *, adk_compat: bool = False) -> Drift | None:
+        """What the unchanged agent of the base branch does otherwise than before, where that is recent; with this run,
+        where it is to be kept."""
+        past = self.past or PastRuns()
+        if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
+            past = update(past, summary_of(run, run.commit, adk_compat=adk_compat))
+        found = recent_drift(past)
+        is_recent = found is not None and (self.context.now - moment(found.since)).days <= DRIFT_DAYS
+        return found if is_recent else None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the run is one of the base branch, which others are compared with."""
+        wanted = self.settings.save_baseline
+        return wanted == "always" or (wanted == "auto" and self.context.on_base_branch)
 
     def keep(self, report: Report) -> Report:
         """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
         run, settings, results = report.run, self.settings, report.files.get("results")
-        wanted = settings.save_baseline == "always" or (
-            settings.save_baseline == "auto" and self.context.on_base_branch
-        )
         # a shard is no base for anybody
-        if not self.stores or results is None or settings.shard or not wanted or not run.complete:
+        if not self.stores or results is None or settings.shard or not self.is_wanted or not run.complete:
             return report
         if run.truncated:  # it would take the place of a whole run
             self.context.say(f"the results are not stored: {run.truncated}")
@@ -163,13 +162,10 @@ class History:
 
 
 @contextlib.contextmanager
-def opened(
-    settings: Settings, context: Context, *, admission: int, renamed: Mapping[str, str] | None = None
-) -> Iterator[History]:
+def opened(settings: Settings, context: Context) -> Iterator[History]:
     """The stores that the settings name and what they remember, before any agent runs; says what cannot be used."""
     unknown = History(settings=settings, context=context)
-    named = bool(settings.data_branch or settings.baseline_folder)
-    if not named or (settings.shard and not settings.admission):  # a shard is not kept, and shows no trend
+    if not (settings.data_branch or settings.baseline_folder):
         yield unknown
         return
     with contextlib.ExitStack() as stack:
@@ -183,7 +179,7 @@ def opened(
             context.say(f"stored base results cannot be used: {error.message}")
             yield unknown
             return
-        past, problems = read_first(stores, admission=admission)
+        past, problems = read_first(stores)
         for problem in problems:
             context.say(problem.message)
         yield History(
@@ -193,13 +189,12 @@ def opened(
             stores=stores,
             past=past,
             problems=problems,
-            renamed=renamed or {},
         )
 
 
-def read_first(stores: Sequence[Store], *, admission: int) -> tuple[PastRuns | None, tuple[Problem, ...]]:
+def read_first(stores: Sequence[Store]) -> tuple[PastRuns | None, tuple[Problem, ...]]:
     """The first history that a store has, and a warning for each that could not be read. An empty one where no store
-    has any; None where there may be one that could not be read."""
+    has any; None where there may be one that could not be read, or no store."""
     unread: list[str] = []
     found = None
     for store in stores:
@@ -209,27 +204,22 @@ def read_first(stores: Sequence[Store], *, admission: int) -> tuple[PastRuns | N
             unread.append(f"the history of base runs in the {store.name} was not read: {error.message}")
         if found is not None:
             break
-    if admission and not stores:
-        unread.append("stored base results cannot be used, so there is no history of base runs")
-    if found is None and not unread:
+    if found is None and not unread and stores:
         found = PastRuns()
-    hint = "Until it is readable, no case is quarantined." if admission and found is None else ""
-    return found, tuple(errors.warning("history-unread", each, hint=hint) for each in unread)
+    return found, tuple(errors.warning("history-unread", each) for each in unread)
 
 
 # --- what it says --------------------------------------------------------------------------------
 
 
-def is_reliable(case: CaseHistory | None, *, question: str, runs: int) -> bool:
-    """Whether a case passed all repeats of its last `runs` (1 or more) measured base runs, by the base's own criteria.
-    By which criteria it is judged now plays no part, or a change could switch the gate off by raising a threshold.
+BROKEN_RUNS: Final = 3
+"""After so many base runs without a pass a case is broken, not flaky."""
 
-    A case that the base does not have, has with another content, or has measured too rarely is not: nobody knows.
-    """
-    if case is None or case.question != question:
-        return False
-    measured = [outcome for outcome in case.outcomes if outcome.measured][-runs:]
-    return len(measured) == runs and all(outcome.passes == outcome.measured for outcome in measured)
+
+def is_broken(case: CaseHistory) -> bool:
+    """Whether no repeat of the last measured base runs passed, by the base's own criteria."""
+    measured = [outcome for outcome in case.outcomes if outcome.measured][-BROKEN_RUNS:]
+    return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
 
 def is_flaky(outcomes: Sequence[PastOutcome]) -> bool:
@@ -310,8 +300,16 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
         cases.append(
             CaseHistory(suite=key[0], case_id=key[1], question=question, fingerprint=fingerprint, outcomes=(outcome,))
         )
-    this = PastRun(number=1, commit=commit, at=run.started_at, means=means_of(run))
+    this = PastRun(number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run))
     return PastRuns(runs=(this,), cases=tuple(cases))
+
+
+def _agent(run: Run) -> str:
+    """The agents' own files and what they ran in, as one; "" where the files of one are not known."""
+    if not run.codes or not all(run.codes.values()):
+        return ""
+    ran_in = {key: [about.get(name, "") for name in ENVIRONMENT] for key, about in run.agents.items()}
+    return fingerprints.digest([sorted(run.codes.items()), ran_in])
 
 
 def means_of(run: Run) -> dict[str, float]:
@@ -341,7 +339,51 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
         outcomes = tuple(each for each in case.outcomes if each.number >= runs[0].number)
         if outcomes:
             recent.append(replace(case, outcomes=outcomes))
-    return PastRuns(runs=runs, cases=tuple(recent))
+    made = PastRuns(runs=runs, cases=tuple(recent))
+    return replace(made, runs=(*runs[:-1], replace(runs[-1], drift=_look(made))))
+
+
+# --- drift ---------------------------------------------------------------------------------------
+
+
+def _look(past: PastRuns) -> Drift | None:
+    """Whether the last runs differ from those before, of the same agent: looked at by the first run of a day, once, and
+    since the last drift."""
+    *before, last = past.runs
+    if not last.agent or any(run.at[:10] == last.at[:10] for run in before):
+        return None
+    stretch = [last]
+    for run in reversed(before):
+        if run.agent != last.agent or run.drift is not None:
+            break
+        stretch.insert(0, run)
+    by_number: dict[int, dict[CaseKey, tuple[int, int]]] = {run.number: {} for run in stretch}
+    for case in past.cases:
+        for outcome in case.outcomes:
+            if outcome.number in by_number:
+                by_number[outcome.number][case.suite, case.case_id] = (outcome.passes, outcome.measured)
+    return drift.look([(run.at, by_number[run.number]) for run in stretch])
+
+
+def recent_drift(past: PastRuns) -> Drift | None:
+    """The last drift that was found, of the agent that the base branch still has."""
+    found = next((run for run in reversed(past.runs) if run.drift is not None), None)
+    return found.drift if found is not None and past.runs[-1].agent in ("", found.agent) else None
+
+
+def drifted_at(past: PastRuns | None) -> datetime | None:
+    """Before when no stored result may be compared with: when the provider last moved; None where it did not."""
+    drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
+    return moment(drifts[-1].since) if drifts else None
+
+
+def moment(written: str) -> datetime:
+    """A time as it was written; the earliest where it cannot be read."""
+    try:
+        read = datetime.fromisoformat(written)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
 def _rules(suite: Suite, *, adk_compat: bool) -> list[object]:
@@ -385,7 +427,7 @@ def schema() -> dict[str, Any]:
 
 def render_history(past: PastRuns) -> bytes:
     """history.json, one case a line so that its own history diffs well."""
-    runs = _lines(_RUNS.dump_python(list(past.runs), mode="json"))
+    runs = _lines(_RUNS.dump_python(list(past.runs), mode="json", exclude_defaults=True))
     cases = _lines(_CASES.dump_python(list(past.cases), mode="json"))
     text = f'{{"schema_version":{SCHEMA_VERSION},"runs":[\n{runs}\n],"cases":[\n{cases}\n]}}\n'
     return text.encode("utf-8", "replace")  # lone surrogates, which JSON readers refuse

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
@@ -29,6 +29,8 @@ VERSION = 2
 UNTRIED: Final = frozenset(INFRASTRUCTURE | {FailureKind.START, FailureKind.INSTALL, FailureKind.SIMULATOR})
 """What a resumed run tries again: failures of what is around the agent, or before it was asked anything. How it failed
 in the middle of a conversation is what it did, and stays."""
+FAILURES: Final = frozenset(FailureKind)
+_FINISHED: Final = {"finished": True}
 _ONE_READ: Final = 8192  # bytes; most lines are shorter
 
 
@@ -42,6 +44,13 @@ class _Line(NamedTuple):
     mark: bytes
 
 
+class Peeked(NamedTuple):
+    """What a journal says of itself: the plan of its run, and whether that came to its end."""
+
+    plan: str
+    finished: bool
+
+
 class Journal:
     """An append-only file of what happened; also where the transcripts of a run are read from.
 
@@ -53,6 +62,7 @@ class Journal:
         self.path = path
         self.damaged = 0
         self.about: Mapping[str, Any] = {}
+        self._forget: Container[str] = UNTRIED
         self._lock = threading.RLock()
         self._trials: dict[str, _Line] = {}
         self._grades: dict[str, Grade] = {}
@@ -77,13 +87,14 @@ class Journal:
         return journal
 
     @classmethod
-    def reopen(cls, path: Path) -> Journal:
-        """The journal of an interrupted run, its torn last line cut off. What lies around the agent is forgotten
-        (`UNTRIED`), so that it is tried again.
+    def reopen(cls, path: Path, *, forget: Container[str] = UNTRIED) -> Journal:
+        """The journal of an interrupted run, its torn last line cut off. Trials whose outcome is of a kind to `forget`
+        are tried again: those that say nothing of the agent.
 
         Raises UnavailableError, also for a journal in another layout than this version writes.
         """
         journal = cls(path)
+        journal._forget = forget
         journal._open()
         try:
             journal._write_from(journal._read_all())
@@ -121,6 +132,11 @@ class Journal:
             self._by_key[key] = address
         return trial
 
+    def measured_at(self, address: str) -> str:
+        """When the trial with this address was run, ISO 8601; "" where nobody says."""
+        told = self._read(self._trials[address]).get("measured_at") or self.about.get("started_at", "")
+        return told if isinstance(told, str) else ""
+
     def grade(self, address: str) -> Grade | None:
         """The grade with this address, None where there is none."""
         return self._grades.get(address)
@@ -147,9 +163,10 @@ class Journal:
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def add_trial(self, address: str, trial: Trial, *, grades: Iterable[str] = ()) -> None:
+    def add_trial(self, address: str, trial: Trial, *, grades: Iterable[str] = (), measured_at: str = "") -> None:
         """Keep a finished trial. `grades`: where grades of it will be; those that are there belong to one that was
-        lost, and are forgotten. Raises UnavailableError where the disk takes no more."""
+        lost, and are forgotten. `measured_at`: of one that was taken over, ISO 8601. Raises UnavailableError where the
+        disk takes no more."""
         seen: dict[str, tuple[AgentDetails, ...]] = {}
         outcome = shapes.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
         line = {
@@ -159,6 +176,8 @@ class Journal:
             "attempts": trial.attempts,
             "outcome": outcome,
         }
+        if measured_at:
+            line["measured_at"] = measured_at
         outdated = [grade for grade in grades if grade in self._grades]
         if outdated:
             line["outdated"] = outdated
@@ -176,6 +195,10 @@ class Journal:
         self._append({"grade": address, **shapes.grade_json(grade)})
         with self._lock:
             self._grades[address] = grade
+
+    def finish(self) -> None:
+        """The run came to its end: nothing is left to be continued. Raises UnavailableError."""
+        self._append({"journal": VERSION, **_FINISHED})
 
     def close(self) -> None:
         """Close the file; nothing can be read or written after it."""
@@ -301,10 +324,37 @@ class Journal:
                 raise KeyError(address)
         for grade in line.get("outdated", ()):
             self._grades.pop(grade, None)
-        if outcome["kind"] in UNTRIED:
+        if outcome["kind"] in self._forget:
             self._trials.pop(str(line["trial"]), None)
         else:
             self._trials[str(line["trial"])] = place
+
+
+def peek(path: Path) -> Peeked | None:
+    """What the first and the last line of a journal say, without reading the others; None where there is none, or
+    something else in its place."""
+    if path.is_symlink() or not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            first = _value(file.readline(_ONE_READ)) or {}
+            file.seek(max(file.seek(0, os.SEEK_END) - _ONE_READ, 0))
+            last = _value(file.read().splitlines()[-1]) or {}
+    except (OSError, IndexError):
+        return None
+    return Peeked(plan=str(first.get("plan") or ""), finished=last.get("finished") is True)
+
+
+def is_free(path: Path) -> bool:
+    """Whether no process has a journal open."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 # --- the file under it: one writer at a time, whole lines told from damaged ones ------------------

@@ -332,6 +332,7 @@ def join(parts: Sequence[Stored]) -> Stored:
         root=next((run.root for run in runs if run.root is not None), None),
         agents=_merged(run.agents for run in runs),
         codes=_merged(run.codes for run in runs),
+        surroundings=_agreed(run.surroundings for run in runs),
         fingerprints=dict(shard.fingerprints) | _merged(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
@@ -375,6 +376,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         base_failed=all(each.base_failed for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
         relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
+        unchanged=tuple(sorted(set.intersection(*(set(each.unchanged) for each in told)))),
     )
 
 
@@ -391,6 +393,15 @@ def _merged(each: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
             if key not in merged or not merged[key]:
                 merged[key] = value
     return merged
+
+
+def _agreed(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What all say that say anything; nothing where they differ."""
+    found: dict[str, set[str]] = {}
+    for mapping in each:
+        for key, value in mapping.items():
+            found.setdefault(key, set()).add(value)
+    return {key: values.pop() for key, values in found.items() if len(values) == 1}
 
 
 def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:

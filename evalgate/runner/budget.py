@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evalgate.judges import models
-from evalgate.model import AgentFailure, Outcome
+from evalgate.model import AgentFailure, Outcome, Usage
 from evalgate.text import words
 
 
@@ -71,16 +72,21 @@ class Budget:
         """Count what the model calls of a trial reported."""
         if self._limits == Limits():
             return
-        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-        for event in (event for turn in turns for event in turn.events or ()):
-            if event.usage is None:
-                continue
-            name = models.parse_name(event.model_version or "")
-            cost = models.cost_usd(model=name.name, provider=name.priced_as, usage=event.usage)
-            usage = event.usage
+        for usage, model, cost in costs_of(outcome):
             counts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
             with self._lock:
                 self._tokens += sum(count for count in counts if count is not None) or usage.total_tokens or 0
                 self._usd += cost or 0.0
                 if cost is None:
-                    self.unpriced.add(event.model_version or "a model without a name")
+                    self.unpriced.add(model or "a model without a name")
+
+
+def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:
+    """What each model call of a trial reported, the model that it named, and what it cost: None where no price is
+    known."""
+    turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+    for event in (event for turn in turns for event in turn.events or ()):
+        if event.usage is not None:
+            model = event.model_version or ""
+            name = models.parse_name(model)
+            yield event.usage, model, models.cost_usd(model=name.name, provider=name.priced_as, usage=event.usage)

@@ -1,14 +1,16 @@
-"""Taking over what a stored run knows: its transcripts where the agent was asked the same, its grades where the
+"""Taking over what an earlier run knows: its transcripts where the agent was asked the same, its grades where the
 criterion is the same too. What is taken over is as good as measured; the rest is measured or graded anew."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evalgate.formats import fingerprints
-from evalgate.model import Case, CaseStatus, GradedTrial, Run, Score, Trial, TrialKey
+from evalgate.model import FRESH, AgentFailure, Case, CaseStatus, GradedTrial, Run, Score, Suite, Trial, TrialKey
+from evalgate.results.attempts import Kept
 from evalgate.results.file import Stored
 from evalgate.runner.session import Side
 from evalgate.runner.trials import Task
@@ -16,10 +18,23 @@ from evalgate.runner.trials import Task
 
 @dataclass(slots=True, kw_only=True)
 class TakenOver:
-    """The trials that were taken over, and the cases that the stored run cannot be compared in."""
+    """The trials that were taken over, the cases that the stored run cannot be compared in, and when the oldest of
+    the trials was run (ISO 8601, "": nobody says)."""
 
     keys: set[TrialKey] = field(default_factory=set)
     unpaired: dict[tuple[str, str], CaseStatus] = field(default_factory=dict)
+    since: str = ""
+
+    def add(self, key: TrialKey, *, measured_at: str) -> None:
+        """One more."""
+        self.keys.add(key)
+        self.since = min(self.since or measured_at, measured_at or self.since)
+
+    def join(self, other: TakenOver) -> None:
+        """Those of another as well."""
+        self.keys |= other.keys
+        self.unpaired |= other.unpaired
+        self.since = min(self.since or other.since, other.since or self.since)
 
 
 def take_over(
@@ -31,7 +46,7 @@ def take_over(
     of an evaluation file by ours, where they differ.
     """
     cases = {(suite.key, case.case_id): case for suite in stored.run.suites for case in suite.eval_set.cases}
-    graded = {trial.key: trial for trial in stored.run.trials}
+    graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
     taken = TakenOver()
     for task in tasks:
         key = task.key
@@ -42,16 +57,56 @@ def take_over(
             continue
         known = graded.get(then)
         if known is not None and known.failure is None and _keep(known, task, stored, side):
-            taken.keys.add(task.key)
+            taken.add(task.key, measured_at=stored.run.started_at)
     return taken
+
+
+def take_kept(kept: Sequence[Kept], suites: Iterable[Suite], side: Side, *, repeats: int) -> TakenOver:
+    """Put what earlier runs kept of these suites into the side's own: the first runs of every case, and its reruns
+    as far as they go. What is known of another agent, question or seed has another address. As in `take_over`, a trial
+    in which the agent failed is run again."""
+    taken = TakenOver()
+    for suite in suites:
+        for case in suite.eval_set.cases:
+            for repeat in itertools.chain(range(repeats), itertools.count(FRESH)):
+                key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+                is_taken = _take_kept(kept, Task(key=key, suite=suite, case=case), side, taken)
+                if repeat >= FRESH and not is_taken:
+                    break
+    return taken
+
+
+def _take_kept(kept: Sequence[Kept], task: Task, side: Side, taken: TakenOver) -> bool:
+    addresses = side.addresses(task)
+    if side.journal.knows(addresses.trial):
+        return False
+    for each in kept:
+        journal = each.journal
+        trial = journal.trial(addresses.trial, task.key)
+        if trial is None or isinstance(trial.outcome, AgentFailure):
+            continue
+        measured_at = journal.measured_at(addresses.trial)
+        if not each.is_recent(measured_at):
+            continue
+        side.journal.add_trial(addresses.trial, trial, measured_at=measured_at)
+        for address in addresses.grades.values():
+            grade = journal.grade(address)
+            if isinstance(grade, Score):
+                side.journal.add_grade(address, grade)
+        taken.add(task.key, measured_at=measured_at)
+        return True
+    return False
 
 
 def marked(run: Run, taken: TakenOver) -> Run:
     """The run, with what was taken over told apart from what it cost."""
     if not taken.keys:
         return run
-    trials = tuple(dataclasses.replace(each, reused=True) if each.key in taken.keys else each for each in run.trials)
-    return dataclasses.replace(run, trials=trials)
+    trials, confirmations = (
+        tuple(dataclasses.replace(each, reused=True) if each.key in taken.keys else each for each in every)
+        for every in (run.trials, run.confirmations)
+    )
+    return dataclasses.replace(run, trials=trials, confirmations=confirmations)
 
 
 def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, side: Side) -> CaseStatus:
@@ -74,7 +129,7 @@ def _keep(known: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
     if side.journal.knows(addresses.trial):
         return True
     trial = Trial(key=task.key, outcome=outcome, seconds=known.seconds, attempts=known.attempts)
-    side.journal.add_trial(addresses.trial, trial)
+    side.journal.add_trial(addresses.trial, trial, measured_at=stored.run.started_at)
     if _same_case(known.key, task, stored, side):
         for use in task.suite.criteria:
             grade = known.grades.get(use.name)

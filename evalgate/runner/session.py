@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
+from evalgate.comparison import threshold
 from evalgate.config.settings import Settings
 from evalgate.criteria import final_session_state
 from evalgate.criteria.base import Criterion
@@ -22,6 +25,7 @@ from evalgate.formats import fingerprints
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
+    BURN_IN,
     FRESH,
     INFRASTRUCTURE,
     AgentFailure,
@@ -82,8 +86,15 @@ def grade(
                 ended_by=outcome.ended_by,
                 repeat=trial.key.repeat,
             )
-            for name, criterion in criteria.items():
-                grades[name] = find(name) or _grade_one(name, criterion, evidence, keep)
+            known = {name: found for name in criteria if (found := find(name)) is not None}
+            judged = {use.name for use in task.suite.criteria if use.is_judged}
+            left = {name: criterion for name, criterion in criteria.items() if name not in known}
+            made = _grade_all(left, evidence, judged=judged)
+            for name in criteria:
+                found = known.get(name) or made[name]
+                if name in left and isinstance(found, Score):  # why there was none may be cured when the run is resumed
+                    keep(name, found)
+                grades[name] = found if name in known else _as_kept(found)
     return GradedTrial(
         key=trial.key,
         failure=outcome if isinstance(outcome, AgentFailure) else None,
@@ -106,15 +117,31 @@ def tokens_of(outcome: Outcome) -> int | None:
     return sum(said) if said else None
 
 
-def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) -> Grade:
+def _grade_all(criteria: Mapping[str, Criterion], evidence: Evidence, *, judged: Container[str]) -> Mapping[str, Grade]:
+    """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long as all of them."""
+    asking = [name for name in criteria if name in judged]
+    if len(asking) < 2:
+        return {name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items()}
+    with ThreadPoolExecutor(max_workers=len(asking), thread_name_prefix="grade") as pool:
+        under_way = {name: pool.submit(_grade_one, name, criteria[name], evidence) for name in asking}
+        others = {
+            name: _grade_one(name, criterion, evidence) for name, criterion in criteria.items() if name not in under_way
+        }
+        return others | {name: future.result() for name, future in under_way.items()}
+
+
+def _grade_one(name: str, criterion: Criterion, evidence: Evidence) -> Grade:
     try:
         found = criterion(evidence)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
     if isinstance(found, Score) and not found.is_number:
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, not a valid score")
-    if isinstance(found, Score):  # why there was none may be cured when the run is resumed
-        keep(name, found)
+    return found
+
+
+def _as_kept(found: Grade) -> Grade:
+    """The grade, as one value with all equal ones: most have nothing but a number."""
     if found.findings or (isinstance(found, Score) and (found.breakdown or found.passed is not None)):
         return found
     if isinstance(found, Score):
@@ -141,7 +168,9 @@ class Side:
 
     `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades of those that only
     compute are computed again rather than kept in `journal`, which holds what is known of this side. `code_of`: the
-    fingerprint of an agent's own files. `skipped`: cases (suite key, case id) that this side does not run.
+    fingerprint of an agent's own files. `skipped`: cases (suite key, case id) that this side does not run. `shared`:
+    suites of which it runs nothing and has what the side before it gave, since both have the same agent.
+    `surroundings_of`: what an agent runs in, by what it says of itself, "" where that is not known.
     """
 
     def __init__(
@@ -154,11 +183,14 @@ class Side:
         journal: Journal,
         code_of: Callable[[AgentUse], str],
         skipped: Collection[CaseKey] = (),
+        shared: Collection[str] = (),
+        surroundings_of: Callable[[Mapping[str, str]], str] = lambda _: "",
     ) -> None:
         self.suites = suites
         self.agents = agents
         self.journal = journal
         self.skipped = frozenset(skipped)
+        self.shared = frozenset(shared)
         self.graded: dict[TrialKey, GradedTrial] = {}
         self.again: frozenset[TrialKey] = frozenset()  # run once more, whatever the journal holds
         self.fresh: list[GradedTrial] = []
@@ -167,6 +199,7 @@ class Side:
         self.codes = {fingerprints.agent_key(suite.agent): code_of(suite.agent) for suite in suites}
         self._session = session
         self._criteria = criteria
+        self._surroundings_of = surroundings_of
         self.criterion_prints = {
             (suite.key, use.name): fingerprints.of_criterion(
                 use, version=__version__, adk_compat=session.settings.adk_compat
@@ -195,6 +228,10 @@ class Side:
         }
         return Addresses(trial=trial, grades=grades)
 
+    def surroundings(self) -> dict[str, str]:
+        """What the agents run in, of those that have started, by `agent_key`."""
+        return {key: self._surroundings_of(agent.about()) for key, agent in self.agents.items()}
+
     def fingerprint(self, task: Task) -> str:
         """The fingerprint of the case, references and rubrics included."""
         name = (task.suite.key, task.case.case_id)
@@ -209,6 +246,7 @@ class Side:
         kept = addresses.grades
         is_again = task.key in self.again
         trial = None if is_again else journal.trial(addresses.trial, task.key)
+        is_known = trial is not None
         if trial is None:
             if not session.budget.begin():
                 return
@@ -241,7 +279,28 @@ class Side:
             self.fresh.append(graded)
         else:
             self.graded[task.key] = graded
-        session.watcher.trial_done(task.key, outcome, trial.seconds, of_base=task.side > 0)
+            session.share(task, trial, graded)
+        self._tell(task, trial, graded, is_known=is_known)
+
+    def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
+        session = self._session
+        uses = [use for use in task.suite.criteria if use.name in graded.grades]
+        session.watcher.trial_done(
+            task.key,
+            trial.outcome,
+            trial.seconds,
+            of_base=task.side > 0,
+            kind=threshold.kind_of(graded, uses, adk_compat=session.settings.adk_compat),
+            known=is_known,
+            judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
+        )
+
+    def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
+        """Keep what another side gave as this one's own: `task` in the words of this side."""
+        address = self.addresses(task).trial
+        if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
+            self.journal.add_trial(address, trial)
+        self.graded[task.key] = dataclasses.replace(graded, reused=True)
 
 
 FEW_LOST = 0.25
@@ -250,6 +309,12 @@ FEW_LOST = 0.25
 
 def _is_outage(trial: GradedTrial) -> bool:
     return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
+
+
+def _is_next(task: Task, done: Mapping[CaseKey, int], wanted: Mapping[CaseKey, int]) -> bool:
+    """Whether a fresh run is among those that a side is to make of the case, `done` of which it has made."""
+    key = (task.suite.key, task.case.case_id)
+    return done[key] <= task.key.repeat - FRESH < done[key] + wanted.get(key, 0)
 
 
 class Session:
@@ -294,7 +359,6 @@ class Session:
         self._repeats = 0
         self._more = 0
         self._repeated: frozenset[CaseKey] = frozenset()
-        self._fresh = 0
         self._cut_off = False
 
     def first(self, repeats: int) -> None:
@@ -308,7 +372,7 @@ class Session:
         """Run these cases `more` times more on every side. Raises as `first` does."""
         self._more, self._repeated = more, frozenset(cases)
         repeats = range(self._repeats, self._repeats + more)
-        self._carry_out(repeats, only=self._repeated)
+        self._carry_out(repeats, only=self._repeated, why="of cases with mixed results")
         self._once_more(repeats)
 
     def _once_more(self, repeats: Sequence[int]) -> None:
@@ -330,17 +394,42 @@ class Session:
             repeats,
             only=frozenset((key.suite, key.case_id) for keys in lost for key in keys),
             wants=lambda task: task.key in lost[task.side],
+            why="of what a provider failed",
         )
 
+    def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
+        """Give what the first side did to those that share it."""
+        for number, side in enumerate(self.sides):
+            if number != task.side and task.suite.key in side.shared:
+                suite = next(each for each in side.suites if each.key == task.suite.key)
+                side.take(dataclasses.replace(task, suite=suite, side=number), trial, graded)
+
     def confirm(self, wanted: Sequence[Mapping[CaseKey, int]]) -> None:
-        """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`."""
-        first, most = FRESH + self._fresh, max(count for side in wanted for count in side.values())
-        self._fresh += most
+        """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`.
+
+        Those of a case are numbered one by one on each side, whatever else is run: so that a run that is repeated
+        finds them again.
+        """
+        done = [Counter((trial.key.suite, trial.key.case_id) for trial in side.fresh) for side in self.sides]
+        pairs = [(done[number], side) for number, side in enumerate(wanted)]
+        cases = frozenset(key for side in wanted for key in side)
         self._carry_out(
-            range(first, self._fresh + FRESH),
-            only=frozenset(key for side in wanted for key in side),
-            wants=lambda task: task.key.repeat - first < wanted[task.side].get((task.suite.key, task.case.case_id), 0),
+            range(
+                FRESH + min(before[key] for before, side in pairs for key in side),
+                FRESH + max(before[key] + count for before, side in pairs for key, count in side.items()),
+            ),
+            only=cases,
+            why=f"to confirm {words.counted(len(cases), 'failure')}",
+            wants=lambda task: _is_next(task, done[task.side], wanted[task.side]),
         )
+
+    def burn_in(self, cases: Collection[CaseKey], *, runs: int) -> str:
+        """Run these cases of head more often, in no mean; the budget that ended it, in words. Nothing is run after it,
+        so that a budget that ends it cuts off nothing that decides. Raises as `first`."""
+        repeats = range(BURN_IN, BURN_IN + runs)
+        self._carry_out(repeats, only=frozenset(cases), wants=lambda task: task.side == 0)
+        ended, self.budget.ended = self.budget.ended, ""
+        return ended
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
         """What judging has taken until now."""
@@ -377,6 +466,7 @@ class Session:
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
             codes=side.codes,
+            surroundings={key: told for key, told in side.surroundings().items() if told},
             models=frozenset(side.models),
             shard=self._shard,
         )
@@ -387,12 +477,15 @@ class Session:
         *,
         only: Container[CaseKey] | None,
         wants: Callable[[Task], bool] = lambda _: True,
+        why: str = "",
     ) -> None:
-        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run."""
+        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run.
+        `why`: what they are for, where they are not the first."""
         every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
             side = self.sides[task.side]
-            if wants(task) and (task.suite.key, task.case.case_id) not in side.skipped:
+            is_left = task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
+            if wants(task) and not is_left:
                 every.append(task)
         before = self._served()
         if self.stop.is_set():
@@ -401,7 +494,7 @@ class Session:
         # where all is recorded, threads would only take turns at one interpreter, which costs half as much again
         self._asks = self._asks or any(agents.is_asked(suite.agent) for side in self.sides for suite in side.suites)
         at_once = self.settings.concurrency if self._asks else 1
-        self.watcher.begin(trials=len(every), done=0)
+        self.watcher.begin(trials=len(every), done=0, why=why)
         try:
             order = self._order(every, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(

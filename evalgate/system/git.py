@@ -390,6 +390,25 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
     return name if is_full_sha(name) else ""
 
 
+def state_of(root: Path, environ: Mapping[str, str]) -> tuple[str, bool | None]:
+    """The commit that is checked out where `root` lies, and whether files below `root` differ from it; "" and None
+    where that cannot be told."""
+    git = Git(environment=git_environment(environ), settings=_LOOKING)
+    try:
+        found = find_source(root)
+        commit = _read_head(git, found.git_dir, cwd=found.working_tree)
+        place = (f"--git-dir={found.git_dir}", f"--work-tree={found.working_tree}")
+        said = git.run(*place, "status", "--porcelain", "--", *_OF_SOURCE, cwd=str(root), timeout_s=STATUS_TIMEOUT_S)
+    except (UnavailableError, OSError):
+        return "", None
+    return commit, bool(said.strip()) if commit else None
+
+
+_LOOKING = (("safe.directory", "*"), ("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"))
+_OF_SOURCE = (".", ":(exclude,glob)**/__pycache__/**")
+STATUS_TIMEOUT_S = 10.0
+
+
 # --- private folders ----------------------------------------------------------------------
 
 

@@ -132,7 +132,8 @@ class Sandbox:
     """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
 
     `cache`: the folder of its environments, which installers fill and nobody may write afterwards. `copies`: what its
-    processes see of the checkouts; `closed`: places that are closed to them.
+    processes see of the checkouts; `closed`: places that are closed to them. `installing`: held while a process of the
+    installer runs, and until what it made is sealed, which ends all of them.
     """
 
     agent: Account
@@ -141,7 +142,7 @@ class Sandbox:
     cache: Path
     closed: tuple[Path, ...]
     copies: PrivateCopies
-    installing: threading.Lock = field(default_factory=threading.Lock)
+    installing: threading.RLock = field(default_factory=threading.RLock)
 
     def environment(self, given: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
         """`given` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
@@ -544,6 +545,7 @@ def _closed_places(
         named += MOUNTED
     (cache / "verdicts").mkdir(parents=True, exist_ok=True)  # closed now, rather than made readable later
     (cache / "bases").mkdir(parents=True, exist_ok=True)
+    (cache / "kept").mkdir(parents=True, exist_ok=True)
     own = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
     return tuple(dict.fromkeys(place.resolve() for place in (*named, *tops, cache) if place.resolve() not in own))
 

@@ -108,14 +108,14 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
     Raises InstallFailed.
     """
     version = wanted.python if _VERSION.fullmatch(wanted.python) else ""
-    path = "" if version or wanted.python in ("", AUTO) else _named(wanted.python, wanted.root, world)
+    path = _named(wanted.python, wanted.root, world) if _is_named(wanted) else ""
     nearest = python_needs.nearest_needs(wanted.folder, wanted.root)
     rules = python_needs.python_rules(wanted.folder, wanted.root, nearest)
     if path and rules:
         _tell_misfit(_about(path, world), rules, world, what=f"`python: {wanted.python}` is")
     if path and not wanted.requirements:
         return Interpreter(python=path, origin=f"{wanted.python}, as configured")
-    needs = python_needs.named_needs(wanted.requirements, wanted.root) if wanted.requirements else nearest
+    needs = needs_of(wanted)
     if needs is None and not version:
         return _found(wanted, rules, world)
     if version:
@@ -133,6 +133,18 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
         import_roots=needs.import_roots,
         fingerprint=hashlib.sha256(made_of.encode()).hexdigest()[:16],
     )
+
+
+def needs_of(wanted: Wanted) -> Needs | None:
+    """What an environment is made from for it; None where none is made: it is there, or nothing says what it needs."""
+    if wanted.requirements:
+        return python_needs.named_needs(wanted.requirements, wanted.root)
+    return None if _is_named(wanted) else python_needs.nearest_needs(wanted.folder, wanted.root)
+
+
+def _is_named(wanted: Wanted) -> bool:
+    """Whether a Python is named, by a path or a command, and not a version of it."""
+    return wanted.python not in ("", AUTO) and _VERSION.fullmatch(wanted.python) is None
 
 
 def _named(python: str, root: str, world: World) -> str:
@@ -353,8 +365,7 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
 
     if not is_ready():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        alone = contextlib.nullcontext() if sandbox is None else sandbox.installing
-        with _lock(folder.with_suffix(".lock"), world.log), alone:
+        with _lock(folder.with_suffix(".lock"), world.log), _alone(world):
             if not is_ready():
                 if sandbox is not None:
                     sandbox.make_folder(folder, afresh=True)
@@ -367,6 +378,11 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
                 with mark.open("x", encoding="utf-8") as file:
                     file.write(said)
     return mark.read_text("utf-8")
+
+
+def _alone(world: World) -> contextlib.AbstractContextManager[object]:
+    """While no other agent of the side lets its installer do anything; it may be entered again."""
+    return contextlib.nullcontext() if world.sandbox is None else world.sandbox.installing
 
 
 @contextlib.contextmanager
@@ -532,14 +548,15 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
             world.log(f"still installing after {told - began:.0f} s{f': {last}' if last else ''}")
 
     try:
-        return process.run_to_end(
-            whole,
-            cwd=cwd,
-            environment=settings,
-            timeout_s=INSTALL_TIMEOUT_S,
-            prefix=prefix,
-            watch=watch,
-        )
+        with _alone(world):
+            return process.run_to_end(
+                whole,
+                cwd=cwd,
+                environment=settings,
+                timeout_s=INSTALL_TIMEOUT_S,
+                prefix=prefix,
+                watch=watch,
+            )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error
 

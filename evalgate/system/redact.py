@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Callable, Mapping
 
@@ -12,6 +14,13 @@ SHORTEST_SECRET = 8
 def is_named(name: str) -> bool:
     """Whether a variable is named like a secret."""
     return any(word in name.upper() for word in SECRET_WORDS)
+
+
+def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """`redactor` for files of JSON and HTML, where a secret may be spelled otherwise."""
+    ways: tuple[Callable[[str], str], ...] = (str, lambda text: json.dumps(text, ensure_ascii=False)[1:-1], html.escape)
+    named = {name: value for name, value in environment.items() if is_named(name)}
+    return redactor({f"{name} {at}": way(value) for name, value in named.items() for at, way in enumerate(ways)})
 
 
 def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
-from evalgate.text import plain
+from evalgate.text import plain, words
 
 Mark: TypeAlias = Literal["=", "-", "+"]
 
 MAX_WORDS = 600
 CLIP = 6_000
+CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
 """Of equal words; texts with more say the same few words again and again, and are shown side by side."""
 # Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the character.
@@ -22,6 +23,17 @@ _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w(?:(?!"
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\w)*|\s+|[^\w\s]"
 )
+
+
+class Marked(Protocol):
+    """A line or a piece of a difference."""
+
+    @property
+    def mark(self) -> str:
+        """Blank or `=` where it is in both."""
+
+
+Line = TypeVar("Line", bound=Marked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +53,10 @@ class Wording:
 
 
 def compare(expected: str, actual: str) -> Wording:
-    """The word difference of two texts, which are clipped first: a text of megabytes is no reading matter."""
-    left, right = _words(expected), _words(actual)
-    if _pairs(left, right) > MOST_PAIRS:
+    """The word difference of two texts, which are clipped around it first: a text of megabytes is no reading matter."""
+    left, right = (_WORD.findall(text) for text in excerpts(expected, actual, CLIP))
+    left, right = _excerpts(left, right, MAX_WORDS, gap=lambda _: [" [...] "])
+    if left != right and _pairs(left, right) > MOST_PAIRS:
         return Wording(pieces=tuple(_changed("".join(left), "".join(right))), likeness=0.0)
     matcher = SequenceMatcher(str.isspace, left, right, autojunk=False)
     pieces: list[Piece] = []
@@ -55,15 +68,54 @@ def compare(expected: str, actual: str) -> Wording:
     return Wording(pieces=tuple(_merged(_without_islands(pieces))), likeness=matcher.ratio())
 
 
+def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:
+    """About `limit` characters of both texts, nothing hidden in them, so that the first place where they differ is
+    among these: only what is the same in both is left out before it."""
+    return _excerpts(plain.visible(expected), plain.visible(actual), limit, gap=_gap)
+
+
+def nearby(lines: Sequence[Line], limit: int) -> tuple[Sequence[Line], int]:
+    """`limit` lines of a difference from shortly before its first mark on, and how many others are left out."""
+    first = next((at for at, line in enumerate(lines) if line.mark.strip(" =")), 0)
+    start = max(min(first - CONTEXT_LINES, len(lines) - limit), 0)
+    return lines[start : start + limit], max(len(lines) - limit, 0)
+
+
+Some = TypeVar("Some", str, list[str])
+
+
+def _excerpts(left: Some, right: Some, limit: int, *, gap: Callable[[int], Some]) -> tuple[Some, Some]:
+    if max(len(left), len(right)) <= limit:
+        return left, right
+    room = limit // 4
+    start = max(_common(left, right) - room, 0)
+    end = max(_common(left[start:][::-1], right[start:][::-1]) - room, 0)
+    before = gap(start) if start else left[:0]
+    one, other = (
+        before + text[start:stop] + (gap(len(text) - stop) if stop < len(text) else text[:0])
+        for text in (left, right)
+        for stop in (min(start + limit, len(text) - end),)
+    )
+    return one, other
+
+
+def _gap(count: int) -> str:
+    return f" [... {words.counted(count, 'character')} left out ...] "
+
+
+def _common(left: Some, right: Some) -> int:
+    """How much of their beginnings is the same."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if left[low:middle] == right[low:middle] else (low, middle - 1)
+    return low
+
+
 def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
     """How often a word of one text is the same as one of the other, which is what a comparison costs."""
     others = Counter(right)
     return sum(others[word] for word in left if not word.isspace())
-
-
-def _words(text: str) -> list[str]:
-    found = _WORD.findall(plain.visible(plain.clip(text, CLIP)))
-    return found if len(found) <= MAX_WORDS else [*found[:MAX_WORDS], " [...]"]
 
 
 def _changed(expected: str, actual: str) -> list[Piece]:

@@ -13,6 +13,7 @@ _TERMINAL_CODE = re.compile(
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_CLAUSE_END = re.compile(r"[;.] ")
 _JOINERS = "\u200c\u200d"
 # Every character that a reader cannot see, or that changes how its neighbours are shown.
 _SURPRISE = re.compile(
@@ -72,6 +73,20 @@ def clip(text: str, limit: int) -> str:
 def clip_end(text: str, limit: int) -> str:
     """At most about `limit` characters, the beginning only, ending in `...` where something was left out."""
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)].rstrip()}..."
+
+
+def keep_advice(text: str, limit: int) -> str:
+    """At most about `limit` characters of a message. What to do stands in its last clauses: they are kept whole, and
+    what is left out is before them."""
+    if len(text) <= limit:
+        return text
+    room = limit * 3 // 4
+    start = text.rfind("); ") + 1  # what others said stands in brackets before it
+    if not 0 < len(text) - start <= room:
+        start = next((match.start() for match in _CLAUSE_END.finditer(text, len(text) - room)), 0)
+    if not start:
+        return clip(text, limit)
+    return f"{text[: limit - (len(text) - start)].rstrip()}...{text[start:]}"
 
 
 def label(text: str, limit: int) -> str:

@@ -158,6 +158,7 @@ def _marked(spell: Callable[..., str]) -> Callable[..., Markup]:
 _SHARED: Final[Mapping[str, Callable[..., Any]]] = {
     "clip": plain.clip,
     "clip_end": plain.clip_end,
+    "keep_advice": plain.keep_advice,
     "label": plain.label,
     "flat": plain.flat,
     "counted": words.counted,

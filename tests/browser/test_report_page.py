@@ -130,9 +130,9 @@ def test_search_and_chips(open_page) -> None:
     search.fill("suite:elsewhere")
     assert entries(page) == []
     search.fill("")
-    page.get_by_role("button", name="flaky 1").click()
+    page.get_by_role("button", name="mixed results 1").click()
     assert entries(page) == ["renew_free_book_1"]
-    assert "only=flaky" in page.url
+    assert "only=mixed" in page.url
 
 
 def test_a_case_shows_expected_base_and_head(open_page) -> None:

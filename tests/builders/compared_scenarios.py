@@ -185,6 +185,40 @@ def unchanged() -> Report:
     return comparing.report(" ".join(["pass*3"] * 12), " ".join(["pass*3"] * 12))
 
 
+def drop() -> Report:
+    """A tool call is lost in one case of twelve, and thresholds as low as those of ADK's samples let it pass."""
+    suite = build.suite(
+        *(
+            case(
+                f"order_{number}",
+                turn("Hello!", answer="Hello! What may I do for you?"),
+                turn(
+                    f"Where is order {number}?",
+                    call("find_order", order=number),
+                    call("track_parcel", order=number, carrier="post"),
+                    answer=f"Order {number} arrives tomorrow.",
+                ),
+                line=4 + 22 * number,
+            )
+            for number in range(1, 13)
+        ),
+        criteria={TOOLS: 0.2, WORDS: 0.1},
+    )
+    right = {
+        (suite.key, asked.case_id): build.scores(*(asked.conversation or ()), **{TOOLS: [1.0, 1.0], WORDS: [1.0, 1.0]})
+        for asked in suite.eval_set.cases
+    }
+    hello, _ = suite.eval_set.cases[6].conversation or ()
+    asks = "Where is order 7?"
+    lost = build.scores(
+        hello,
+        turn(asks, call("find_order", order=7), answer="Order 7 is on its way."),
+        **{TOOLS: [1.0, 0.0], WORDS: [1.0, 0.4]},
+    )
+    head = {key: [done] for key, done in right.items()} | {(suite.key, "order_7"): [lost]}
+    return comparing.beside([suite], head, {key: [done] for key, done in right.items()})
+
+
 def undecided() -> Report:
     """One case of eight seems worse, once: nobody can tell; a higher-is-open criterion moved, too."""
     policy = Policy(pass_rate=0.5)
@@ -410,6 +444,7 @@ COMPARED: Mapping[str, Callable[[], Report]] = {
     "base_fact": fact,
     "base_improved": improved,
     "base_unchanged": unchanged,
+    "base_drop": drop,
     "base_inconclusive": undecided,
     "base_broken": base_broken,
     "base_failed": base_failed,

@@ -34,6 +34,7 @@ from evalgate.model import (
     Need,
     Policy,
     PValue,
+    Quarantine,
     RelaxedRule,
     Report,
     Run,
@@ -124,7 +125,8 @@ def of(
     `is_rerun`: by the reruns of the runs."""
     asked = confirm.of(run, comparison, policy=policy, unreliable=waiting) if is_rerun else ()
     comparison = confirm.settle(comparison, asked, head=run)
-    decided = verdict.decide(run, policy, comparison=comparison, unreliable=waiting, asked=asked)
+    held = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
+    decided = verdict.decide(run, policy, comparison=comparison, unreliable=held, asked=asked)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 

@@ -12,8 +12,23 @@ from builders.compared_scenarios import COMPARED
 from builders.hostile import HOSTILE
 from builders.led_scenarios import LED
 from evalgate.errors import Place, Problem, Severity
-from evalgate.model import FailureKind, Finding, JudgeUse, Links, NotEvaluated, Reason, Report, Score, VerdictKind
+from evalgate.model import (
+    FailureKind,
+    Finding,
+    JudgeUse,
+    Links,
+    NotEvaluated,
+    Policy,
+    Reason,
+    Report,
+    Score,
+    VerdictKind,
+)
 
+DOWN = (
+    f"judge `gemini-2.5-flash`: the provider is overloaded (503 UNAVAILABLE. {'The model is overloaded. ' * 12}Try "
+    "later.); run again later, with fewer calls at once (tried 6 times in 1 min 12 s)"
+)
 TRACEBACK = """Traceback (most recent call last):
   File "agents/travel/agent.py", line 31, in search_flights
     key = os.environ["FLIGHTS_KEY"]
@@ -24,6 +39,20 @@ KeyError: 'FLIGHTS_KEY'
 def passing() -> Report:
     """Everything is well."""
     return build.report("pass pass pass pass")
+
+
+def judge_down(*, adk_compat: bool = False) -> Report:
+    """Nothing passes where a judge is down; under `adk_compat` it is green, as in ADK."""
+    meaning = "final_response_match_v2"
+    asked = [
+        case(f"case_{at}", turn("Book it.", call("book", city="Oslo"), answer="Booked."), line=10 * at)
+        for at in range(1, 7)
+    ]
+    suite = build.suite(*asked, criteria={TOOLS: 1.0, meaning: 0.8})
+    down = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message=f"all 5 samples failed: {DOWN}")
+    passes = {TOOLS: Score(value=1.0, turns=(1.0,)), meaning: down}
+    done = {(suite.key, each.case_id): [build.Done(turns=each.conversation or (), grades=passes)] for each in asked}
+    return build.run_report([suite], done, policy=Policy(adk_compat=adk_compat))
 
 
 def failing() -> Report:
@@ -313,6 +342,8 @@ MADE: Mapping[str, Callable[[], Report]] = {
     "hostile": hostile,
     "languages": languages,
     "judged": judged,
+    "judge_down": judge_down,
+    "judge_down_compat": functools.partial(judge_down, adk_compat=True),
     "unsafe": unsafe,
     **COMPARED,
     **LED,

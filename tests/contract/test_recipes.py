@@ -266,6 +266,9 @@ class EchoAgent:
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message="no Python")
 
+    def start(self) -> None:
+        pass
+
     def about(self) -> Mapping[str, str]:
         return {}
 

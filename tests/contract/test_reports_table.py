@@ -23,7 +23,7 @@ from evalgate.text import markdown
 
 MARKDOWN = ("comment", "summary")
 NO_FILES = {"annotations", "terminal"}
-SHARED = {"cases", "causes", "page_data", "trends", "turns", "view", "wording"}
+SHARED = {"cases", "causes", "moved", "page_data", "trends", "turns", "view", "wording"}
 
 
 def test_every_file_of_the_family_stands_in_its_table() -> None:
@@ -134,8 +134,8 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
         known = view.by_criterion(report)
         for family in ([each for each in known if each.threshold is None], [each for each in known if each.threshold]):
             expected[5] += 1 + len(family) if family else 0
-    flaky = sum(len(case.flaky) for case in found)
-    expected[4] += 1 + flaky if flaky else 0
+    mixed = sum(len(case.mixed) for case in found)
+    expected[4] += 1 + mixed if mixed else 0
     facts = view.facts(report)
     if facts:
         expected[3 if any(fact.base for fact in facts) else 2] += 1 + len(facts)

@@ -62,7 +62,7 @@ OF_THE_CHANGE = {
     *("runs", "budget", "baseline", "max_baseline_age", "fail_on", "threshold", "deterministic", "alpha", "max_drop"),
     *(
         "policy",
-        "admission",
+        "burn_in",
         "pass_rate",
         "min_measured",
         "adk_compat",
@@ -75,7 +75,7 @@ OF_THE_CHANGE = {
 """Settings that give nothing out, so that a change's own evalgate.yml decides them."""
 OF_THE_CHANGES_JUDGES = {
     *("model", "config", "num_samples", "exhaustive", "criteria", "client", "budget", "min_kappa"),  # how to judge
-    *("timeout", "calls_at_once", "deadline"),
+    *("timeout", "call_deadline", "calls_at_once", "deadline"),
     *("replay", "record", "calibration"),  # files of the repository
 }
 

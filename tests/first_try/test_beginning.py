@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import pytest
 import yaml
 from builders import forked_command, repositories
 
+from evalgate.config import variables
 from evalgate.gate import starter
 from tests.golden.test_doctor import CASES, SOUND, evalset
 
@@ -96,6 +98,33 @@ def test_an_adk_agent(tmp_path: Path, adk: str, source: str, code: int, lines: l
     assert "criteria     response_match_score, from tests/eval/eval_config.json\n" in said
 
 
+def test_what_a_called_agent_needs_lies_beside_its_module(tmp_path: Path) -> None:
+    files = {name: text for name, text in SOUND.items() if name != "desk.py"}
+    files["evalgate.yml"] = "agents: [{driver: python, call: 'shop.desk:answer'}]\n"
+    repository = stranger(tmp_path, {**files, "shop/desk.py": SOUND["desk.py"], "shop/requirements.txt": "# none\n"})
+    code, said = call(repository, "doctor", UV_OFFLINE="1", UV_NO_INDEX="1")
+    assert code == 0, said
+    assert re.search(r"  ok     environment  Python \S+, from shop/requirements\.txt\n", said), said
+
+
+@pytest.mark.parametrize(
+    ("source", "signs_in"),
+    [
+        ("import google.auth\n_, project = google.auth.default()\n", True),
+        ("from google import auth\ndef login():\n    return auth.default()\n", True),
+        ("import json\njson.JSONEncoder().default(1)\n", False),
+    ],
+)
+def test_the_workflow_of_an_agent_that_logs_in_to_google_cloud(tmp_path: Path, source: str, signs_in: bool) -> None:
+    repository = stranger(tmp_path, {**SOUND, "desk.py": source + SOUND["desk.py"]})
+    code, said = call(repository, "init", "--action", "acme/evalgate@v1")
+    assert (code, "gh variable set GCP_WORKLOAD_IDENTITY_PROVIDER" in said) == (0, signs_in), said
+    steps = yaml.safe_load((repository / starter.WORKFLOW).read_text(encoding="utf-8"))["jobs"]["gate"]["steps"]
+    assert any("google-github-actions/auth@" in step["uses"] for step in steps) is signs_in
+    (gate,) = (step for step in steps if step.get("id") == "gate")
+    assert gate["with"].get("env") == ("GOOGLE_APPLICATION_CREDENTIALS" if signs_in else None)
+
+
 def test_a_shallow_checkout_without_its_remote(tmp_path: Path) -> None:
     origin = stranger(tmp_path, SOUND)
     repositories.git(origin, "checkout", "--quiet", "-b", "change")
@@ -128,7 +157,67 @@ def test_files_are_written_only_where_they_may(tmp_path: Path) -> None:
     assert "-name: mine\n+name: evalgate\n" in said
     code, said = call(repository, "init", "--force")
     assert code == 0, said
+    assert f"wrote {starter.WORKFLOW}; what stood there is in {starter.WORKFLOW}.orig\n" in said
+    assert place.with_name("evalgate.yml.orig").read_text(encoding="utf-8") == "name: mine\n"
     assert yaml.safe_load(place.read_text(encoding="utf-8"))["name"] == "evalgate"
+
+
+TWO = {
+    "evals/a.evalset.json": SOUND["evals/a.evalset.json"],
+    "evals/test_config.json": CONFIG,
+    "east/bot/agent.py": PLAIN,
+    "west/bot/agent.py": PLAIN,
+}
+AGENTS = """\
+# Which agent each evaluation file runs: docs/agents
+agents:
+  - suites: ["evals/a.evalset.json"]
+    driver: adk
+    path: east/bot
+    # or driver: adk, path: west/bot
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "written", "former"),
+    [
+        # what says nothing of agents gets them, and keeps all that its author wrote
+        ("evalgate.yml", "# ours\nruns: 3\nenv: DESK_URL\n", f"# ours\nruns: 3\nenv: DESK_URL\n\n{AGENTS}", None),
+        ("evalgate.yaml", "runs: 3", f"runs: 3\n\n{AGENTS}", None),
+        ("evalgate.yml", "# nothing yet\n", f"# nothing yet\n\n{AGENTS}", None),
+        # where they cannot be added, what stood there is kept beside
+        ("evalgate.yml", "{runs: 3}\n", AGENTS, "{runs: 3}\n"),
+        ("evalgate.yaml", "runs: 3\nagents: []\n", AGENTS, "runs: 3\nagents: []\n"),
+    ],
+)
+def test_init_beside_an_evalgate_yml(tmp_path: Path, name: str, text: str, written: str, former: str | None) -> None:
+    repository = stranger(tmp_path, {**TWO, name: text})
+    place, kept = repository / name, repository / f"{name}.orig"
+    code, said = call(repository, "init")
+    assert (code, place.read_text(encoding="utf-8"), kept.exists()) == (2, text, False), said
+    assert f"{name} exists and is left as it is; --force would make this change:\n" in said
+    code, said = call(repository, "init", "--force")
+    assert (code, place.read_text(encoding="utf-8")) == (0, written), said
+    assert (kept.read_text(encoding="utf-8") if kept.exists() else None) == former
+    assert (f"wrote {name}; what stood there is in {name}.orig\n" if former else f"wrote {name}\n") in said
+    assert len([*repository.glob("evalgate.y*ml")]) == 1
+    code, said = call(repository, "validate")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("root", [".", "services/my desk"])
+def test_the_last_step_of_init_can_be_pasted(tmp_path: Path, root: str) -> None:
+    """Also in a folder of the repository, where the workflow lies above."""
+    repository = stranger(tmp_path, {f"{root}/{name}": text for name, text in TWO.items()})
+    folder = repository / root
+    code, said = call(folder, "init")
+    assert code == 0, said
+    command = next(line.partition(". ")[2] for line in said.splitlines() if "git add " in line)
+    subprocess.run(["/bin/sh", "-ec", command], cwd=folder, env=repositories.WRITER, check=True, capture_output=True)
+    shown = repositories.git(repository, "show", "--name-only", "--format=%s", "HEAD").splitlines()
+    file = "evalgate.yml" if root == "." else f"{root}/evalgate.yml"
+    assert shown == ["Gate pull requests with evalgate", "", ".github/workflows/evalgate.yml", file]
+    assert repositories.git(repository, "status", "--porcelain") == ""
 
 
 def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
@@ -142,7 +231,7 @@ def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
             (flows / f"{name}.yml").write_text(
                 f"name{rest.partition('--- ')[0]}".replace("acme/", "OWNER/"), encoding="utf-8"
             )
-    odd = starter.render_workflow({"A": '"1:2 # x"'}, others={"B": starter.secret("B")}, root="my folder: x/1")
+    odd = starter.render_workflow({"A": '"1:2 # x"'}, others={"B": variables.secret("B")}, root="my folder: x/1")
     (flows / "odd.yml").write_text(odd, encoding="utf-8")
     assert json.loads(json.dumps(yaml.safe_load(odd)["jobs"]))["gate"]["steps"][2]["with"]["root"] == "my folder: x/1"
     written = sorted(map(str, flows.iterdir()))

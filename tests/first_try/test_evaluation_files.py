@@ -78,6 +78,30 @@ def test_the_starter_packs_layout(
     assert "criteria are read from" in stranger.comment()
 
 
+def test_a_project_of_agents_cli(stranger: Repository) -> None:
+    """Its metrics have no thresholds, which is no gate; one file makes one."""
+    prompts = [{"role": "user", "parts": [{"text": f"question {number}"}]} for number in range(2)]
+    answers = [{"role": "model", "parts": [{"text": f"answer {number}"}]} for number in range(2)]
+    listed = [
+        {"eval_case_id": f"case_{number}", "prompt": prompt, "reference": {"response": answer}}
+        for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True))
+    ]
+    put(stranger, {"tests/eval/datasets/basic-dataset.json": {"eval_cases": listed}})
+    put(stranger, {"tests/eval/eval_config.yaml": "metrics_to_run:\n  - coherence\n"})
+    code, said = stranger.call("list")
+    assert (code, "  criteria  none, from tests/eval/eval_config.yaml\n" in said) == (2, True), said
+    code, said = stranger.run(base="")
+    told = "agents-cli metrics (`coherence`) have no thresholds, so every answer would pass [asserts-nothing]\n"
+    mended = '    Add a test_config.json next to the dataset: {"criteria": {"response_match_score": 0.8}}.'
+    assert (code, stranger.asked("head")) == (2, 0), said
+    assert f"tests/eval/eval_config.yaml:1: error: {told}{mended}" in said
+    assert said.count("no thresholds") == 1
+    put(stranger, {"tests/eval/datasets/test_config.json": {"criteria": {"response_match_score": 0.8}}})
+    code, said = stranger.run(base="")
+    assert (code, "PASS: All 2 cases passed." in said) == (0, True), said
+    assert not any(word in said for word in ("warning", "error:"))
+
+
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [

@@ -93,6 +93,16 @@ SECRET = "`DATABASE_URL: ${{ secrets.DATABASE_URL }}` under the step's `env:`"
         # a login, while the agent is imported
         (
             LOGS_IN,
+            {},
+            "GOOGLE_APPLICATION_CREDENTIALS is not set here; run `gcloud auth application-default login` (the",
+        ),
+        (
+            LOGS_IN,
+            WORKFLOW,
+            "is not set here; before the step use google-github-actions/auth, and name it: `env: GOOGLE_",
+        ),
+        (
+            LOGS_IN,
             {**WORKFLOW, "GOOGLE_APPLICATION_CREDENTIALS": "/github/workspace/gha-creds.json"},
             "set here but not passed to the agent; name it: `env: GOOGLE_APPLICATION_CREDENTIALS`",
         ),

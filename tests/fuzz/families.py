@@ -21,6 +21,11 @@ from evalgate import criteria
 from evalgate.agents import protocol
 from evalgate.agents.tools import cassette
 from evalgate.calibration import labels
+from evalgate.ces import compare as ces_compare
+from evalgate.ces import convert
+from evalgate.ces import read as ces_read
+from evalgate.ces.read import Kind as CesKind
+from evalgate.ces.shapes import Evaluation, comparable
 from evalgate.config import load
 from evalgate.criteria import hallucinations_v1, rubrics, vertex
 from evalgate.discovery import walk
@@ -142,6 +147,36 @@ def _evaluations() -> list[bytes]:
     ]
     lines = "\n".join(json.dumps(each) for each in events)
     return [*(json.dumps(each).encode() for each in made), lines.encode(), *_examples("examples/**/*.evalset.json")]
+
+
+def _read_ces(data: bytes) -> None:
+    text = _text(data, "a.json")
+    for name in ("evaluations/a/a.json", "evals/a.yaml"):
+        found = ces_read.kind_of(text, file=name)
+        for each in {found or CesKind.EVALUATION, CesKind.APP} if name.endswith("json") or found else ():
+            for resource in ces_read.parse(text, file=name, kind=each).resources:
+                ces_compare.relaxations(list(ces_compare.changes({}, comparable(resource.message))))
+                if isinstance(resource.message, Evaluation):
+                    case, _ = convert.to_adk(resource.message, app=ces_read.LOCAL_APP, prompts={})
+                    convert.to_ces(case, app=ces_read.LOCAL_APP)
+    ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text})
+
+
+def _ces_files() -> list[bytes]:
+    app = {
+        "evaluationMetricsThresholds": {"goldenHallucinationMetricBehavior": "ENABLED"},
+        "evaluationPersonas": [{"displayName": "a", "personality": "b", "speechConfig": {"speakingRate": 1.2}}],
+    }
+    yaml = b"""\
+conversations:
+  - conversation: a
+    session_parameters: [{name: b, value: 1}]
+    turns:
+      - {user: hi, agent: [ho], tool_calls: [{action: t, args: {x: {$matchType: ignore}}, output: ok}]}
+"""
+    goals = b"evals:\n  - name: a\n    steps: [{goal: g, success_criteria: s, max_turns: 3}]\n"
+    tests = b"tests:\n  - name: a\n    tool: t\n    expectations: {response: [{path: $.a, operator: equals}]}\n"
+    return [json.dumps(app).encode(), yaml, goals, tests, *_examples("tests/data/ces/*.json")]
 
 
 def _read_config(data: bytes) -> None:
@@ -443,6 +478,7 @@ FAMILIES: Final = {
     each.name: each
     for each in (
         Family("evaluation", _read_evaluation, _evaluations),
+        Family("ces", _read_ces, _ces_files),
         Family("config", _read_config, _configs),
         Family("gate_file", _read_gate_file, _gate_files),
         Family("protocol", _read_protocol, _messages),

@@ -111,6 +111,17 @@ CASES = {
         commands=(("doctor",), INIT),
         code=2,
     ),
+    # an agent that is not there, and a workflow that sets no key of the judge
+    "agent_missing": Case(
+        files={
+            **SOUND,
+            "evals/test_config.json": '{"criteria": {"final_response_match_v2": 0.8}}',
+            "evalgate.yml": "agents: [{driver: adk, path: dsk}]\n",
+            ".github/workflows/gate.yml": WORKFLOW,
+        },
+        variables={"GOOGLE_API_KEY": SECRET},
+        code=2,
+    ),
     # a judge without a key; no git
     "judge": Case(
         files={**SOUND, "evals/test_config.json": '{"criteria": {"final_response_match_v2": 0.8}}'},
@@ -134,11 +145,22 @@ CASES = {
         files={
             "evals/a.evalset.json": evalset("a", "one"),
             "evals/test_config.json": CONFIG,
-            "east/bot/agent.py": "import os\n" + ADK + "os.environ['DESK_TOKEN'], os.environ['DESK_REGION']\n",
+            "east/bot/agent.py": "import os\n" + ADK + "os.environ['DESK_TOKEN'], os.environ['DESK_REGION']\n"
+            "os.environ['GITHUB_PERSONAL_ACCESS_TOKEN']\n",
             "west/bot/agent.py": ADK,
             ".env.example": "DESK_TOKEN=x\nDESK_REGION=eu-west1\n",
         },
         commands=(("init",), ("init", "--force")),
+    ),
+    # no agent for either file: one rule, told once
+    "init_no_agent": Case(
+        files={
+            "evals/a.evalset.json": evalset("a", "one"),
+            "evals/b.evalset.json": evalset("b", "two"),
+            "evals/test_config.json": CONFIG,
+        },
+        commands=(INIT, ("doctor",)),
+        code=2,
     ),
     "init_framework": Case(
         files={
@@ -147,6 +169,17 @@ CASES = {
             "src/desk/bot.py": "from pydantic_ai import Agent\ndesk = Agent('openai:gpt-4o')\n",
         },
         commands=(INIT,),
+    ),
+    # Vertex AI, as the local .env has it: doctor has no objection to the workflow
+    "init_vertex_env": Case(
+        files={
+            "evals/a.evalset.json": evalset("a", "one"),
+            "evals/test_config.json": CONFIG,
+            "bot.py": "MODEL = 'gemini-2.5-flash'\nAGENT = dict(model=MODEL)\n" + ANSWER,
+            "evalgate.yml": GATE_FILE.replace("desk", "bot"),
+            ".env": "GOOGLE_GENAI_USE_VERTEXAI=TRUE\nGOOGLE_CLOUD_PROJECT=my-project\nGOOGLE_CLOUD_LOCATION=global\n",
+        },
+        commands=(INIT, ("doctor",)),
     ),
     # Vertex AI, below the repository's top
     "init_vertex": Case(

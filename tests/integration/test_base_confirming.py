@@ -226,7 +226,8 @@ def test_by_default_noise_does_not_block_and_what_broke_does(repo: Repository) -
     code, said = repo.run()
     assert code == 0, said
     assert cases(repo)["case_1"]["origin"] == "flaky"
-    assert "2 of 3 cases passed; allowed failures: 1 flaky." in said
+    assert "2 of 3 cases passed; 1 flaky (non-blocking)." in said
+    assert "1 rerun to confirm 1 failure" in said
     repo.agent("head", wrong=(1,))
     code, said = repo.run()
     assert code == 1, said

@@ -95,6 +95,26 @@ def test_a_base_does_not_run_in_an_environment_that_the_change_commits(repo: Rep
     assert any("is part of its commit, so the base's agent does not run in it" in note for note in notes)
 
 
+@pytest.mark.parametrize(("venv", "version"), [("", "0"), ("3.0", "3.0")], ids=["PATH", "head's .venv"])
+def test_a_change_that_is_the_first_to_say_what_to_install(repo: Repository, venv: str, version: str) -> None:
+    """The base does not run in what is made of it, and takes what it would without the change."""
+    own = "import types\ntry:\n    import shelf\nexcept ImportError:\n    shelf = types.SimpleNamespace(VERSION='0')\n"
+    repo.write("desk.py", AGENT.replace("import shelf\n", own))
+    if venv:
+        environment(repo, venv)
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.write("requirements.txt", "shelf==1.0\n")
+    repo.commit("requirements")
+    code, said = repo.run()
+    assert (code, answers(repo, "results.json"), answers(repo, "base.json")) == (
+        0,
+        {"version 1.0"},
+        {f"version {version}"},
+    ), said
+    assert ("the base's agent ran in head's environment" in said) is bool(venv)
+
+
 WORKS = "import shelf\n\ndef answer(text):\n    return 'version 1.0'\n"
 NOW = "import shelf\nassert shelf.VERSION == '1.0'\n\ndef answer(text):\n    return 'version 1.0'\n"
 

@@ -63,6 +63,9 @@ def gate(root: Path, *arguments: str) -> tuple[int, str]:
 
 
 def test_equal_answers_of_both_sides_are_judged_once(root: Path, gemini: Gemini) -> None:
+    (root / "facts.csv").write_text("of another agent")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "facts")
     code, said = gate(root, "--base", "main")
     assert code == 0, said
     assert asked(root) == 8
@@ -76,14 +79,14 @@ def test_another_judge_judges_stored_answers_without_running_the_base(root: Path
     assert (asked(root), gemini.asked) == (4, 12)
     code, said = gate(root, *store, "--base", "main")
     assert code == 0, said
-    assert (asked(root), gemini.asked) == (4, 12)  # head alone is run, and its equal answers are known
+    assert (asked(root), gemini.asked) == (0, 12)  # the same agent, and the same judge
     options = {"judge_model": "gemini-2.5-pro", "num_samples": 1}
     criteria = {"final_response_match_v2": {"threshold": 1.0, "judge_model_options": options}}
     (root / "test_config.json").write_text(json.dumps({"criteria": criteria}))
     git(root, "commit", "-qam", "another judge")
     code, said = gate(root, *store, "--base", "main")
     assert code == 0, said
-    assert (asked(root), gemini.asked) == (4, 12 + 4)  # both sides by the new judge
+    assert (asked(root), gemini.asked) == (0, 12 + 4)  # both sides by the new judge
     base = json.loads((root / "evalgate-report/base.json").read_text())
     (judged,) = [use for use in base["suites"][0]["criteria"] if use["name"] == "final_response_match_v2"]
     assert judged["options"]["judge_model_options"]["judge_model"] == "gemini-2.5-pro"

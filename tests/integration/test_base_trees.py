@@ -43,7 +43,7 @@ def say(repo: Repository, side: str) -> None:
 def photograph(repo: Repository) -> dict[str, str]:
     """All but what evalgate writes where it says so."""
     taken = repositories.photograph(repo.root)
-    return {name: seen for name, seen in taken.items() if not name.startswith("evalgate-report")}
+    return {name: seen for name, seen in taken.items() if not name.startswith(("evalgate-report", ".evalgate"))}
 
 
 def left_behind(repo: Repository) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -382,6 +383,43 @@ def test_a_downloaded_python_is_for_all_to_run_and_for_nobody_to_change(reposito
             assert done.returncode == 0, done.stderr_tail
             assert Path(said, "lib").is_dir()
         shutil.rmtree(Path(python).parents[2])
+
+
+UV = """#!/bin/sh
+for last; do :; done
+case "$1 $2" in
+"python find") touch "$TMPDIR/looking"; sleep 1; echo PYTHON;;
+"venv "*) mkdir -p "$last/bin" && ln -s PYTHON "$last/bin/python";;
+esac
+"""
+
+
+def test_an_agent_that_looks_for_a_python_while_another_ones_environment_is_sealed(
+    repository: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are of one side, and so are their installers one user, whose processes are ended when one is done."""
+    program = open_folder / "uv"
+    program.write_text(UV.replace("PYTHON", PYTHON), encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr("uv.find_uv_bin", lambda: str(program))
+    (repository / "requirements.txt").touch()
+    log: list[str] = []
+    with opened(repository) as isolated:
+        side = isolated.head
+        settings = {"PATH": os.defpath, "UV_PYTHON_PREFERENCE": "only-system"}  # so that uv is asked first
+        world = World(environment=settings, install_environment=settings, cache="/", log=log.append, sandbox=side)
+        wanted = Wanted(folder=str(repository), root=str(repository))
+        looking = threading.Thread(target=python_env.provide, args=(wanted, world))
+        looking.start()
+        while not (side.installer.home / "tmp/looking").exists():
+            assert looking.is_alive()
+            time.sleep(0.01)
+        wanted = dataclasses.replace(wanted, python=PYTHON, requirements=(open_folder.name,))  # of this test alone
+        made = python_env.provide(wanted, world)
+        looking.join()
+    assert [line for line in log if "downloading" in line] == [], "it was found"
+    assert any(f"from {open_folder.name} with uv" in line for line in log)
+    shutil.rmtree(Path(made.python).parents[1])
 
 
 LOOKING = """

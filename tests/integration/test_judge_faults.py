@@ -126,7 +126,7 @@ def script(llmock: Any, fault: str) -> None:
         ("429", "rate_limited", "run again later, with fewer calls at once"),
         ("500", "server_error", "run again later"),
         ("503", "overloaded", "with fewer calls at once"),
-        ("slow", "timeout", "allow the judge more time"),
+        ("slow", "timeout", "raise `timeout` under `judge:`"),
         ("filtered", "blocked", "relax safety_settings"),
         ("cut", "truncated", "raise or remove max_output_tokens"),
         ("silent", "empty", "run again"),

@@ -170,7 +170,8 @@ def test_without_a_key_nothing_is_spent_and_the_ways_out_are_told(tmp_path: Path
 
 
 def test_ctrl_c_waits_for_no_judge(tmp_path: Path, gemini: Gemini) -> None:
-    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}")
+    """Two calls are under way, and the others wait for their slots."""
+    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY, calls_at_once: 2}}")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(GOOGLE)}
     gemini.silent.set()
     command = [sys.executable, "-m", "evalgate", "run", "--cache", "cache"]

@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.scripted_model import Script, Turn, gemini_reply
 from tests.integration.agents.line_client import adk_python
 
 pytestmark = pytest.mark.integration
@@ -65,15 +67,37 @@ def test_the_second_try_has_the_variables_of_its_own_example(tmp_path: Path) -> 
         (tmp_path / "checkout" / name).write_text(text)
     python = {"python": adk_python("new")}
     entry = {"agent": "desk", "path": "checkout", "commit": "abc", "typed": ".env.example", "inputs": python}
-    (tmp_path / "agents.json").write_text(json.dumps([entry]))
-    command = [sys.executable, ROOT / "bench/strangers.py", tmp_path / "agents.json", "--work", tmp_path / "work"]
+    options = ["--checkouts", tmp_path, "--work", tmp_path / "work", "--control"]
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists/agents.json").write_text(json.dumps([entry, {**entry, "agent": "lost", "typed": None}]))
+    command = [sys.executable, ROOT / "bench/strangers.py", tmp_path / "lists/agents.json", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     log = tmp_path / "work/desk/typed/log.txt"
     assert done.returncode == 0, done.stderr
-    (row,) = done.stdout.splitlines()[2:]
-    cells = [cell.strip() for cell in row.strip("| ").split(" | ")]
+    row, lost = done.stdout.splitlines()[2:]
+    cells = [cell.strip() for cell in row.removeprefix("| ").removesuffix(" |").split(" | ")]
     assert cells[:3] == ["desk", "abc", "any, nothing"]
     assert cells[3].startswith("0 of 2 scored, exit 3, "), row
     assert "KeyError: 'DESK'" in cells[3]
     assert cells[4] == "`DESK`"
     assert cells[5].startswith("works: 2 of 2 scored, exit 0, "), log.read_text()
+    assert cells[6] == "", "what works needs no control"
+    assert lost.endswith("| 0 of 2 ran; 2 x import: KeyError: 'DESK' |"), lost
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"functionResponse": {"name": "find_shelf", "response": {}}}, id="as the Gemini API names it"),
+        pytest.param({"function_response": {"name": "find_shelf", "response": {}}}, id="as Vertex AI's client does"),
+    ],
+)
+def test_the_scripted_model_answers_once_its_tool_has(answer: dict[str, Any]) -> None:
+    script = Script({"Where is Dune?": Turn((("find_shelf", {"title": "Dune"}),), "It stands on shelf A-3.")})
+    asked = [{"role": "user", "parts": [{"text": "Where is Dune?"}]}]
+    request: dict[str, Any] = {"contents": asked, "tools": [{"functionDeclarations": [{"name": "find_shelf"}]}]}
+    call = {"functionCall": {"name": "find_shelf", "args": {"title": "Dune"}}}
+    assert gemini_reply(script, request)["candidates"][0]["content"]["parts"] == [call]
+    request["contents"] = [*asked, {"role": "model", "parts": [call]}, {"role": "user", "parts": [answer]}]
+    said = [{"text": "It stands on shelf A-3."}]
+    assert gemini_reply(script, request)["candidates"][0]["content"]["parts"] == said

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator
 from types import CodeType
 from typing import Any
+from urllib.parse import urlsplit
 
 RATE_LIMITED = "rate_limited"
 UNREACHABLE = "unreachable"
@@ -105,9 +106,27 @@ def sentence(error: BaseException) -> str:
         said = ""
     if len(said) > 1000:
         said = said[:1000] + " ..."
+    if server := _mcp_server(error):
+        return f"no session with the MCP server {server} ({type(error).__name__})"
     if isinstance(error, KeyError) and _raised_in(error) is type(os.environ).__getitem__.__code__:
         said += " (not in os.environ)"
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _mcp_server(error: BaseException) -> str:
+    """The MCP server of google-adk's toolset that an exception is about, without secrets of its address.
+
+    Where a server cannot be reached, anyio cancels what waits for it, and says no more.
+    """
+    if type(error).__name__ != "CancelledError":
+        return ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_name == "create_session" and frame.f_code.co_filename.endswith("mcp_session_manager.py"):
+            given = getattr(frame.f_locals.get("self"), "_connection_params", None)
+            command = getattr(getattr(given, "server_params", given), "command", None)
+            host = urlsplit(str(getattr(given, "url", ""))).netloc.rpartition("@")[2]
+            return host or str(command or "of a toolset")
+    return ""
 
 
 def _raised_in(error: BaseException) -> CodeType | None:
@@ -179,7 +198,7 @@ def _kind_of(error: BaseException) -> tuple[str, int | None]:
     network = _from_remote_module(error)
     if network and NETWORK_NAMES.search(type(error).__name__):
         return UNREACHABLE, code
-    if isinstance(error, ConnectionError) or type(error).__name__ == "gaierror":
+    if isinstance(error, ConnectionError) or type(error).__name__ == "gaierror" or _mcp_server(error):
         return UNREACHABLE, code
     if code is not None and network:
         return MODEL_ERROR, code

@@ -21,6 +21,8 @@ if not __package__:  # started as a file: by evalgate, or as the main module of 
 
 import asyncio
 import atexit
+import contextlib
+import hashlib
 import importlib
 import inspect
 import os
@@ -39,6 +41,25 @@ CLOSE_GRACE_S = 5.0
 
 Message = dict[str, Any]
 Interval = tuple[float, float]
+
+
+def installed() -> str:
+    """16 hex digits over the names and versions of all packages, those from git or an archive with where they are from:
+    a requirement without a version is another package one day."""
+    found = set()
+    for folder in dict.fromkeys(sys.path):
+        try:
+            names = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
+        except OSError:
+            continue
+        for name in names:
+            origin = b""
+            with contextlib.suppress(OSError), open(os.path.join(folder, name, "direct_url.json"), "rb") as file:
+                origin = file.read(10_000)
+            # a folder says where it lies, not what is in it, which is part of the checkout
+            is_fixed = b"vcs_info" in origin or b"archive_info" in origin
+            found.add(os.fsencode(name) + (origin if is_fixed else b""))
+    return hashlib.sha256(b"\0".join(sorted(found))).hexdigest()[:16]
 
 
 class TurnWatch:
@@ -215,6 +236,7 @@ class Server:
             found = error.found if isinstance(error, errors.LoadFailed) else errors.describe_start(error, "the agent")
             self._pipe.send({"type": "fatal", **found})
             return False
+        about = {**about, "installed": installed()}
         ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
         self._asks = bool(hello.get("tools")) and self._host.asks
         self._pipe.send({**ready, "tools": True} if self._asks else ready)

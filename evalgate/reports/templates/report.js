@@ -27,10 +27,11 @@
   }
 
   // --- words -----------------------------------------------------------------------------------
-  const SIGNS = {pass: '\u2713', fail: '\u2717', inconclusive: '?', not_measured: '\u26a0'};
+  const SIGNS = {pass: '\u2713', fail: '\u2717', flaky: '\u25cf', inconclusive: '?', not_measured: '\u26a0'};
   const RUNS = {p: ['\u2713', 'passed', 'pass'], f: ['\u2717', 'below a threshold', 'fail'],
     u: ['\u26a0', 'not measured', 'not_measured']};
-  const STATUSES = ['new', 'failed', 'not measured', 'flaky', 'pre-existing', 'fixed', 'passed'];
+  const WORDS_OF = {flaky: 'fail, not blocking', not_measured: 'not measured'};
+  const STATUSES = index.statuses;
   const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
   const seen = text => String(text).replace(HIDDEN, each => each === '\u200d' ? each :
     '\\u' + each.charCodeAt(0).toString(16).padStart(4, '0'));
@@ -250,7 +251,7 @@
     render({row, state, set}, {data, of, copied}) {
       if (of !== row.key) return html`<p class="dim">Opening ${seen(row.id)}</p>`;
       const top = html`<p><a href=${address({...state, open: ''})}>Overview</a></p><h1 id="title" tabindex="-1" class=${row.kind}><span class="sign">
-        ${SIGNS[row.kind]} ${row.kind.replace('_', ' ')}</span> <span class="dim">${row.status}</span> <bdi>${seen(row.id)}</bdi></h1>
+        ${SIGNS[row.kind]} ${WORDS_OF[row.kind] || row.kind}</span> <span class="dim">${row.status}</span> <bdi>${seen(row.id)}</bdi></h1>
         <p>${data && data.file ? html`<a href=${data.file} rel="noreferrer noopener"><code>${seen(row.place)}</code></a>` :
           html`<code>${seen(row.place)}</code>`}${data && data.origin ? ', ' + seen(data.origin) : ''}</p>`;
       if (!data) return html`${top}<p>${seen(row.why)}</p><p class="dim">The conversation is left out for size: see results.json.</p>`;

@@ -18,6 +18,14 @@ TRACEBACK = """Traceback (most recent call last):
   File "{file}", line 679, in __getitem__
     raise KeyError(key) from None
 KeyError: 'DB_URL'"""
+NONE = """Traceback (frames of installed packages left out):
+  File "/repo/agent.py", line 34, in <module>
+    model=Gemini(
+        model=os.getenv("DB_URL"),
+        ^^^^^^^^^^^^^^^^^^^^^^^^^^
+pydantic_core._pydantic_core.ValidationError: 1 validation error for Gemini
+model
+  {}"""
 OPENAI = "Missing credentials. Please pass an `api_key`, `workload_identity`, `admin_api_key`, or set the "
 WITH = "`env: {}` under the step's `with:`"
 LITELLM = "litellm.AuthenticationError: "
@@ -83,6 +91,8 @@ def test_what_is_lacking(message: str, name: str) -> None:
         ("KeyError: 'DB_URL' (not in os.environ)", {"kind": FailureKind.TIMEOUT}),
         # of logs only what an agent says as it ends
         ("ValueError: division by zero", {"detail": "warning: DB_URL is not set"}),
+        # one that may lack, but the error is about something else
+        ("ValueError", {"detail": NONE.format("Input should be a valid string"), "kind": FailureKind.START}),
         # it is there, so that something else is the matter
         ("ValueError: SHARED_KEY is required", {"SHARED_KEY": "value"}),
     ],
@@ -96,6 +106,8 @@ def test_what_smells_of_nothing(message: str, more: dict[str, str]) -> None:
     [
         (FailureKind.EXITED, TRACEBACK.format(file="/usr/lib/python3.11/os.py")),
         (FailureKind.START, TRACEBACK.format(file="<frozen os>").replace("    raise KeyError(key) from None\n", "")),
+        (FailureKind.START, NONE.format("Input should be a valid string [input_value=None, input_type=NoneType]")),
+        (FailureKind.START, NONE.format("TypeError: expected str, not NoneType").replace("getenv", "environ.get")),
         (FailureKind.RAISED, "Traceback\nValueError: no desk\ncaused by KeyError: 'DB_URL' (not in os.environ)"),
     ],
 )

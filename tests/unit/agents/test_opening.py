@@ -24,7 +24,18 @@ from evalgate.model import AgentUse
         ("adk", {"path": "x", "python": "py"}, ["py"], ["py"], ()),  # the base has one
         ("command", {"command": ["x"]}, [], [".venv/bin/python"], ()),
         ("adk", {"path": "x"}, [], [], ()),
-        ("adk", {"path": "../out"}, [], [".venv/bin/python"], ()),  # nowhere in the checkout
+        # nowhere in the checkout: as head runs it
+        ("adk", {"path": "../out"}, [], [".venv/bin/python"], (".venv/bin/python",)),
+        # where the called module lies, as for its run
+        ("python", {"call": "x.a:b"}, ["x/requirements.txt"], [".venv/bin/python"], ()),
+        ("python", {"call": "x.a:b"}, ["x/a.py"], ["x/.venv/bin/python"], ("x/.venv/bin/python",)),
+        (
+            "python",
+            {"call": "x.a:b", "path": "y"},
+            ["x/requirements.txt", "y/z"],
+            ["y/.venv/bin/python"],
+            ("y/.venv/bin/python",),
+        ),
     ],
 )
 def test_what_is_borrowed(

@@ -222,7 +222,6 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
         ({}, {"threshold": ThresholdRule.ALL, "deterministic": True}, []),
         ({"threshold": ThresholdRule.NEW}, {}, []),
         ({}, {"adk_compat": True}, ["adk_compat: false > true"]),
-        ({}, {"admission": 5}, ["admission: 0 > 5"]),
         ({}, {"criteria": {"m": CriterionRule(gating=False)}}, ["gating of m: unset > false"]),
         ({"criteria": {"m": CriterionRule(gating=True)}}, {}, ["gating of m: true > unset"]),
         ({}, {"criteria": {"m": CriterionRule(max_drop=0.5)}}, ["max_drop of m: 0.05 > 0.50"]),

@@ -50,6 +50,8 @@ MOCK: dict[str, Any] = {"tools": {"mode": "mock", "mocks": "a.yml"}}
         ({"budget": "tokens=100"}, {"budget": "tokens=90"}, ["budget: tokens=100 > tokens=90"]),
         ({"budget": "tokens=100"}, {"budget": "tokens=110"}, []),
         ({"budget": "tokens=100"}, {}, []),
+        ({}, {"burn-in": 2}, ["burn_in: 5 > 2"]),
+        ({"burn-in": 2}, {"burn-in": 3}, []),
         ({}, {"skip-judged": True}, ["skip_judged: false > true"]),
         ({"skip-judged": True}, {}, []),
         ({"strict": True}, {}, ["strict: true > false"]),

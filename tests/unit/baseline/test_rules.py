@@ -305,7 +305,7 @@ def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
 @pytest.mark.parametrize(("policy", "named"), [("base", "kept"), ("head", "mine")])
 def test_in_which_stores_the_past_is_looked_up(policy: str, named: str) -> None:
     """A store of the change's own choice has no past, or whatever past it likes."""
-    theirs = chosen(policy=policy, data_branch="kept", admission=2)
-    found = baseline_rules.of(chosen(data_branch="mine", admission=2), (suite("s", ONE),), base(settings=theirs))
+    theirs = chosen(policy=policy, data_branch="kept")
+    found = baseline_rules.of(chosen(data_branch="mine"), (suite("s", ONE),), base(settings=theirs))
     assert found.settings.data_branch == named
     assert "data_branch" in {each.subject for each in found.relaxed}

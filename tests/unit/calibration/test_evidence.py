@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
+import time
 from typing import Any, NamedTuple
 
 import pytest
@@ -193,6 +195,31 @@ def test_labels_of_one_question_ask_once_and_each_gets_its_verdict() -> None:
     assert len(judge.requests) == 3 * 3  # two rubrics in one question
     assert len({each.cluster for each in verdicts}) == 2  # the case, and the one of its own
     assert [each.shown for each in verdicts] == ["1", "1", "2", "a"]
+
+
+def test_ctrl_c_waits_for_no_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge answers when the test is over, and would keep its thread for as long."""
+    asked, over = threading.Event(), threading.Event()
+
+    def script(_: JudgeRequest) -> str:
+        asked.set()
+        assert over.wait(30)
+        return "too late"
+
+    def interrupted(_: object) -> None:
+        assert asked.wait(30)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibrate.futures, "wait", interrupted)
+    held = panel(ScriptedJudge(script))
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            calibrate.ask(evidence_of(placed(MATCH, turn=2), TEXTS).asked, held, adk_compat=False)
+        assert time.monotonic() - began < 5
+    finally:
+        over.set()
+        held.close()
 
 
 # --- stored ---------------------------------------------------------------------------------------

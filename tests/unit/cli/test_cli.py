@@ -19,7 +19,17 @@ from evalgate.system import isolation
 
 def test_run_takes_every_setting_and_nothing_else() -> None:
     taken = {parameter.name for parameter in commands.run.params}
-    assert taken == {name for name in settings.NAMES if "cli" in settings.doors_of(name)}
+    assert taken == {"everything", "failed"} | {name for name in settings.NAMES if "cli" in settings.doors_of(name)}
+
+
+def test_help_has_every_option_in_one_group() -> None:
+    grouped = [name for names in commands.GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted({"help", *(each.name for each in commands.run.params)} - {"paths"})
+    text = CliRunner().invoke(cli.cli, ["run", "--help"]).output
+    assert [title for title in commands.GROUPS if f"{title}:\n" in text] == list(commands.GROUPS)
+    assert "Show this message and exit." in text
+    assert "More:" not in text
+    assert "evalgate run tests/booking.evalset.json:case_1\n" in text
 
 
 def test_help_shows_each_description_and_default() -> None:

@@ -15,11 +15,15 @@ from evalgate.config.settings import Settings
     [
         ({}, []),  # at a desk nothing is compared
         ({"baseline": "none", "base": "main"}, []),
-        ({"base": "main"}, ["24 trials in total"]),
-        ({"baseline": "rerun"}, ["24 trials in total"]),
+        ({"base": "main"}, ["24 trials in total", "does not have like this: 5 runs"]),
+        ({"base": "main", "burn_in": 1}, ["24 trials in total"]),
+        ({"baseline": "rerun", "runs": 5}, ["24 trials in total"]),
         ({"baseline": "store", "base": "main"}, []),  # nothing runs on the base's side
         ({"runs": "2+3"}, ["3 more runs each, at most 30 trials in total"]),
-        ({"runs": "2+3", "base": "main"}, ["24 trials in total", "on both sides, at most 60 trials in total"]),
+        (
+            {"runs": "2+3", "base": "main"},
+            ["24 trials in total", "on both sides, at most 60 trials in total", "5 runs"],
+        ),
         ({"threshold": "new"}, []),
         ({"threshold": "all"}, None),
         ({"adk_compat": True}, None),

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from evalgate.gate import progress
-from evalgate.model import AgentFailure, FailureKind, Transcript, TrialKey
+from evalgate.model import (
+    AgentFailure,
+    Content,
+    Event,
+    FailureKind,
+    Invocation,
+    Transcript,
+    TrialKey,
+    Usage,
+    VerdictKind,
+)
 
 KEY = TrialKey(suite="s", case_id="c\n::error::x")
 CRASH = AgentFailure(kind=FailureKind.EXITED, message="exited\n::set-output name=x::y")
@@ -27,6 +39,18 @@ def test_plain_lines() -> None:
     assert lines[2].startswith("4/5 in ")
     assert lines[2].endswith("2 agent failures")
     assert not any(line.startswith("::") for line in lines)
+
+
+def test_reruns_are_called_so_with_what_they_are_for() -> None:
+    stream = io.StringIO()
+    watcher = progress.PlainWatcher(stream)
+    watcher.begin(trials=2, done=0)
+    watcher.end()
+    watcher.begin(trials=3, done=0, why="to confirm 2 failures")
+    watcher.end()
+    first, _, second, last = stream.getvalue().splitlines()
+    assert (first, second) == ("running 2 trials", "3 reruns to confirm 2 failures")
+    assert last.startswith("0/3 reruns in ")
 
 
 def test_a_line_when_time_has_passed() -> None:
@@ -73,3 +97,41 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
     assert "\x1b[" in stream.getvalue()  # it moves the cursor
     assert "1 agent failure" in stream.getvalue()
     assert "a word [bold]in[/bold] between" in stream.getvalue()  # what is said is no markup
+
+
+@pytest.mark.parametrize(
+    ("kinds", "known", "elapsed", "shown"),
+    [
+        # how trials were scored; no rate before it says something
+        ("pass fail pass", 0, 1.0, "3/10 in 1.0 s, 2 pass, 1 fail"),
+        ("pass not_measured", 0, 4.0, "2/10 in 4.0 s, 1 pass, 1 not measured, 30.0/min, about 16 s left"),
+        ("pass pass pass pass pass pass", 0, 3.0, "6/10 in 3.0 s, 6 pass, 2.0/s, about 2.0 s left"),
+        # what the journal held came at once: it says nothing of the rate
+        ("pass pass pass pass pass pass", 4, 4.0, "6/10 in 4.0 s, 6 pass, 30.0/min, about 8.0 s left"),
+    ],
+)
+def test_how_far_it_is(kinds: str, known: int, elapsed: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0] * 3)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, elapsed))
+    stream = io.StringIO()
+    watcher = progress.PlainWatcher(stream, every_s=1e9)
+    watcher.begin(trials=10, done=0)
+    for number, kind in enumerate(kinds.split()):
+        watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind(kind), known=number < known)
+    watcher.end()
+    assert stream.getvalue().splitlines()[-1] == shown
+
+
+def test_a_terminal_is_told_what_it_costs() -> None:
+    usage = Usage(prompt_tokens=1_000_000, candidates_tokens=0)
+    event = Event(author="a", content=None, usage=usage, model_version="gemini-2.5-flash")
+    turn = Invocation(user_content=Content(), final_response=None, events=(event,))
+    stream = Terminal()
+    watcher = progress.LiveWatcher(stream)
+    watcher.begin(trials=3, done=0)
+    for known in (False, True):  # what the journal held cost nothing this time
+        watcher.trial_done(
+            KEY, Transcript(invocations=(turn,)), 0.1, kind=VerdictKind.FAIL, known=known, judges_usd=0.02
+        )
+    watcher.end()
+    assert "2 fail, $0.32" in stream.getvalue()

@@ -177,10 +177,10 @@ def test_a_difference_that_measuring_itself_makes_is_none() -> None:
 
 def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
     uses = (sides.use("m"), sides.use("s", threshold=0.9, lower=True))
-    text = "F/P " * 5 + "P/P " * 4 + "; " + "9/9 " * 9
+    text = "F/P " * 5 + "P/P " * 4 + "; " + "9/8 " * 2 + "8/9 " * 3 + "9/9 " * 4
     scales = {"m": Scale(), "s": Scale(highest=None, clocked=True)}
     beside = sides.compare(text, uses=uses, scales=scales)
-    assert [row.change.value for row in beside.criteria] == ["inconclusive", "no_difference"]
+    assert [row.change.value for row in beside.criteria] == ["inconclusive", "inconclusive"]
     apart = sides.compare(text, uses=uses, scales=scales, run_together=False)
     met, seconds = apart.criteria
     assert (seconds.change, seconds.clock_based, sides.worse(seconds)) == (Change.NOT_MEASURED, True, None)
@@ -194,9 +194,16 @@ def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
 def test_criteria_beside_each_other_are_held_to_more() -> None:
     text = "F/P " * 5 + "P/P " * 4
     assert sides.compare(text).criteria[0].change is Change.REGRESSED
-    two = sides.compare(f"{text} ; {'P/P ' * 9}")
-    assert [row.change.value for row in two.criteria] == ["inconclusive", "no_difference"]
-    assert sides.adjusted(two.criteria[0]) == pytest.approx(2 / 32)
+    two = sides.compare(f"{text} ; {'P/F ' * 2 + 'F/P ' * 3 + 'P/P ' * 4}")
+    assert [row.change.value for row in two.criteria] == ["inconclusive", "inconclusive"]
+    assert sides.adjusted(two.criteria[0]) == pytest.approx(2 / 32, abs=0.01)
+
+
+@pytest.mark.parametrize("added", ["P/P " * 9, "F/P " * 5 + "P/P " * 4, "F/F " * 9])
+def test_a_criterion_that_cannot_fail_turns_no_red_to_green(added: str) -> None:
+    text = "F/P " * 5 + "P/P " * 4
+    one, two = sides.compare(text).criteria[0], sides.compare(f"{text} ; {added}").criteria[0]
+    assert (two.change, two.difference) == (Change.REGRESSED, one.difference)
 
 
 @pytest.mark.parametrize(

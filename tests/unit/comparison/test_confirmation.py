@@ -65,7 +65,7 @@ def worst_chance(needed: Sequence[int]) -> float:
 
     @functools.cache
     def chance(done: int, slips: int) -> float:
-        if slips >= len(needed):
+        if slips >= len(needed) or (slips > 1 and done <= confirm.EARLY_PAIRS):
             return 0.0
         if done >= needed[slips]:
             return 1.0
@@ -102,7 +102,7 @@ def chance_alone(p: float, needed: int) -> float:
         if done >= needed + confirm.SECOND_CHANCE * passes:
             return 1.0
         failed = chance(done + 1, passes)
-        passed = 0.0 if passes or done < 2 else chance(done + 1, 1)
+        passed = 0.0 if passes or done < confirm.EARLY_RUNS else chance(done + 1, 1)
         return (1 - p) * failed + p * passed
 
     return chance(0, 0)
@@ -149,11 +149,11 @@ def test_pairs(heads: str, bases: str, finding: Finding) -> None:
     [
         ("F" * 9, Finding.CONFIRMED),
         ("F" * 8, Finding.OPEN),
-        ("P", Finding.FLAKY),  # among the first two
-        ("FP", Finding.FLAKY),
-        ("FFP" + "F" * 11, Finding.OPEN),
-        ("FFP" + "F" * 12, Finding.CONFIRMED),
-        ("FFPFFP", Finding.FLAKY),
+        ("P", Finding.FLAKY),  # among the first five
+        ("FFFFP", Finding.FLAKY),
+        ("FFFFFP" + "F" * 8, Finding.OPEN),
+        ("FFFFFP" + "F" * 9, Finding.CONFIRMED),
+        ("FFFFFPFFP", Finding.FLAKY),
     ],
 )
 def test_head_alone(heads: str, finding: Finding) -> None:

@@ -18,6 +18,7 @@ from evalgate.model import (
     FailureKind,
     GateKind,
     Policy,
+    Quarantine,
     Run,
     ThresholdRule,
     Verdict,
@@ -26,12 +27,15 @@ from evalgate.model import (
 NEW = {"threshold": ThresholdRule.NEW}
 
 
+HELD = Quarantine(owner="@maria", expires="2026-02-01")
+
+
 def decide(text: str, *, policy: Policy | None = None, **more: object) -> Verdict:
     policy = policy or Policy()
     inner = {key: more.pop(key) for key in ("unpaired", "unreliable") if key in more}
     head, base = sides.sides(text, **more)
     comparison = sides.compare_runs(head, base, policy=policy, **inner)  # type: ignore[arg-type]
-    unreliable = inner.get("unreliable", frozenset())
+    unreliable = dict.fromkeys(inner.get("unreliable", ()), HELD)  # type: ignore[call-overload]  # of any type
     return comparison_verdict.decide(head, policy, comparison=comparison, unreliable=unreliable)  # type: ignore[arg-type]
 
 
@@ -261,7 +265,7 @@ def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said:
     ("text", "regression", "threshold"),
     [
         ("P./P. PP/PP", "inconclusive", "inconclusive"),
-        ("PP/PP PP/PP", "inconclusive", "inconclusive"),  # at best, even where all that is there passed
+        ("PP/PP PP/PP", "pass", "inconclusive"),  # it ended with the last of the first runs: all is compared
         ("../.. FF/FF", "inconclusive", "fail"),  # a certain failure stays one
         ("?./P. PP/PP", "not_measured", "not_measured"),  # broken, not only cut short
         ("FF/PP " * 9 + "P./P.", "fail", "fail"),
@@ -329,30 +333,22 @@ def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> N
 
 def test_unreliable_cases_do_not_decide() -> None:
     unreliable = frozenset({(sides.SUITE, "c0")})
-    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable, policy=Policy(admission=3))
+    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
-    assert verdict.reason.startswith(
-        "All 4 deciding cases passed. 1 case is quarantined (`admission`: not yet reliable in 3 base runs): `c0`."
-    )
+    assert verdict.reason.startswith("All 4 deciding cases passed. 1 case is quarantined: `c0`.")
     assert [case.quarantined for case in verdict.suites[0].cases] == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize(
     ("advisory", "reason"),
     [
-        (
-            False,
-            (
-                "Every case is quarantined (non-blocking). 6 cases are quarantined (`admission`: not yet reliable in 1 "
-                "base run): "
-            ),
-        ),
-        (True, "Every suite is advisory (non-blocking)."),  # also once they are reliable
+        (False, "Every case is quarantined (non-blocking). 6 cases are quarantined: "),
+        (True, "Every suite is advisory (non-blocking)."),  # also once they can block
     ],
 )
 def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
     unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(6))
-    policy = Policy(admission=1, advisory=frozenset({sides.SUITE} if advisory else ()))
+    policy = Policy(advisory=frozenset({sides.SUITE} if advisory else ()))
     verdict = decide("FF/PP " * 6, unreliable=unreliable, policy=policy)
     assert verdict.reason == reason + ("" if advisory else "`c0`, `c1`, `c2` and 3 more.")
     assert not verdict.blocks
@@ -389,8 +385,8 @@ def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said:
             "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
-                "`m` dropped from 0.95 to 0.76 (~0.19, 95% CI ~0.43 to +0.05): 5 cases broke, "
-                "1 was fixed. 5 of 21 cases failed (5 new) in s."
+                "`m` dropped from 0.95 to 0.76 (~0.19, 95% CI ~0.43 to +0.05): 5 cases now fail, "
+                "1 now passes. 5 of 21 cases failed (5 new) in s."
             ),
         ),
         (
@@ -426,7 +422,7 @@ def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
 def test_a_fact_is_said_as_one() -> None:
     verdict = decide("FFF/PPP " + "PPP/PPP " * 9, behaviours=dict.fromkeys(range(10), "same"))
     regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
-    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case broke."
+    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case now fails."
     assert regression.reason == said
 
 

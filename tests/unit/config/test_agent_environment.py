@@ -170,7 +170,11 @@ def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words
         (["CHAT_KEY", "DESK_KEY"], "DESK_KEY is set here but not passed"),
         (["CHAT_KEY", "EMPTY"], "EMPTY is set here but empty"),
         (["GH_TOKEN"], "GH_TOKEN belongs to the workflow and is never passed"),  # set or not
-        (["GITHUB_PERSONAL_ACCESS_TOKEN"], "GITHUB_PERSONAL_ACCESS_TOKEN is not set here; set"),  # people's own
+        # people's own, from a secret of a name that GitHub takes
+        (
+            ["GITHUB_PERSONAL_ACCESS_TOKEN"],
+            "GITHUB_PERSONAL_ACCESS_TOKEN is not set here; set `GITHUB_PERSONAL_ACCESS_TOKEN: ${{ secrets.GH_PERS",
+        ),
         (["CHAT_KEY", "OTHER_KEY"], "neither CHAT_KEY nor OTHER_KEY is set here; set `CHAT_KEY: "),
     ],
 )

@@ -252,6 +252,33 @@ def test_rubrics_of_criterion_case_and_turn_come_together() -> None:
     assert score(found) == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        (("a", "b"), ("P1", "P2")),
+        (("P1", "P2"), ("P1", "P2")),  # each is called what it is
+        (("P2", "P1"), ("PP1", "PP2")),  # P1 would be the name of one and the id of the other
+        (("p2.", '"P1"'), ("PP1", "PP2")),  # as a judge may write them
+        (("P2", "PP1"), ("PPP1", "PPP2")),
+        (("P1", "p1"), ("PP1", "PP2")),
+    ],
+)
+def test_no_name_that_is_made_up_is_the_id_of_another_rubric(ids: tuple[str, str], names: tuple[str, str]) -> None:
+    """Whether the judge answers by the name or by the id, in whatever order, each verdict is its own rubric's."""
+    for written_as in (names, ids):
+        said = [
+            {"id": name, "rationale": "so", "verdict": word}
+            for name, word in zip(written_as, ("yes", "no"), strict=True)
+        ]
+        judge = ScriptedJudge(say(json.dumps({"verdicts": said[::-1]})))
+        found = grade(ANSWER, judge, [ONE], **written(*(rubric(each) for each in ids)))
+        assert [(each.subject, each.label) for each in found.findings] == [
+            (f"It is {ids[0]}.", "yes"),
+            (f"It is {ids[1]}.", "no"),
+        ]
+        assert all(f'"name": "{name}"' in judge.requests[0].prompt for name in names)
+
+
 def test_options_in_adks_other_spelling() -> None:
     judge = ScriptedJudge(say(verdicts(P1="yes")))
     given = [{"rubricId": "a", "rubricContent": {"textProperty": "It is a."}}]

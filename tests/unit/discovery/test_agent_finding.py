@@ -2,7 +2,10 @@
 
 import pytest
 
-from evalgate.discovery.agents import AgentFolders, Ambiguous, Found, find_agent
+from evalgate.config.gate_file import GateFile
+from evalgate.discovery.agents import AgentFolders, Ambiguous, Found, choose_agents, find_agent
+from evalgate.discovery.walk import Tree
+from evalgate.model import EvalSet
 
 AGENT = "root_agent = 1"
 
@@ -84,3 +87,38 @@ def test_each_source_is_read_once():
     for number in range(5):
         find_agent(f"evals/{number}.test.json", folders=index, app_name="bot")
     assert reads == ["bot/agent.py"]
+
+
+def evaluates(given):
+    return f"async def test_it():\n    await AgentEvaluator.evaluate({given})\n"
+
+
+@pytest.mark.parametrize(
+    ("tests", "expected"),
+    [
+        # beside the file's folder, at the root; the nearest decides
+        ({"eval/test_eval.py": evaluates('agent_module="new", eval_dataset_file_path_or_dir=HERE')}, "new"),
+        ({"test_all.py": evaluates('"old", HERE')}, "old"),
+        ({"eval/test_eval.py": evaluates('"new", HERE'), "test_all.py": evaluates('"old", HERE')}, "new"),
+        # the agent's own module, and a module of another name
+        ({"eval/test_eval.py": evaluates('"new.agent", HERE')}, "new"),
+        ({"eval/test_eval.py": evaluates('"newer", HERE')}, None),
+        # both, none in plain text, none at all, no Python, elsewhere
+        ({"eval/test_eval.py": evaluates('"new", HERE') + evaluates('"old", HERE')}, None),
+        ({"eval/test_eval.py": evaluates("AGENT, HERE")}, None),
+        ({"eval/test_eval.py": evaluates("")}, None),
+        ({"eval/test_eval.py": 'AgentEvaluator.evaluate("new"'}, None),
+        ({"docs/test_eval.py": evaluates('"new", HERE')}, None),
+    ],
+)
+def test_of_several_agents_the_one_that_the_tests_evaluate(tmp_path, tests, expected):
+    for name, text in {"old/agent.py": AGENT, "new/agent.py": AGENT, **tests}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    key = "eval/data/a.test.json"
+    sets = {key: EvalSet(eval_set_id="a", cases=())}
+    chosen, problems = choose_agents(sets, gate_file=GateFile(), tree=Tree(tmp_path))
+    assert [problem.code for problem in problems] == ([] if expected else ["ambiguous-agent"])
+    if expected:
+        assert chosen[key].options["path"] == expected
+        assert chosen[key].found_by == f"AgentEvaluator in {next(iter(tests))}"

@@ -435,7 +435,7 @@ DATASET = {"eval_cases": [{"eval_case_id": "one", "prompt": {"role": "user", "pa
     ("configs", "origin", "file", "told"),
     [
         # its own config gives no thresholds: said, and never taken for a gate
-        (["tests/eval/eval_config.yaml"], ABOVE, "tests/eval/eval_config.yaml", {"no-thresholds", "asserts-nothing"}),
+        (["tests/eval/eval_config.yaml"], ABOVE, "tests/eval/eval_config.yaml", {"asserts-nothing"}),
         # thresholds beside it win
         (
             ["tests/eval/eval_config.yaml", "tests/eval/datasets/test_config.json"],

@@ -15,7 +15,7 @@ from evalgate.discovery import frameworks
             "from langgraph.graph import StateGraph\ngraph = StateGraph().compile()",
             "langgraph bot:graph",
         ),
-        ("src/desk/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", "pydantic-ai desk.bot:desk"),
+        ("src/desk/bot.py", "from pydantic_ai import Agent\ndesk = Agent('m')", "pydantic-ai desk.bot:desk src"),
         ("my-bot/bot.py", "from agents import Agent\ndesk = Agent(name='x')", "openai-agents bot:desk my-bot"),
         ("bot.py", "import smolagents\ndesk = smolagents.CodeAgent()", "smolagents bot:desk"),
         ("bot.py", "from .agents import Agent\ndesk = Agent()", ""),  # the repository's own module

@@ -74,8 +74,15 @@ def test_a_config_of_a_nearly_right_name_is_told(near, name):
     )
 
 
-def test_so_it_is_where_nothing_else_is_found(repo, evalset, specs):
-    root = repo({"evals/A.EVALSET.JSON": evalset("a", "one: hi -> hello")})
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("A.EVALSET.JSON", None),
+        ("test.json", '[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]'),  # ADK's oldest format
+    ],
+)
+def test_so_it_is_where_nothing_else_is_found(repo, evalset, specs, name, text):
+    root = repo({f"evals/{name}": text or evalset("a", "one: hi -> hello")})
     with pytest.raises(NothingToDo) as caught:
         discover.discover(Settings(root=root), specs=specs)
-    assert "evals/A.EVALSET.JSON looks like an evaluation set" in caught.value.hint
+    assert f"evals/{name} looks like an evaluation set" in caught.value.hint

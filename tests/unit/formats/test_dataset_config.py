@@ -10,9 +10,9 @@ from evalgate import formats
 @pytest.mark.parametrize(
     ("text", "code", "line", "words"),
     [
-        ("metrics_to_run:\n- a\ncustom_metrics:\n- name: b\n", "no-thresholds", 1, "`a` and `b`"),
-        ("{}", "no-thresholds", 1, "every answer would pass"),
-        ("metrics_to_run: 3\ncustom_metrics: x\n", "no-thresholds", 1, "every answer would pass"),
+        ("metrics_to_run:\n- a\ncustom_metrics:\n- name: b\n", "asserts-nothing", 1, "`a` and `b`"),
+        ("{}", "asserts-nothing", 1, "every answer would pass"),
+        ("metrics_to_run: 3\ncustom_metrics: x\n", "asserts-nothing", 1, "every answer would pass"),
         ("- a\n", "not-a-config", 1, "a list"),
         ("", "not-a-config", 1, "null"),
         ("a: [1\nb: 2\n", "yaml-syntax", 2, "not YAML"),
@@ -33,5 +33,7 @@ def test_what_is_said(text, code, line, words):
 
 
 def test_the_json_form():
-    assert formats.parse_dataset_config('{"metrics_to_run": ["a"]}', file="e.json").problems[0].code == "no-thresholds"
+    assert (
+        formats.parse_dataset_config('{"metrics_to_run": ["a"]}', file="e.json").problems[0].code == "asserts-nothing"
+    )
     assert formats.parse_dataset_config('{"a": }', file="e.json").problems[0].code == "yaml-syntax"

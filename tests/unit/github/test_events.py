@@ -104,6 +104,7 @@ def test_other_events_know_their_commit(name) -> None:
     found = parse(name, {"schedule": "0 3 * * *", "repository": REPOSITORY})
     assert (found.head.sha, found.name, found.repository, found.number) == ("e" * 40, name, "o/r", None)
     assert found.kind is (EventKind.OTHER if name in ("release", "issue_comment") else EventKind(name))
+    assert found.on_default_branch is (name == "schedule")  # which runs nowhere else
 
 
 def test_outside_github_there_is_no_event() -> None:

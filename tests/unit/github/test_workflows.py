@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from evalgate.config import variables
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
 from evalgate.gate import starter, surroundings
 from evalgate.github import workflows
 from evalgate.github.workflows import GateStep
 
-GIVEN = {name: starter.secret(name) for name in ("DESK_URL", "GOOGLE_API_KEY")}
+GIVEN = {name: variables.secret(name) for name in ("DESK_URL", "GOOGLE_API_KEY")}
 SOUND = starter.render_workflow(GIVEN, action="acme/evalgate@v1").replace(
     "env: DESK_URL\n", "env: DESK_URL, GOOGLE_API_KEY\n"
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from builders.judging import HeldClock, failure
@@ -94,6 +96,51 @@ def test_the_deadline_counts_what_a_models_calls_take_and_no_time_between() -> N
     assert found.kind is JudgeFailureKind.TIMEOUT
     assert "the deadline for calls to `slow` has passed; raise it (`judge: {deadline: ...}`)" in found.message
     assert limiter.run(says("ok"), model="quick") == "ok"
+
+
+def test_a_call_is_not_charged_for_the_wait_for_a_slot() -> None:
+    """One slot, held longer than a call may take: whoever waited for it is asked all the same, and may fail once."""
+    clock = HeldClock()
+    limiter = RateLimiter(RateLimits(calls_at_once=1, call_deadline_s=100), clock)
+    inside, waiting = threading.Event(), threading.Event()
+
+    def hold() -> str:
+        inside.set()
+        assert waiting.wait(10)
+        clock.pass_by(500)
+        return "held"
+
+    def wait() -> str:
+        inside.wait(10)
+        return limiter.run(says(failure("server_error"), "ok"))
+
+    with ThreadPoolExecutor() as pool:
+        held, waited = pool.submit(limiter.run, hold), pool.submit(wait)
+        while not limiter._changed._waiters:  # type: ignore[attr-defined]  # it is in line now
+            time.sleep(0.001)
+        waiting.set()
+        assert (held.result(10), waited.result(10)) == ("held", "ok")
+
+
+@pytest.mark.parametrize(
+    ("limits", "setting"),
+    [
+        (RateLimits(call_deadline_s=100, deadline_s=1000), "call_deadline"),
+        (RateLimits(call_deadline_s=1000, deadline_s=100), "deadline"),
+    ],
+)
+def test_the_advice_names_the_setting_whose_time_is_up(limits: RateLimits, setting: str) -> None:
+    clock = HeldClock()
+    limiter = RateLimiter(limits, clock)
+
+    def slow() -> None:
+        clock.pass_by(60)
+        raise JudgeFailed(failure("timeout"))
+
+    given_up = caught_for("m", limiter, slow)
+    assert f"(tried 2 times in 2 min 00 s; to try longer, raise `judge: {{{setting}: ...}}`)" in given_up.message
+    paused = caught_for("n", RateLimiter(limits, clock), says(failure("rate_limited", retry_after_s=500.0)))
+    assert f"raise `judge: {{{setting}: ...}}`" in paused.message
 
 
 def test_other_exceptions_pass_through_and_free_the_slot() -> None:

@@ -97,6 +97,8 @@ def test_outputs() -> None:
         "reason": f"1 of 3 cases failed in {build.SUITE}; 1 could not be evaluated.",
         "passed": "1",
         "failed": "1",
+        "flaky": "0",
+        "inconclusive": "0",
         "not-measured": "1",
         "total": "3",
         "delta": "{}",

@@ -31,7 +31,7 @@ def test_the_trial_that_shows_what_went_wrong(words: str, shown: int, why: str) 
 
 
 @pytest.mark.parametrize(
-    ("words", "flaky"),
+    ("words", "is_mixed"),
     [
         ("pass/pass/pass", False),
         ("pass/fail/pass", True),
@@ -40,8 +40,8 @@ def test_the_trial_that_shows_what_went_wrong(words: str, shown: int, why: str) 
         ("pass/error/pass", False),  # unknown is neither
     ],
 )
-def test_flaky_is_both_sides_of_the_threshold(words: str, flaky: bool) -> None:
-    assert bool(only(build.report(words)).flaky) is flaky
+def test_mixed_is_both_sides_of_the_threshold(words: str, is_mixed: bool) -> None:
+    assert bool(only(build.report(words)).mixed) is is_mixed
 
 
 def test_a_broken_agent_is_told_from_a_failing_one() -> None:

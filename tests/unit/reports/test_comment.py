@@ -136,7 +136,7 @@ def test_one_cause_is_told_once() -> None:
 
 def test_flaky_cases_show_every_run() -> None:
     shown = comment.render(build.report("0.9/0.75/0.9 pass/pass/pass"))
-    assert "1 flaky case" in shown
+    assert "1 case with mixed results" in shown
     assert "0.90, 0.75, 0.90" in shown
 
 

@@ -12,12 +12,15 @@ from builders.compared_scenarios import COMPARED
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalgate.comparison import labels
+from evalgate.comparison.labels import CaseLabel
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseComparison,
     CaseOutcome,
     CaseStatus,
+    CaseVerdict,
     Change,
     Comparison,
     CriterionComparison,
@@ -43,7 +46,9 @@ def row(base: float | None = 1.0, head: float | None = 0.75, **more: Any) -> Cri
 
 def test_every_kind_has_words() -> None:
     assert set(cases.CHANGES) == set(cases.KINDS) == set(Change)
-    assert set(cases.ORIGINS) == set(FailureOrigin)
+    assert set(cases.ORIGINS) == {*labels.FAILURES, CaseLabel.FLAKY}
+    assert set(cases.IN_COUNTS) == {*labels.FAILURES} - {CaseLabel.FAILED}
+    assert set(labels.OF_ORIGIN) == set(FailureOrigin)
     assert set(wording.RELAXED) == set(RelaxedKind)
     assert all(cases.origin_words(BaseOrigin(source=source)) for source in BaseSource)
 
@@ -160,8 +165,14 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
     [
         (None, ""),
         (Power(drop=0.25, repeats=3), "3 runs per case would detect a drop of the pass rate of 25 points or more"),
-        (Power(drop=0.25, repeats=2, more=3), "2 runs per case and 3 more for flaky cases would detect a drop"),
-        (Power(drop=None, repeats=2, more=3), "2 runs per case and 3 more for flaky cases would not detect any drop"),
+        (
+            Power(drop=0.25, repeats=2, more=3),
+            "2 runs per case and 3 more for cases with mixed results would detect a drop",
+        ),
+        (
+            Power(drop=None, repeats=2, more=3),
+            "2 runs per case and 3 more for cases with mixed results would not detect any drop",
+        ),
         (Power(drop=None, repeats=1), "1 run per case would not detect any drop of the pass rate (80% power)."),
         (Power(drop=None, repeats=1, would=((5, 0.4),)), "5 runs would detect 40 points."),
         (Power(drop=0.1, repeats=2, would=((5, 0.08), (10, 0.05))), "5 runs would detect 8 points and 10 runs"),
@@ -203,7 +214,7 @@ WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))
         (0, 6, None, ""),
         (2, 1, None, ""),  # two say little
         (3, 7, None, ""),  # under a third
-        (4, 6, None, "4 of 10 cases are flaky: this comparison is unreliable."),
+        (4, 6, None, "4 of 10 cases have mixed results: this comparison is unreliable."),
         (
             4,
             6,
@@ -259,9 +270,11 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
     ],
 )
 def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
-    assert cases.failure_origin(case).startswith(said)
-    assert ("a criterion" in cases.failure_origin(case)) is ("a criterion" in said)
-    assert bool(said) == bool(cases.failure_origin(case))
+    failed = CaseVerdict(suite="s", case_id="c", kind=VerdictKind.FAIL, criteria=())
+    told = cases.failure_origin(labels.label(failed, origin=None if case is None else case.origin), case)
+    assert told.startswith(said)
+    assert ("a criterion" in told) is ("a criterion" in said)
+    assert bool(said) == bool(told)
 
 
 @pytest.mark.parametrize(
@@ -295,5 +308,5 @@ def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:
 def test_the_comment_says_each_thing_once() -> None:
     shown = comment.render(COMPARED["base_regressed"]())
     above_the_cases = shown.partition("###")[0]
-    for said in ("3 cases broke", "**3** broken", "0f1e2d3`", "5 runs per side", "\N{MINUS SIGN}14 points"):
+    for said in ("3 cases now fail", "(3 new, ", "0f1e2d3`", "5 runs per side", "\N{MINUS SIGN}14 points"):
         assert above_the_cases.count(said) == 1

@@ -53,6 +53,9 @@ PARTS = {
     "summary",
     "svg",
     "polyline",
+    "aside",
+    "del",
+    "ins",
     "circle",
 }
 

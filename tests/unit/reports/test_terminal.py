@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 import pytest
-from builders import build
+from builders import build, comparing
 from builders.scenarios import SCENARIOS
 
 from evalgate import reports
@@ -43,7 +43,7 @@ def test_it_begins_with_what_broke_and_ends_with_the_verdict() -> None:
         f"fail: case_2 ({build.SUITE}:20)",
         "    tool_trajectory_avg_score 0.00 < 1.00",
     ]
-    assert shown[-3].startswith("1 passed, 1 failed, 1 not measured, 1 run per case")
+    assert shown[-3].startswith("3 cases: 1 passed, 1 failed, 1 not measured, 1 run per case")
     assert shown[-2].startswith("FAIL: 1 of 3 cases")
 
 
@@ -71,13 +71,55 @@ def test_colors_are_all_that_they_add(scenario: str) -> None:
 
 
 @pytest.mark.parametrize("width", [70, 80, 132])
-@pytest.mark.parametrize("scenario", ["fail", "base_regressed", "not_measured", "judged"])
-def test_cases_and_criteria_keep_to_the_width(scenario: str, width: int) -> None:
+@pytest.mark.parametrize("scenario", ["fail", "base_regressed", "base_origins", "not_measured", "judged"])
+def test_all_keeps_to_the_width(scenario: str, width: int) -> None:
     text = reports.render_terminal(SCENARIOS[scenario](), width=width)
-    cases_and_criteria = text.split("\n\n")[:2]
-    for line in "\n".join(cases_and_criteria).splitlines():
+    for line in text.splitlines():
         told_whole = line.startswith(("    | ", "fail: 2 cases", "    final_response")) or ": $" in line
         assert told_whole or plain.columns(line) <= width, line
+
+
+def test_informational_criteria_are_shown_when_asked_for() -> None:
+    report = SCENARIOS["fail"]()
+    usual = reports.render_terminal(report)
+    assert "token_usage_v1" not in usual
+    assert "...and 1 informational criterion (--all)\n" in usual
+    assert re.search(r"^  token_usage_v1 +435 ", reports.render_terminal(report, everything=True), re.MULTILINE)
+    compared = SCENARIOS["base_regressed"]()
+    assert reports.render_terminal(compared, everything=True).count("token_usage_v1") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "style"),
+    [
+        ("pass pass", "\x1b[32m"),
+        # the mean reaches the threshold, and yet a case fails
+        ("fail pass", "\x1b[31m"),
+        # nothing failed, and not all is known
+        ("pass error", ""),
+    ],
+)
+def test_a_number_is_green_where_all_of_its_cases_pass(words: str, style: str) -> None:
+    text = reports.render_terminal(build.report(words), color=True)
+    row = next(line for line in text.splitlines() if "  tool_trajectory_avg_score" in line and "<" not in line)
+    assert row.startswith(style)
+    assert row.startswith("\x1b") is bool(style)
+
+
+def test_a_new_failure_shows_the_base() -> None:
+    text = reports.render_terminal(comparing.report("fail fail", "pass fail"))
+    new, old = text.split("fail: ")[1:3]
+    assert "new failure" in new
+    assert "    = the expected calls\n" in new
+    assert "    = " not in old.split("\n\n")[0]
+
+
+def test_the_place_of_a_case_is_a_link() -> None:
+    text = reports.render_terminal(build.report("pass fail"), folder="/work/a repo")
+    link = f"\x1b]8;;file:///work/a%20repo/{build.SUITE}\x1b\\{build.SUITE}"
+    assert f"fail: case_2 ({link}:20\x1b]8;;\x1b\\)\n" in text
+    assert text.count("\x1b]8;;file://") == 2  # of the suite, too
+    assert re.sub("\x1b]8;;[^\x1b]*\x1b\\\\", "", text) == reports.render_terminal(build.report("pass fail"))
 
 
 @pytest.mark.parametrize(("files", "shown"), [({}, "more cases\n"), ({"html": "x"}, "more cases: see report.html\n")])

@@ -8,13 +8,14 @@ import pytest
 from builders import build, comparing
 from builders.build import TOOLS, WORDS
 
+from evalgate.comparison.labels import CaseCounts
 from evalgate.model import BaseSource
 from evalgate.reports import view
 
 
 def test_counts() -> None:
     counts = view.count(build.report("pass pass fail error never"))
-    assert (counts.passed, counts.failed, counts.inconclusive, counts.not_measured, counts.total) == (2, 1, 0, 2, 5)
+    assert counts.cases == CaseCounts(total=5, passed=2, failed=1, not_measured=2)
     assert counts.pass_rate == pytest.approx(2 / 3)
     assert counts.tokens == 3 * 410
     assert counts.agent_s == pytest.approx(4 * 1.5)
@@ -46,7 +47,7 @@ def test_what_a_run_took_is_told_of_both_sides(source: BaseSource, reused: int, 
     report = dataclasses.replace(report, comparison=found, run=dataclasses.replace(report.run, **again))
     counts = view.count(report)
     assert (counts.tokens, counts.agent_s) == (trials * 410, pytest.approx(trials * 1.5))
-    assert counts.total == 2, "cases are head's"
+    assert counts.cases.total == 2, "cases are head's"
 
 
 def test_unknown_is_not_zero() -> None:

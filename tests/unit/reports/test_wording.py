@@ -8,9 +8,9 @@ import pytest
 from builders import build, comparing
 from builders.compared_scenarios import COMPARED
 
-from evalgate import reports
+from evalgate import errors, reports
 from evalgate.model import FailOn, GateKind, Policy, ThresholdRule, VerdictKind
-from evalgate.reports import wording
+from evalgate.reports import comment, view, wording
 
 
 def test_every_gate_has_a_question() -> None:
@@ -87,14 +87,14 @@ NEW = Policy(threshold=ThresholdRule.NEW, pass_rate=0.5)
         ("pass fail fail", "pass pass pass", NEW, "3", "The deciding failures below are within the required"),
         ("pass pass fail", "pass pass pass", Policy(pass_rate=0.5), "", "The failures below are within the required"),
         ("pass fail fail", "pass pass pass", Policy(), "23", "The failures below are non-blocking"),
-        ("fail fail fail", "pass pass pass", Policy(), "123", "quarantined until enough runs of the base branch"),
+        ("fail fail fail", "pass pass pass", Policy(), "123", "Every case is quarantined: fix some"),
         ("fail", "pass", Policy(advisory=frozenset({build.SUITE})), "", "change the `severity`"),
     ],
 )
 def test_the_step_contradicts_neither_the_counts_nor_who_decides(
     head: str, base: str, policy: Policy, waiting: str, step: str
 ) -> None:
-    policy = dataclasses.replace(policy, admission=len(waiting), fail_on=frozenset({FailOn.THRESHOLD}))
+    policy = dataclasses.replace(policy, fail_on=frozenset({FailOn.THRESHOLD}))
     keys = frozenset((build.SUITE, f"case_{number}") for number in waiting)
     report = comparing.report(head, base, policy=policy, waiting=keys)
     (gate,) = (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD)  # the other is not asked here
@@ -104,6 +104,12 @@ def test_the_step_contradicts_neither_the_counts_nor_who_decides(
 
 def test_failures_that_the_base_has_too_are_called_so() -> None:
     assert "The base fails all of these" in wording.next_step(comparing.report("pass fail", "pass fail"))
+    fresh = (
+        {(build.SUITE, "case_2"): [build.done_of("pass")] * 3},
+        {(build.SUITE, "case_2"): [build.done_of("pass")] * 3},
+    )
+    flaky = comparing.report("pass fail", "pass pass", fresh=fresh)
+    assert wording.next_step(flaky).startswith("The flaky cases below failed at first")  # and not: run it more often
 
 
 @pytest.mark.parametrize(
@@ -141,3 +147,19 @@ def test_the_terminal_points_up_and_the_other_reports_down(words: str) -> None:
     assert below.replace("below", "above") == above != below
     assert above in reports.render_terminal(report)
     assert below in reports.RENDERERS["comment"].render(report)
+
+
+def test_what_every_reader_must_know_stands_at_the_top_and_is_escaped() -> None:
+    assert wording.RESULTS.keys() == set(VerdictKind)
+    waiting = frozenset((build.SUITE, f"case_{number}") for number in range(1, 8))
+    report = comparing.report("fail " * 7 + "pass", "pass " * 8, waiting=waiting)
+    told = errors.warning("provider-drift", "since <b>then</b> it @passes less", hint="The model moved.")
+    ended = errors.warning("quarantine-expired", "the quarantine of `x` expired")
+    report = dataclasses.replace(report, problems=(told, ended))
+    notices = {each.title: each.text for each in wording.notices(report, view.of(report).cases)}
+    assert list(notices) == ["The model moved, not you", "7 quarantined cases (non-blocking)", "Quarantine"]
+    assert notices["7 quarantined cases (non-blocking)"].startswith("`case_1` failed (`@maria`, until 2026-02-01), ")
+    assert notices["7 quarantined cases (non-blocking)"].endswith(" and 3 more.")
+    head = comment.render_head(report)
+    assert "**The model moved, not you**: since &lt;b" in head
+    assert "<b>" not in head

@@ -1,10 +1,9 @@
-"""Which cases do not decide yet, as far as the stores tell, and what says nothing of them any more."""
+"""What the stores remember of base runs, what starts that anew, and which runs join them."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import build
@@ -13,15 +12,12 @@ from evalgate.comparison import pairing
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
-from evalgate.formats import fingerprints
 from evalgate.model import CriterionUse, Policy, Run
 from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
 from evalgate.results.history import History, PastRuns
 from evalgate.results.stores import Store
-from tests.unit.runner.test_measure import SUITES
 
-RUN = Run(suites=SUITES, trials=(), transcripts={})  # type: ignore[arg-type]  # nobody looks at what agents said
 EMPTY = b'{"schema_version": 2, "runs": [], "cases": []}'
 
 
@@ -46,40 +42,26 @@ class Noting(SilentWatcher):
         super().__init__(lines=said)
 
 
-def history_of(said: list[str], past: PastRuns | None, **more: Any) -> History:
-    """What stores remember."""
-    context = Context(environ={}, watcher=Noting(said), cache=Path())
-    return History(settings=Settings(), context=context, past=past, **more)
-
-
 @pytest.mark.parametrize(
-    ("shelves", "unreliable", "warned"),
+    ("shelves", "is_known", "warned"),
     [
-        ([Shelf(None)], 5, ""),  # the first runs of all: no case has shown anything yet
-        ([Shelf(EMPTY)], 5, ""),
-        ([Shelf(None, reachable=False)], 0, "base runs in the shelf was not read: no network"),  # lets nobody off
-        ([Shelf(None, reachable=False), Shelf(None)], 0, "history of base runs in the shelf"),
-        ([Shelf(b"{")], 0, "history of base runs in the shelf was not read: it is damaged"),
-        ([Shelf(b'{"schema_version": 99}')], 0, "later version"),
-        ([Shelf(b"{"), Shelf(EMPTY)], 5, "base runs in the shelf"),  # the other one knows, and the damage is told
-        ([], 0, "cannot be used"),  # a folder that the commit brings along is cannot be used
+        ([Shelf(None)], True, ""),  # the first runs of all
+        ([Shelf(EMPTY)], True, ""),
+        ([Shelf(None, reachable=False)], False, "base runs in the shelf was not read: no network"),
+        ([Shelf(None, reachable=False), Shelf(None)], False, "history of base runs in the shelf"),
+        ([Shelf(b"{")], False, "history of base runs in the shelf was not read: it is damaged"),
+        ([Shelf(b'{"schema_version": 99}')], False, "later version"),
+        ([Shelf(b"{"), Shelf(EMPTY)], True, "base runs in the shelf"),  # the other one knows, and the damage is told
+        ([], False, ""),
     ],
 )
-def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
-    said: list[str] = []
-    past, problems = results_history.read_first(shelves, admission=3)
-    history = history_of(said, past, problems=problems)
-    assert len(history.quarantined(fingerprints.of_cases(RUN.suites), Policy(admission=3))) == unreliable
-    assert bool(said) is (unreliable == 0)
+def test_a_history_that_cannot_be_read_is_not_an_empty_one(
+    shelves: list[Store], *, is_known: bool, warned: str
+) -> None:
+    past, problems = results_history.read_first(shelves)
+    assert past == (PastRuns() if is_known else None)
     assert [problem.code for problem in problems] == ["history-unread"] * bool(warned)
     assert all(warned in problem.message for problem in problems)
-    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in problems)
-
-
-def test_without_admission_a_damaged_history_only_costs_the_trends() -> None:
-    _, (problem,) = results_history.read_first([Shelf(b"{")], admission=0)
-    assert not problem.hint
-    assert results_history.read_first([], admission=0) == (PastRuns(), ())
 
 
 USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})
@@ -99,37 +81,13 @@ INFORMATIONAL = CriterionUse(name="token_usage_v1", threshold=None, informationa
         ([USE], True, False),  # the softer arithmetic
     ],
 )
-def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
-    now: list[CriterionUse], *, adk_compat: bool, is_same: bool
-) -> None:
+def test_a_changed_bar_starts_the_history_anew(now: list[CriterionUse], *, adk_compat: bool, is_same: bool) -> None:
     then = _asked()
     past_runs = results_history.summary_of(then, "c")
     assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
     head = _judged_by(then, now)
     again = results_history.update(past_runs, results_history.summary_of(head, "d", adk_compat=adk_compat))
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
-    # a change that raises a threshold breaks what passed: that it may not decide by itself
-    policy = Policy(admission=1, adk_compat=adk_compat)
-    assert not history_of([], past_runs).quarantined(head.fingerprints, policy)
-
-
-def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
-    then = _asked()
-    past_runs = results_history.summary_of(then, "c")
-    policy = Policy(admission=1)
-
-    def unreliable(run: Run, **more: Any) -> int:
-        return len(history_of([], past_runs, **more).quarantined(run.fingerprints, policy))
-
-    assert unreliable(_asked("y")) == 2
-    (suite,) = then.suites
-    moved = dataclasses.replace(
-        then,
-        suites=(dataclasses.replace(suite, key="moved"),),
-        fingerprints={("moved", case_id): print_ for (_, case_id), print_ in then.fingerprints.items()},
-    )
-    assert unreliable(moved) == 2
-    assert unreliable(moved, renamed={"moved": suite.key}) == 0
 
 
 class Kept:

@@ -1,4 +1,4 @@
-"""The history of base runs: what is remembered, what counts as flaky, what is reliable."""
+"""The history of base runs: what is remembered, what counts as flaky, broken or drift."""
 
 from __future__ import annotations
 
@@ -114,27 +114,70 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
 
 
 @pytest.mark.parametrize(
-    ("history", "runs", "reliable"),
+    ("history", "broken"),
     [
-        ("P P P", 3, True),
-        ("P P", 3, False),  # not yet
-        ("F F P P P", 3, True),  # what was repaired counts as repaired
-        ("P P F", 3, False),
-        ("PPPPF PPPPP", 1, True),
-        ("PPPPF PPPPP", 2, False),
-        ("P ? P ? P", 3, True),  # runs that were not measured neither help nor harm
-        ("? ? ?", 3, False),
+        ("F F F", True),
+        ("F F", False),  # not yet
+        ("P P F F F", True),  # whatever it did before
+        ("F F P", False),
+        ("F PF F", False),  # one repeat that passes is enough
+        ("FF FF FF", True),
+        ("F ? F ? F", True),  # runs that were not measured neither help nor harm
+        ("? ? ?", False),
     ],
 )
-def test_reliable_cases(history: str, runs: int, reliable: bool) -> None:
-    known = record_of(history).by_case()["s", "case_1"]
-    assert results_history.is_reliable(known, question="q", runs=runs) is reliable
+def test_a_case_is_broken_after_three_base_runs_without_a_pass(history: str, *, broken: bool) -> None:
+    assert results_history.is_broken(record_of(history).cases[0]) is broken
 
 
-def test_new_and_changed_cases_are_not_reliable() -> None:
-    known = record_of("P P P").by_case()["s", "case_1"]
-    assert not results_history.is_reliable(None, question="q", runs=1)
-    assert not results_history.is_reliable(known, question="changed", runs=1)
+# --- drift -------------------------------------------------------------------------------------------
+
+
+def drifts(*runs: str, agents: str = "", days: str = "") -> list[str]:
+    """The days on which something is seen to have moved, where three cases did as each text says in one run a day.
+    `agents`, `days`: a letter a run, where it is another agent, or the same day."""
+    record, found = PastRuns(), []
+    for number, run in enumerate(runs):
+        day = ord(days[number]) if days else number
+        at = f"2026-01-{day % 30 + 1:02d}T04:00:00+00:00"
+        new = PastRun(number=1, commit="c", at=at, agent=agents[number] if agents else "a")
+        cases = [case(f"case_{each}", run) for each in range(1, 4)]
+        record = results_history.update(record, PastRuns(runs=(new,), cases=tuple(cases)))
+        assert results_history.parse_history(results_history.render_history(record)) == record
+        if (seen := record.runs[-1].drift) is not None:
+            found.append(f"{at[8:10]} since {seen.since[8:10]}")
+    return found
+
+
+STEADY = ("PP",) * 8
+
+
+@pytest.mark.parametrize(
+    ("runs", "more", "found"),
+    [
+        ((*STEADY, "PP"), {}, []),
+        ((*STEADY, "FF"), {}, ["09 since 09"]),
+        (("FF",) * 8 + ("PP",), {}, ["09 since 09"]),  # the model became better: that is drift, too
+        ((*STEADY, "PF", "PF", "PF"), {}, ["10 since 09"]),  # it takes as many runs as it takes, and knows which
+        ((*STEADY, "FF", "FF", "FF", "FF", "FF"), {}, ["09 since 09"]),  # told once: what follows is as it is now
+        ((*STEADY, "FF", *("FF",) * 8, "PP"), {}, ["09 since 09", "18 since 18"]),
+        ((*STEADY, "FF"), {"agents": "aaaaaaaab"}, []),  # the agent is another one
+        ((*STEADY, "FF"), {"agents": "bbbbbbbaa"}, []),  # of which one run is too few
+        ((*STEADY, "FF"), {"days": "ABCDEFGHH"}, []),  # a day has one look, by its first run
+        ((*STEADY, "FF", "FF"), {"days": "ABCDEFGHHI"}, ["14 since 13"]),
+        (("PP", "FF"), {}, []),
+        ((*STEADY, "??"), {}, []),
+    ],
+)
+def test_drift_is_seen_by_the_first_run_of_a_day_of_one_agent(
+    runs: tuple[str, ...], more: dict[str, str], found: list[str]
+) -> None:
+    assert drifts(*runs, **more) == found
+
+
+def test_an_agent_of_which_nothing_is_known_does_not_drift() -> None:
+    runs = [PastRun(number=number, commit="c", at=f"2026-01-{number:02d}") for number in range(1, 3)]
+    assert results_history.update(PastRuns(runs=tuple(runs)), run_of(case("case_1", "F"))).runs[-1].drift is None
 
 
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:

@@ -387,3 +387,20 @@ def test_who_writes_into_a_journal_ends_the_run_and_costs_only_what_it_destroyed
         journal.add_trial("t2", trial)  # another thread's, which was under way
     with Journal.reopen(path) as again:
         assert [again.trial(name, KEY) for name in ("destroyed", "t1", "t2")] == [None, trial, trial]
+
+
+def test_a_journal_says_of_what_it_is_and_whether_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    assert results_journal.peek(path) is None
+    with Journal.create(path, about={"plan": "p"}) as ours:
+        ours.add_grade("g", Score(value=1.0))
+        assert results_journal.peek(path) == ("p", False)
+        assert not results_journal.is_free(path)
+        ours.finish()
+        assert results_journal.peek(path) == ("p", True)
+    assert results_journal.is_free(path)
+    with Journal.reopen(path) as again:  # and goes on
+        again.add_grade("h", Score(value=0.5))
+    assert results_journal.peek(path) == ("p", False)
+    (tmp_path / "link").symlink_to("/dev/zero")
+    assert results_journal.peek(tmp_path / "link") is None

@@ -73,6 +73,9 @@ class FakeAgent:
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message="fake")
 
+    def start(self) -> None:
+        pass
+
     def about(self) -> Mapping[str, str]:
         return {"framework": "fake"}
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
+import time
 from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.model import Finding, Grade, NotEvaluated, Reason, Score, Transcript, Trial, TrialKey
+from evalgate.criteria.base import Criterion
+from evalgate.model import (
+    CriterionUse,
+    Evidence,
+    Finding,
+    Grade,
+    NotEvaluated,
+    Reason,
+    Score,
+    Transcript,
+    Trial,
+    TrialKey,
+)
 from evalgate.runner import session
 from evalgate.runner.trials import Task
 from tests.unit.runner import fakes
@@ -42,6 +57,50 @@ grades = st.one_of(
 def graded(given_grades: Mapping[str, Grade]) -> Mapping[str, Grade]:
     criteria = {name: (lambda _evidence, found=found: found) for name, found in given_grades.items()}
     return session.grade(TRIAL, TASK, criteria).grades
+
+
+def test_criteria_that_ask_a_judge_do_so_at_the_same_time_and_are_kept_in_their_order() -> None:
+    """Each waits for the other: one after the other they would wait for good."""
+    both, kept = threading.Barrier(2), list[str]()
+
+    def asks(value: float, pause_s: float) -> Criterion:
+        def judged(_: Evidence) -> Grade:
+            both.wait(10)
+            time.sleep(pause_s)
+            return Score(value=value)
+
+        return judged
+
+    suite = fakes.suite("s", CASE, criteria=("slow", "quick"))
+    suite = dataclasses.replace(suite, criteria=(*suite.criteria, CriterionUse(name="plain", threshold=0.5)))
+    made = session.grade(
+        TRIAL,
+        Task(key=KEY, suite=suite, case=CASE),
+        {"slow": asks(0.1, 0.05), "plain": lambda _: Score(value=0.2), "quick": asks(0.3, 0.0)},
+        keep=lambda name, _: kept.append(name),
+    )
+    assert [(name, grade) for name, grade in made.grades.items()] == [
+        ("slow", Score(value=0.1)),
+        ("plain", Score(value=0.2)),
+        ("quick", Score(value=0.3)),
+    ]
+    assert kept == ["slow", "plain", "quick"]
+
+
+def test_a_criterion_that_breaks_breaks_no_other() -> None:
+    suite = fakes.suite("s", CASE, criteria=("one", "two", "known"))
+
+    def broken(_: Evidence) -> Grade:
+        raise ValueError("no")
+
+    found = session.grade(
+        TRIAL,
+        Task(key=KEY, suite=suite, case=CASE),
+        {"one": broken, "two": lambda _: Score(value=1.0), "known": broken},
+        find=lambda name: Score(value=0.5) if name == "known" else None,
+    ).grades
+    assert found["one"] == NotEvaluated(reason=Reason.CRITERION_FAILED, message="one raised ValueError: no")
+    assert (found["two"], found["known"]) == (Score(value=1.0), Score(value=0.5))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("xyz"), grades), max_size=6))

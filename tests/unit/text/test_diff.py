@@ -49,3 +49,42 @@ def test_likeness() -> None:
 def test_megabytes_are_clipped_first() -> None:
     pieces = diff.compare("x y " * 2_500_000, "y z " * 2_500_000).pieces
     assert sum(len(piece.text) for piece in pieces) < 20_000
+
+
+@pytest.mark.parametrize("where", [0, 3, 5_999, 20_000, 60_000])
+@pytest.mark.parametrize("word", ["same ", "x", "\u6771", "a\n"])
+def test_what_differs_is_never_left_out(where: int, word: str) -> None:
+    expected = word * 30_000
+    actual = f"{expected[:where]}OTHER{expected[where + 1 :]}"
+    pieces = diff.compare(expected, actual).pieces
+    assert {piece.mark for piece in pieces} >= {"+"}
+    assert "OTHER" in "".join(piece.text for piece in pieces if piece.mark == "+")
+    one, other = diff.excerpts(expected, actual, 200)
+    assert max(len(one), len(other)) < 320
+    assert "OTHER" in other
+    assert one != other
+
+
+@given(before=TEXT, after=TEXT, one=TEXT, other=TEXT)
+def test_texts_that_differ_anywhere_show_it(before: str, after: str, one: str, other: str) -> None:
+    expected, actual = (f"{before * 40}{middle}{after * 40}" for middle in (one, other))
+    left, right = diff.excerpts(expected, actual, 40)
+    assert (left == right) is (expected == actual)
+    assert any(piece.mark != "=" for piece in diff.compare(expected, actual).pieces) is (expected != actual)
+
+
+@pytest.mark.parametrize(
+    ("marks", "shown", "left_out"),
+    [
+        (" - + ", (" - + "), 0),
+        # from shortly before the first mark on
+        ("          -+   ", "  -+ ", 10),
+        # as many as there is room for, where the mark is the last
+        ("          +", "    +", 6),
+        ("           ", "     ", 6),
+    ],
+)
+def test_lines_around_the_first_mark(marks: str, shown: str, left_out: int) -> None:
+    lines = [diff.Piece(mark="=" if mark == " " else mark, text=mark) for mark in marks]  # type: ignore[arg-type]
+    found, rest = diff.nearby(lines, 5)
+    assert ("".join(line.text for line in found), rest) == (shown, left_out)

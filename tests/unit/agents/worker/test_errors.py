@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -194,3 +196,38 @@ def test_a_missing_module_is_named_with_what_to_do() -> None:
     assert "requirements" in found["message"]
     other = errors.describe_start(ModuleNotFoundError("x", name="google.adk"), "google-adk")
     assert "option python" in other["message"]
+
+
+MANAGER = """
+class Manager:
+    def __init__(self, given):
+        self._connection_params = given
+
+    def create_session(self):
+        raise CancelledError("Cancelled via cancel scope 7f61b192ef90")
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "server"),
+    [
+        (SimpleNamespace(url="https://key@maps.example:8443/mcp?key=secret"), "maps.example:8443"),
+        (SimpleNamespace(server_params=SimpleNamespace(command="npx")), "npx"),  # StdioConnectionParams
+        (SimpleNamespace(command="npx"), "npx"),
+        (None, "of a toolset"),
+    ],
+)
+def test_an_mcp_server_that_cannot_be_reached(given: Any, server: str) -> None:
+    """google-adk's module, as far as a traceback shows it."""
+    module: dict[str, Any] = {"CancelledError": asyncio.CancelledError}
+    exec(compile(MANAGER, "/site-packages/google/adk/tools/mcp_tool/mcp_session_manager.py", "exec"), module)
+    with pytest.raises(asyncio.CancelledError) as caught:
+        module["Manager"](given).create_session()
+    found = errors.describe(caught.value)
+    assert found["kind"] == errors.UNREACHABLE
+    assert found["message"] == f"no session with the MCP server {server} (CancelledError)"
+
+
+def test_a_cancellation_of_the_agents_own_is_its_own() -> None:
+    found = errors.describe(raised(asyncio.CancelledError("stop")))
+    assert (found["kind"], found["message"]) == (errors.RAISED, "CancelledError: stop")

@@ -1,0 +1,198 @@
+"""Whether a change touches an agent: all that git tracks counts, but for what no agent is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from evalgate import __version__
+from evalgate import agents as agents_module
+from evalgate.config import gate_file as config_gate_file
+from evalgate.config import variables
+from evalgate.config.settings import Settings
+from evalgate.discovery import agents as discovery_agents
+from evalgate.discovery import walk
+from evalgate.errors import EvalgateError
+from evalgate.formats import fingerprints
+from evalgate.model import AgentUse, Suite
+from evalgate.system import git, redact
+from evalgate.system.git import Repository
+
+SETTINGS = (
+    *("env", "seed", "isolation", "turn_timeout", "case_timeout", "start_timeout", "memory", "max_output"),
+    *("python", "requirements", "tools"),
+)
+"""Settings that may change what an agent does; its own options are part of it."""
+
+SOURCES = (".py", ".js", ".ts", ".mjs", ".cjs", ".go", ".rb", ".java", ".kt", ".sh", ".yaml", ".yml", ".json", ".toml")
+MANIFESTS = frozenset({"pyproject.toml", "setup.py", "package.json", "package-lock.json", "mkdocs.yml", "mkdocs.yaml"})
+"""Files that name a README for people."""
+LARGEST_SOURCE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracked:
+    """A file that git tracks: its path from the top, and what git knows it by."""
+
+    path: str
+    known: str
+
+
+def of_tree(repo: Repository, sha: str, top: Path) -> str:
+    """16 hex digits over all that git tracks at `sha`, as it lies in the checkout at `top`: hidden files, data and
+    prompts anywhere in the repository, files that a .gitignore names and git tracks all the same.
+
+    Left out: evaluation files, their criteria and evalgate.yml, which are compared for what they say; workflows; files
+    for people. All but workflows count after all where some source names them: an agent may read them.
+    """
+    listed = repo.run_bytes("ls-tree", "-r", "-z", "--full-tree", sha).decode("utf-8", "surrogateescape")
+    files = [_tracked(entry) for entry in listed.split("\0") if entry]
+    within = f"{repo.prefix}/" if repo.prefix else ""
+    asides = [each.path for each in files if _is_aside(each.path.removeprefix(within))]
+    named = _named(asides, [each.path for each in files], top)
+    left_out = {path for path in asides if path not in named}
+    seen = hashlib.sha256()
+    for each in files:
+        if each.path not in left_out and not each.path.startswith(".github/"):
+            seen.update(os.fsencode(each.path) + b"\0" + _content(top / each.path, each.known) + b"\0")
+    return seen.hexdigest()[:16]
+
+
+def of_checkout(root: Path, *, environ: Mapping[str, str], under: Path) -> str:
+    """`of_tree` of the commit that is checked out; "" where git cannot tell."""
+    try:
+        with git.open_repository(root, environ=environ, token=None, under=under) as repo:
+            return of_tree(repo, repo.head, repo.source.working_tree) if repo.head else ""
+    except EvalgateError:
+        return ""
+
+
+def _tracked(entry: str) -> _Tracked:
+    about, _, path = entry.partition("\t")
+    return _Tracked(path, about)
+
+
+def _is_aside(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return (
+        name.endswith(walk.EVALUATION_ENDINGS)
+        or name in walk.CONFIG_NAMES
+        or path in config_gate_file.NAMES
+        or discovery_agents.is_for_people(name)
+    )
+
+
+def _content(path: Path, known: str) -> bytes:
+    """As it is on disk, where a step may have changed it, with its mode; a submodule by its commit."""
+    try:
+        if path.is_symlink():
+            return b"link " + os.fsencode(path.readlink())
+        if not path.is_file():
+            return known.encode()
+        with path.open("rb") as file:
+            return known[:6].encode() + hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return b"unreadable"
+
+
+def _named(asides: Iterable[str], files: Iterable[str], top: Path) -> frozenset[str]:
+    """Those of `asides` that a source names, by their whole name or by a glob or an ending of files like them."""
+    wanted: dict[str, tuple[bytes, ...]] = {path: _spellings(path) for path in asides}
+    found: set[str] = set()
+    for file in files:
+        if not wanted.keys() - found:
+            break
+        for text in _source(file, top):
+            found |= {path for path, words in wanted.items() if path != file and any(word in text for word in words)}
+    return frozenset(found)
+
+
+def _spellings(path: str) -> tuple[bytes, ...]:
+    pure = PurePosixPath(path.lower())
+    ending = pure.suffix
+    names = [pure.name, f'"{pure.stem}"', f"'{pure.stem}'"] if ending else [f'"{pure.name}"', f"'{pure.name}'"]
+    if ending in (".md", ".rst", ".txt"):
+        names += [f"*{ending}", f'"{ending}"', f"'{ending}'"]
+    return tuple(os.fsencode(name) for name in names)
+
+
+def _source(file: str, top: Path) -> Iterator[bytes]:
+    """The text of a file that may be part of an agent, in lower case: no test, no manifest, nothing of ours."""
+    name = file.rpartition("/")[2]
+    is_test = name.startswith(("test_", "conftest")) or name.endswith("_test.py")
+    if not name.endswith(SOURCES) or is_test or name in MANIFESTS or file.startswith(".github/") or _is_aside(file):
+        return
+    try:
+        if (top / file).stat().st_size <= LARGEST_SOURCE:
+            yield (top / file).read_bytes().lower()
+    except OSError:
+        return
+
+
+def settings_of(settings: Settings) -> Mapping[str, object]:
+    """What of the settings may change what an agent does."""
+    told = settings.model_dump(mode="json", include=set(SETTINGS))
+    return {**told, "tools_of_file": settings.gate_file.tools.model_dump(mode="json")}
+
+
+OF_THE_MACHINE = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "CI", "*_PROXY", "*_proxy",
+    "SSL_CERT_*", "*_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
+"""Variables that differ between two runs of one job and change no answer."""
+_USER_INFO = re.compile(r"://[^/\s@]+@")
+
+
+def variables_of(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What of an agent's variables may change what it does. Of a secret that there is one: it may be rotated, and even
+    a digest of it is nothing to keep."""
+    keys = {key for provider in variables.PROVIDERS.values() for key in provider.keys}
+    return {
+        name: ("set" if value else "") if name in keys or redact.is_named(name) else _USER_INFO.sub("://", value)
+        for name, value in environment.items()
+        if not variables.matches(name, OF_THE_MACHINE)
+    }
+
+
+def surroundings(settings: Settings, *, tree: str, environment: Mapping[str, str], about: Mapping[str, str]) -> str:
+    """What beside its own files makes an agent do what it does, as 16 hex digits; "" where that is not known. `tree`:
+    see `of_tree`; `about`: what the agent said of itself when it started: its Python, its framework, its packages."""
+    if not tree or not about:
+        return ""
+    machine = [platform.system(), platform.machine()]
+    told = [tree, settings_of(settings), variables_of(environment), dict(about), machine, __version__]
+    return fingerprints.digest(told)
+
+
+def between(
+    suites: Iterable[Suite],
+    theirs: Mapping[str, AgentUse],
+    *,
+    settings: tuple[Settings, Settings],
+    roots: tuple[Path, Path],
+    trees: Callable[[], tuple[str, str]],
+) -> frozenset[str]:
+    """The suites whose agent is the very same on both sides (head's first): its driver and options, its files, all that
+    git tracks, and the settings that reach it. What is behind a URL cannot be told. `theirs`: the base's agents."""
+    ours, base = settings
+    if settings_of(ours) != settings_of(base):
+        return frozenset()
+    own = [suite for suite in suites if _is_same_use(suite.agent, theirs[suite.key])]
+    # a folder that one side alone sets apart is not left out
+    apart = set(discovery_agents.apart_of(ours)) & set(discovery_agents.apart_of(base))
+    codes = [discovery_agents.AgentCode(root, apart=apart) for root in roots]
+    same = [suite for suite in own if codes[0].fingerprint(suite.agent) == codes[1].fingerprint(suite.agent) != ""]
+    if not same:
+        return frozenset()
+    now, before = trees()
+    return frozenset(suite.key for suite in same) if now and now == before else frozenset()
+
+
+def _is_same_use(ours: AgentUse, theirs: AgentUse) -> bool:
+    is_told = not (ours.is_absent or theirs.is_absent or agents_module.is_remote(ours))
+    return is_told and fingerprints.agent_key(ours) == fingerprints.agent_key(theirs)

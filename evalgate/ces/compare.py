@@ -1,0 +1,221 @@
+"""Two versions of a resource by field, and what of that relaxes: what the new version would no longer fail for."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from evalgate.formats.json_source import Path, path_text
+
+
+class _Missing:
+    """The value of a field that is not there, apart from null."""
+
+    def __repr__(self) -> str:
+        return "(not set)"
+
+
+MISSING: Final = _Missing()
+LONGEST_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A field that differs. Places within lists are those of the old version; of what is added those of the new one."""
+
+    path: Path
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return f"{path_text(self.path) or '(whole)'}: {shown(self.old)} -> {shown(self.new)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxation:
+    """A change after which less is asked, and why."""
+
+    path: Path
+    why: str
+
+    def __str__(self) -> str:
+        return f"{path_text(self.path) or '(whole)'}: {self.why}"
+
+
+def shown(value: Any) -> str:
+    """A value in one line."""
+    if value is MISSING:
+        return repr(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
+
+def changes(old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
+    """What differs, field by field; items of lists are paired so that an inserted one does not change all behind it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            yield from changes(old.get(key, MISSING), new.get(key, MISSING), (*path, key))
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _of_lists(old, new, path)
+    elif old is not new and (old is MISSING or new is MISSING or not _same(old, new)):
+        yield Change(path=path, old=old, new=new)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether two scalars are one: `3` is `3.0`, and neither is `true`."""
+    return isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
+
+
+def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Change]:
+    left, right = ([json.dumps(each, sort_keys=True) for each in items] for items in (old, new))
+    for _, start, end, begin, stop in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if left[start:end] == right[begin:stop]:
+            continue
+        pairs = min(end - start, stop - begin)
+        for number in range(pairs):
+            yield from changes(old[start + number], new[begin + number], (*path, start + number))
+        for number in range(start + pairs, end):
+            yield Change(path=(*path, number), old=old[number], new=MISSING)
+        for number in range(begin + pairs, stop):
+            yield Change(path=(*path, number), old=MISSING, new=new[number])
+
+
+# --- what relaxes ---------------------------------------------------------------------------------------
+
+_THRESHOLDS: Final[Mapping[str, float]] = {
+    "semanticSimilaritySuccessThreshold": 3,
+    "overallToolInvocationCorrectnessThreshold": 1.0,
+    "toolInvocationParameterCorrectnessThreshold": 1.0,
+}
+"""With what an absent one means."""
+
+_HALLUCINATION: Final = {"DISABLED": 0, "": 1, "ENABLED": 2}
+_STRICTNESS: Final[Mapping[str, Mapping[str, int]]] = {
+    # the documented meaning of what is unspecified stands where it is known
+    "extraToolCallBehavior": {"ALLOW": 0, "FAIL": 1, "": 1},
+    "comparisonType": {"": 0, "SEMANTIC_SIMILARITY": 0, "CONTAINS": 1, "EQUALS": 2},
+    "hallucinationMetricBehavior": _HALLUCINATION,
+    "goldenHallucinationMetricBehavior": _HALLUCINATION,
+    "scenarioHallucinationMetricBehavior": _HALLUCINATION,
+    "hallucinationMetricBehaviorOverride": _HALLUCINATION,
+    "userGoalBehavior": {"USER_GOAL_IGNORED": 0, "USER_GOAL_REJECTED": 1, "USER_GOAL_SATISFIED": 1, "": 1},
+    "taskCompletionBehavior": {"TASK_REJECTED": 1, "TASK_SATISFIED": 1, "": 1},
+}
+_GOALS: Final[Mapping[str, str]] = {
+    "userGoalBehavior": "USER_GOAL_SATISFIED",
+    "taskCompletionBehavior": "TASK_SATISFIED",
+}
+"""Fields whose values are goals of their own, with what an absent one means."""
+
+_FREE: Final = frozenset(
+    {"name", "displayName", "description", "tags", "note", "id", "eventTime", "rootSpan", "semanticSimilarityChannel"}
+)
+"""Fields that neither ask nor expect anything."""
+
+_ASKED: Final = frozenset({"golden", "scenario", "llmCriteria", "evaluations"})
+"""Where all that is there is asked or expected."""
+
+
+def relaxations(found: Sequence[Change]) -> list[Relaxation]:
+    """Those of the changes that relax: lower thresholds, weaker comparisons, metrics that are switched off, and all
+    that was asked or expected and is no longer, or is replaced by something else. What is added or tightened is none.
+    """
+    return [Relaxation(path=each.path, why=why) for each in found for why in _why(each)]
+
+
+def removed(kind: str, path: Path = ()) -> Relaxation:
+    """The relaxation that it is to delete a resource."""
+    return Relaxation(path=path, why=f"the {kind} is removed")
+
+
+def _why(change: Change) -> Iterator[str]:
+    """Why a change relaxes; nothing where it does not."""
+    keys = [step for step in change.path if isinstance(step, str)]
+    last = keys[-1] if keys else ""
+    within = isinstance(change.new, dict | list) or isinstance(change.old, dict | list)
+    if last in _THRESHOLDS and not within:
+        old, new = (_THRESHOLDS[last] if each is MISSING else each for each in (change.old, change.new))
+        if new < old:
+            yield f"the threshold is lowered from {old:g} to {new:g}"
+    elif last in _STRICTNESS and not within:
+        yield from _why_of_enum(last, change)
+    elif last.startswith("enable") and not within:
+        if change.new is not True and change.old is not False:
+            yield "the metric is switched off"
+    elif last == "skipEvaluation":
+        if change.new is True:
+            yield "the expectation is not evaluated"
+    elif _is_setting(last) and within:
+        yield from _why_of_settings(change)
+    elif change.old is MISSING:
+        yield from _why_of_added(change)
+    elif _ASKED.intersection(keys) and not _FREE.intersection(keys[-1:]):
+        yield _why_of_content(change, keys)
+
+
+def _is_setting(key: str) -> bool:
+    return "Metrics" in key or key.startswith("toolMatching")
+
+
+def _why_of_enum(name: str, change: Change) -> Iterator[str]:
+    old, new = ("" if each is MISSING or "UNSPECIFIED" in str(each) else str(each) for each in (change.old, change.new))
+    ranks = _STRICTNESS[name]
+    if ranks.get(new, 0) < ranks.get(old, 0):
+        yield f"{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
+    elif name in _GOALS and (new or _GOALS[name]) != (old or _GOALS[name]) and ranks.get(old, 0):
+        yield f"another goal: {name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
+
+
+def _why_of_settings(change: Change) -> Iterator[str]:
+    """Of settings that come or go whole: each value of theirs against what it means that it is absent."""
+    old, new = ({} if each is MISSING else each for each in (change.old, change.new))
+    if str(change.path[-1]).endswith("MetricsConfig") and change.old is MISSING and not new:
+        yield "the metric is switched off"  # the message without its `true`
+        return
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return
+    for each in changes(old, new):
+        inner = Change(path=(*change.path, *each.path), old=each.old, new=each.new)
+        if isinstance(each.new, dict) or isinstance(each.old, dict):
+            yield from _why_of_settings(inner)
+        elif not (each.path and str(each.path[-1]).startswith("enable") and each.old is True and change.new is MISSING):
+            yield from _why(inner)
+
+
+def _why_of_added(change: Change) -> Iterator[str]:
+    """What is added whole may hold what relaxes: skipped expectations of its own do not, overrides for a turn do."""
+    if change.path and change.path[-1] == "noToolCalls":
+        return
+    if isinstance(change.new, dict) and "$matchType" in change.new and "args" in change.path:
+        yield "an argument is compared less strictly"
+
+
+def _why_of_content(change: Change, keys: Sequence[str]) -> str:
+    """What was asked or expected and is not so any more."""
+    is_gone, last = change.new is MISSING, keys[-1]
+    what = {
+        "turns": "turn",
+        "steps": "step",
+        "rubrics": "rubric",
+        "evaluationExpectations": "expectation",
+        "scenarioExpectations": "expectation",
+        "userFacts": "fact",
+        "evaluations": "evaluation",
+        "golden": "golden",
+        "scenario": "scenario",
+        "prompt": "prompt",
+        "maxTurns": "limit of turns",
+        "task": "task",
+    }.get(last, "")
+    if last == "steps" and isinstance(change.old, dict) and "expectation" in change.old:
+        what = "expectation"
+    if "args" in keys:
+        what = "expected argument"
+    elif not what and "userInput" in keys:
+        what = "user input"
+    elif not what:
+        what = "expectation"
+    return f"the {what} is removed" if is_gone else f"the {what} is replaced by another"

@@ -1,0 +1,751 @@
+"""A CES file as it is written, in JSON or YAML: what kind it is, what stands in it, what is wrong with it and where.
+
+Stricter than google-cloud-ces: also required fields, ranges, conflicts within a turn and keys in two spellings.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from posixpath import basename, dirname
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from evalgate import errors
+from evalgate.ces import cxas, shapes
+from evalgate.ces.cxas import Conversations, Simulation, Simulations, ToolTest, ToolTests
+from evalgate.ces.shapes import (
+    Evaluation,
+    EvaluationDataset,
+    EvaluationExpectation,
+    EvaluationMetricsThresholds,
+    EvaluationPersona,
+    EvaluationResult,
+    EvaluationRun,
+    EvaluationSettings,
+    GoldenTurn,
+    Handling,
+    Proto,
+)
+from evalgate.config import yaml
+from evalgate.errors import Place, Problem
+from evalgate.formats import json_source
+from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.kind import first_keys
+from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
+from evalgate.text import words
+
+ENDINGS: Final = (".json", ".yaml", ".yml")
+LOCAL_APP: Final = "projects/local/locations/local/apps/local"
+"""The app of what is written without one."""
+
+MATCH_TYPES: Final = ("ignore", "semantic", "contains", "regexp")
+"""How an argument may be compared: `{"$matchType": ..., "$originalValue": ...}` in place of a value."""
+
+
+class Kind(enum.StrEnum):
+    """What a file holds."""
+
+    EVALUATION = "evaluation"
+    EXPECTATION = "expectation"
+    DATASET = "dataset"
+    PERSONA = "persona"
+    RESULT = "result"
+    RUN = "run"
+    APP = "app"  # app.json: thresholds, settings and personas; the rest of it is the app's own
+    CONVERSATIONS = "cxas goldens"
+    SIMULATIONS = "cxas simulations"
+    TOOL_TESTS = "cxas tool tests"
+
+
+RESOURCES: Final[Mapping[Kind, type[Proto]]] = {
+    Kind.EVALUATION: Evaluation,
+    Kind.EXPECTATION: EvaluationExpectation,
+    Kind.DATASET: EvaluationDataset,
+    Kind.PERSONA: EvaluationPersona,
+    Kind.RESULT: EvaluationResult,
+    Kind.RUN: EvaluationRun,
+}
+"""Files that hold one resource."""
+
+CXAS: Final[Mapping[Kind, type[Proto]]] = {
+    Kind.CONVERSATIONS: Conversations,
+    Kind.SIMULATIONS: Simulations,
+    Kind.TOOL_TESTS: ToolTests,
+}
+_OF_APP: Final[Mapping[str, type[Proto]]] = {
+    "evaluationMetricsThresholds": EvaluationMetricsThresholds,
+    "evaluationSettings": EvaluationSettings,
+    "evaluationPersonas": EvaluationPersona,
+}
+MOST_PERSONAS = 30
+COLLECTIONS: Final[Mapping[str, Kind]] = {
+    "evaluations": Kind.EVALUATION,
+    "evaluationExpectations": Kind.EXPECTATION,
+    "evaluationDatasets": Kind.DATASET,
+    "evaluationPersonas": Kind.PERSONA,
+    "results": Kind.RESULT,
+    "evaluationRuns": Kind.RUN,
+}
+"""In names of resources, and folders of an export."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A resource, or what a file for `cxas` has in place of one. `path`: where it stands in its file.
+
+    `message` of a golden for `cxas` is the Evaluation that it becomes.
+    """
+
+    kind: Kind
+    file: str
+    path: Path
+    message: Proto
+    place: Place
+
+    @property
+    def id(self) -> str:
+        """The last part of its name; without a name the file's."""
+        name = getattr(self.message, "name", "")
+        if self.kind in RESOURCES and name:
+            return str(name).rpartition("/")[2]
+        return self.title if self.path else stem(self.file)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        names = (getattr(self.message, each, "") for each in ("display_name", "name"))
+        return next((name for name in names if name), "") or stem(self.file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What stands in a file; `raw` is its whole content as it is written, None where it cannot be read.
+
+    `thresholds`, `settings`: those of an app, with their place. A resource with an error is not among `resources`.
+    """
+
+    kind: Kind
+    resources: tuple[Resource, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    raw: Any = None
+    thresholds: EvaluationMetricsThresholds | None = None
+    settings: EvaluationSettings | None = None
+
+
+def stem(file: str) -> str:
+    """A file's name without its ending."""
+    return basename(file).rsplit(".", 1)[0]
+
+
+def file_name(title: str) -> str:
+    """A name for a file or a folder, which people can tell."""
+    return re.sub(r"[^\w.-]+", "_", title)[:80].strip("._") or "evaluation"
+
+
+# --- kinds ------------------------------------------------------------------------------------------
+
+_TOP_KEY = re.compile(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+_INNER_KEY = re.compile(r"^[ \t]+(?:-[ \t]+)?([A-Za-z_]\w*)[ \t]*:|^-[ \t]+([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+_HEAD = 65_536  # characters that are looked at
+_MARKS: Final[tuple[tuple[Kind, frozenset[str], frozenset[str]], ...]] = (
+    # the keys at the top, and one of these in it
+    (Kind.CONVERSATIONS, frozenset({"conversations"}), frozenset({"turns"})),
+    (Kind.SIMULATIONS, frozenset({"evals"}), frozenset({"steps"})),
+    (Kind.TOOL_TESTS, frozenset({"tests"}), frozenset({"tool"})),
+    (Kind.EXPECTATION, frozenset({"llm_criteria"}), frozenset({"prompt"})),
+    (Kind.RESULT, frozenset({"golden_result"}), frozenset()),
+    (Kind.RESULT, frozenset({"scenario_result"}), frozenset()),
+    (Kind.RESULT, frozenset({"evaluation_status", "execution_state"}), frozenset()),
+    (Kind.RUN, frozenset({"evaluation_run_summaries"}), frozenset()),
+    (Kind.RUN, frozenset({"evaluation_results", "evaluation_type"}), frozenset()),
+    (Kind.EVALUATION, frozenset({"display_name", "golden"}), frozenset({"turns"})),
+    (Kind.EVALUATION, frozenset({"display_name", "scenario"}), frozenset({"task"})),
+    (Kind.EVALUATION, frozenset({"golden", "name"}), frozenset({"turns"})),
+    (Kind.EVALUATION, frozenset({"scenario", "name"}), frozenset({"task"})),
+    (Kind.PERSONA, frozenset({"display_name", "personality"}), frozenset()),
+    (Kind.DATASET, frozenset({"display_name", "evaluations"}), frozenset()),
+)
+_APP_MARKS = frozenset({"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"})
+
+
+def kind_of(text: str, *, file: str) -> Kind | None:
+    """What a file holds, by the first keys of its content; None where that is nothing of CES.
+
+    In an export's layout (`evaluations/NAME/NAME.json`, `evaluationExpectations/`) the folder decides, so that a file
+    with a misspelled key, or a broken one, is told of.
+    """
+    if not file.endswith(ENDINGS):
+        return None
+    if file.endswith(".json"):
+        top, opening, inner, innermost = first_keys(text)
+        if opening == "[":
+            return None
+        inner |= innermost
+    else:
+        head = text[:_HEAD]
+        top = {to_snake(key) for key in _TOP_KEY.findall(head)}
+        inner = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
+    if stem(file) == "app" and top & _APP_MARKS:
+        return Kind.APP
+    for kind, needed, one_of in _MARKS:
+        if needed <= top and (not one_of or inner & one_of):
+            return kind
+    return _kind_by_folder(file) if "display_name" in top or not top else None
+
+
+def _kind_by_folder(file: str) -> Kind | None:
+    parts = file.split("/")
+    if len(parts) >= 3 and parts[-3] == "evaluations" and parts[-2] == stem(file):
+        return Kind.EVALUATION
+    own = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(parts[-3:-1])
+    return COLLECTIONS[own.pop()] if own else None
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
+    """Read a file; `file` is its name relative to the repository, `kind` what it holds where that is known."""
+    kind = kind or kind_of(text, file=file) or Kind.EVALUATION
+    problems = Problems(text, file=file)
+    raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
+    if raw is None and not problems.failed:
+        problems.error("wrong-type", "expected an object, found an empty file")
+    if raw is not None and not isinstance(raw, dict):
+        problems.error("wrong-type", f"expected an object, found {described(raw)}")
+    if problems.failed or not isinstance(raw, dict):
+        return Reading(kind=kind, problems=problems.all())
+    reader = _Reader(file, kind, problems, raw)
+    if kind is Kind.APP:
+        thresholds, settings = reader.app(raw)
+        return Reading(
+            kind=kind,
+            resources=tuple(reader.found),
+            problems=problems.all(),
+            raw=raw,
+            thresholds=thresholds,
+            settings=settings,
+        )
+    if kind in CXAS:
+        reader.of_cxas(raw)
+    else:
+        reader.resource(raw, (), kind)
+    return Reading(kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw)
+
+
+def parse_message(
+    raw: Any, kind: Kind, *, file: str, is_partial: bool = False
+) -> tuple[Proto | None, tuple[Problem, ...]]:
+    """A message that somebody hands over, and every problem of it; None where one is an error.
+
+    One that `is_partial` is a part of an update: what is required may be absent.
+    """
+    problems = Problems("", file=file)
+    problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
+    if not isinstance(raw, dict):
+        problems.error("wrong-type", f"expected an object, found {described(raw)}")
+        return None, problems.all()
+    reader = _Reader(file, kind, problems, raw, is_partial=is_partial)
+    if is_partial:
+        return reader.message(RESOURCES[kind], raw, ()), problems.all()
+    reader.resource(raw, (), kind)
+    mine = [each.message for each in reader.found if not each.path]
+    return (mine[0] if mine else None), problems.all()
+
+
+def _json(text: str, problems: Problems) -> Any:
+    document = json_source.read(text, problems, each=lambda _path, _raw, _offset: None)
+    if document is None:
+        return None
+    problems.enter((), len(text) - len(text.lstrip("\ufeff \t\r\n")), len(text))
+    return document.members if document.kind == "object" else [] if document.kind == "list" else document.value
+
+
+def _yaml(text: str, problems: Problems) -> Any:
+    document = yaml.load(text, file=problems.file, loader_type=yaml.JsonLoader)
+    if isinstance(document, Problem):
+        problems.error(document.code, document.message, place=document.place)
+        return None
+    if document.raw is not None:
+        locator = yaml.Locator(document.node, problems.file)
+        problems.use_places(lambda path: _yaml_place(locator, document.raw, path))
+    for each in document.warnings:
+        problems.warning(each.code, each.message, place=each.place, hint=each.hint)
+    return document.raw
+
+
+def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
+    """The line of a path; keys of the path are in one spelling, and those of the file perhaps in the other."""
+    written: list[str | int] = []
+    for step in path:
+        known = raw if isinstance(raw, dict | list) else ()
+        spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else (step,)
+        used = next((each for each in spellings if isinstance(known, dict) and each in known), step)
+        written.append(used)
+        is_there = (isinstance(raw, dict) and used in raw) or (
+            isinstance(raw, list) and isinstance(used, int) and used < len(raw)
+        )
+        raw = raw[used] if is_there else None
+    found = locator(*written)
+    return Place(file=found.file, line=found.line, column=found.column, json_path=json_source.path_text(path))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the messages of one file."""
+
+    file: str
+    kind: Kind
+    problems: Problems
+    raw: Any
+    found: list[Resource] = field(default_factory=list)
+    is_partial: bool = False
+
+    def resource(self, raw: Any, path: Path, kind: Kind) -> None:
+        """Read the resource at `path`."""
+        if kind is Kind.EVALUATION:
+            raw = self._with_named_expectations(raw, path)
+        message = self.message(RESOURCES[kind], raw, path)
+        if message is not None:
+            before = self.problems.failed
+            if isinstance(message, Evaluation):
+                for told in checked(message):
+                    tell = self.problems.error if told.is_error else self.problems.warning
+                    tell(told.code, told.message, path=(*path, *told.path), hint=told.hint)
+            if self.problems.failed == before:
+                self._add(kind, path, message)
+
+    def app(self, raw: dict[str, Any]) -> tuple[EvaluationMetricsThresholds | None, EvaluationSettings | None]:
+        """Read what an app says of its evaluations; the rest of it is not ours."""
+        given: dict[str, Any] = {}
+        for key, value in raw.items():
+            name = to_camel(key) if isinstance(key, str) and "_" in key else key
+            if name in given:
+                self.problems.error("duplicate-key", f"`{key}` is given in two spellings", path=(key,))
+            if name in _OF_APP and value is not None:
+                given[name] = value
+        thresholds = self.message(
+            EvaluationMetricsThresholds, given.get("evaluationMetricsThresholds"), ("evaluationMetricsThresholds",)
+        )
+        settings = self.message(EvaluationSettings, given.get("evaluationSettings"), ("evaluationSettings",))
+        personas = given.get("evaluationPersonas", [])
+        where: Path = ("evaluationPersonas",)
+        if not isinstance(personas, list):
+            self.problems.error("wrong-type", f"expected a list, found {described(personas)}", path=where)
+            personas = []
+        if len(personas) > MOST_PERSONAS:
+            message = f"{len(personas)} personas; an app has at most {MOST_PERSONAS}"
+            self.problems.error("wrong-value", message, path=where)
+        for number, persona in enumerate(personas):
+            self.resource(persona, (*where, number), Kind.PERSONA)
+        return thresholds, settings
+
+    def of_cxas(self, raw: dict[str, Any]) -> None:
+        """Read a file that is written for `cxas`."""
+        whole = self.message(CXAS[self.kind], raw, ())
+        if isinstance(whole, Conversations):
+            for number, conversation in enumerate(whole.conversations):
+                made = cxas.golden_of(conversation, whole, app=LOCAL_APP)
+                path: Path = ("conversations", number)
+                for told in checked(made):
+                    if told.code in ("ces-turn", "ces-match-type"):
+                        where = told.path[:3] if told.path[:2] == ("golden", "turns") else ()
+                        tell = self.problems.error if told.is_error else self.problems.warning
+                        tell(told.code, told.message, path=(*path, *where[1:]), hint=told.hint)
+                self._add(Kind.CONVERSATIONS, path, made)
+        elif isinstance(whole, Simulations):
+            for number, simulation in enumerate(whole.evals):
+                self._simulation(simulation, ("evals", number))
+        elif isinstance(whole, ToolTests):
+            for number, test in enumerate(whole.tests):
+                self._tool_test(test, ("tests", number))
+
+    def _simulation(self, simulation: Simulation, path: Path) -> None:
+        for number, step in enumerate(simulation.steps):
+            where = (*path, "steps", number)
+            if not step.goal and not step.static_utterance:
+                self.problems.error("missing-key", "`goal` or `static_utterance` is missing", path=where)
+            elif step.goal and not step.success_criteria and not step.static_utterance:
+                message = "a goal without `success_criteria`: a judge decides what counts"
+                self.problems.warning("ces-turn", message, path=where)
+            if number and step.inject_variables and not step.static_utterance:
+                message = "`inject_variables` reach the agent only with a `static_utterance`"
+                self.problems.warning("ces-turn", message, path=where)
+        self._add(Kind.SIMULATIONS, path, simulation)
+
+    def _tool_test(self, test: ToolTest, path: Path) -> None:
+        checks = test.expectations
+        if checks is None or not (checks.response or checks.variables):
+            self.problems.warning("ces-turn", "the test expects nothing of the tool", path=path)
+        self._add(Kind.TOOL_TESTS, path, test)
+
+    def _add(self, kind: Kind, path: Path, message: Proto) -> None:
+        place = self.problems.place_of(path)
+        self.found.append(Resource(kind=kind, file=self.file, path=path, message=message, place=place))
+
+    def _with_named_expectations(self, raw: Any, path: Path) -> Any:
+        """An evaluation whose expectations are all named: an export may write them out where the names belong."""
+        if not isinstance(raw, dict):
+            return raw
+        made = dict(raw)
+        for key in ("golden", "scenario"):
+            inputs = raw.get(key)
+            listed = next(
+                (
+                    name
+                    for name in ("evaluationExpectations", "evaluation_expectations")
+                    if isinstance(inputs, dict) and isinstance(inputs.get(name), list)
+                ),
+                None,
+            )
+            if listed is None or not isinstance(inputs, dict):
+                continue
+            names = []
+            for number, each in enumerate(inputs[listed]):
+                if isinstance(each, dict):
+                    where = (*path, key, listed, number)
+                    self.resource(each, where, Kind.EXPECTATION)
+                    names.append(str(each.get("name") or each.get("displayName") or each.get("display_name") or ""))
+                else:
+                    names.append(each)
+            made[key] = {**inputs, listed: names}
+        return made
+
+    def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
+        """The message at `path`; None where it is absent, or has an error, which is then told."""
+        if raw is None:
+            return None
+        before = self.problems.failed
+        cleaned = self._clean(shape, raw, path, 0)
+        if self.problems.failed > before and cleaned is None:
+            return None
+        try:
+            made = shape.model_validate(cleaned)
+        except ValidationError as error:
+            self._tell(error, cleaned, path)
+            return None
+        return made if self.problems.failed == before else None
+
+    def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
+        """The keys of a message in one spelling, nulls left out as absent; what is wrong with its keys is told."""
+        if not isinstance(raw, dict):
+            return raw
+        if depth > MOST_LEVELS:
+            self.problems.error("json-too-deep", "the values are nested too deeply", path=path[:10])
+            return None
+        known, made, spelled = shapes.fields_of(shape), dict[str, Any](), dict[str, str]()
+        for key, value in raw.items():
+            name = known.get(key) if isinstance(key, str) else None
+            if name is None:
+                self._unknown_key(shape, raw, key, path)
+            elif name in spelled:
+                message = f"`{spelled[name]}` and `{key}` are the same field"
+                self.problems.error("duplicate-key", message, path=(*path, key), hint="Delete one.")
+            elif value is not None:
+                spelled[name] = key
+                made[shapes.key_of(shape, name)] = self._clean_value(shape, name, value, (*path, key), depth)
+        self._check_given(shape, made, path)
+        return made
+
+    def _clean_value(self, shape: type[Proto], name: str, value: Any, path: Path, depth: int) -> Any:
+        values = shapes.enum_in(shape, name)
+        not_run = shapes.NOT_RUN_VALUES.get(values.__name__, ()) if values else ()
+        is_not_run = isinstance(value, str) and value in not_run
+        if is_not_run or (shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)):
+            what = f"`{path[-1]}`" + (f": {value}" if is_not_run else "")
+            message = f"{what} is kept in the file, and an evaluation that has it is not run"
+            self.problems.warning("ces-not-run", message, path=path, hint="See docs/ces.md.")
+        inner = shapes.message_in(shape, name)
+        if inner is None:
+            return value
+        if isinstance(value, list):
+            return [self._clean(inner, each, (*path, number), depth + 1) for number, each in enumerate(value)]
+        if shapes.is_map(shape, name) and isinstance(value, dict):
+            return {key: self._clean(inner, each, (*path, key), depth + 1) for key, each in value.items()}
+        return self._clean(inner, value, path, depth + 1)
+
+    def _unknown_key(self, shape: type[Proto], raw: dict[Any, Any], key: Any, path: Path) -> None:
+        if not isinstance(key, str):
+            self.problems.error("wrong-type", f"expected text as a key, found {described(key)}", path=path)
+            return
+        taken = {shapes.fields_of(shape).get(each) for each in raw if isinstance(each, str)}
+        free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in taken]
+        near = words.nearest(key[:100], [*free, *_MEANT.get(shape.__name__, {})], cutoff=0.6)
+        near = _MEANT.get(shape.__name__, {}).get(near or "", near)
+        what = f"{shape.__name__}" if shape.__name__[:1].isupper() else "this"
+        self.problems.unknown_key(what, path=(*path, key), near=near, is_error=True)
+
+    def _check_given(self, shape: type[Proto], made: dict[str, Any], path: Path) -> None:
+        """Required fields and oneofs of a message."""
+        is_result = issubclass(shape, shapes.Result)
+        for fields in shape.oneofs.values():
+            keys = [shapes.key_of(shape, name) for name in fields]
+            given = [key for key in keys if key in made]
+            if len(given) > 1:
+                message = f"only one of {words.listed([f'`{key}`' for key in given])} may be given"
+                self.problems.error("ces-oneof", message, path=(*path, given[1]))
+            elif self.is_partial:
+                continue
+            elif not given and not is_result and not issubclass(shape, cxas.Cxas):
+                message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
+                self.problems.error("ces-oneof", message, path=path)
+        for name in shape.required if not self.is_partial else ():
+            key = shapes.key_of(shape, name)
+            if made.get(key) in (None, "", []):
+                hint = json_source.instead_of(key, made)
+                self.problems.error("missing-key", f"`{key}` is missing or empty", path=path, hint=hint)
+
+    def _tell(self, error: ValidationError, raw: Any, path: Path) -> None:
+        """What pydantic finds; keys are not its business."""
+        told: set[Path] = set()
+        for finding in error.errors(include_url=False):
+            where: Path = tuple(step for step in finding["loc"] if isinstance(step, str | int))
+            where = _within(raw, where)
+            if where in told or finding["type"] == "extra_forbidden":
+                continue
+            told.add(where)
+            context = finding.get("ctx") or {}
+            hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
+            kind = str(finding["type"])
+            expected = _EXPECTED.get(kind, "")
+            if expected:
+                code, message = "wrong-type", f"expected {expected}"
+            elif kind == "too_long":
+                code, message = "wrong-value", f"at most {context.get('max_length')} are allowed"
+            elif kind.startswith(("less_than", "greater_than")):
+                code, message = "wrong-value", str(finding["msg"]).replace("Input should be", "must be")
+            else:
+                code, message = ("wrong-type" if kind == "wrong_type" else "wrong-value"), str(finding["msg"])
+            found = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
+            self.problems.error(code, f"{message}{found}", path=(*path, *where), hint=hint)
+
+
+_EXPECTED = {
+    "string_type": "text",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+}
+_MEANT: Final[Mapping[str, Mapping[str, str]]] = {
+    "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},
+    "ToolResponse": {"output": "response", "result": "response"},
+    "CalledTool": {"tool": "action", "name": "action", "arguments": "args", "response": "output"},
+    "ToolTests": {"test_cases": "tests"},
+    "ToolTest": {"agrs": "args", "tool_name": "tool"},
+    "Simulation": {"goals": "steps", "session_params": "session_parameters"},
+    "WrittenTurn": {"tools": "tool_calls", "input": "user", "response": "agent"},
+}
+"""Names that people write, by message."""
+
+
+def _within(raw: Any, loc: Path) -> Path:
+    """A location without the names of union branches."""
+    path: list[str | int] = []
+    for step in loc:
+        is_index = isinstance(raw, list) and isinstance(step, int) and step < len(raw)
+        if is_index or (isinstance(raw, dict) and step in raw):
+            raw = raw[step]
+            path.append(step)
+    return tuple(path)
+
+
+# --- what a message says ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is wrong with an evaluation that has the right shape."""
+
+    code: str
+    message: str
+    path: Path
+    hint: str = ""
+    is_error: bool = True
+
+
+def checked(evaluation: Evaluation) -> Iterator[Told]:
+    """What is wrong with what an evaluation says; warnings for what is probably not meant."""
+    for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
+        yield from _checked_turn(turn, ("golden", "turns", number))
+    for number, each in enumerate(evaluation.scenario.scenario_expectations if evaluation.scenario else ()):
+        call = each.tool_expectation.expected_tool_call if each.tool_expectation else None
+        if call is not None and call.args:
+            path: Path = ("scenario", "scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
+            yield from _matchers(call.args, path)
+
+
+def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
+    steps = [(step.expectation, (*path, "steps", number, "expectation")) for number, step in enumerate(turn.steps)]
+    expectations = [(each, where) for each, where in steps if each is not None]
+    if not any(step.user_input for step in turn.steps):
+        message = "a turn without user input: the agent is told nothing"
+        yield Told(code="ces-turn", message=message, path=path, is_error=False)
+    if not any(each.agent_response for each, _ in expectations):
+        message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
+        hint = "Add an `agentResponse`, if only with `skipEvaluation`."
+        yield Told(code="ces-turn", message=message, path=path, hint=hint, is_error=False)
+    calls = [each.tool_call for each, _ in expectations if each.tool_call is not None and not each.skip_evaluation]
+    ids = {each.tool_call.id for each, _ in expectations if each.tool_call is not None and each.tool_call.id}
+    for each, where in expectations:
+        if each.no_tool_calls is False:
+            message = "`noToolCalls` says something only as `true`"
+            yield Told(
+                code="wrong-value", message=message, path=(*where, "noToolCalls"), hint="Delete it, or write true."
+            )
+        if each.no_tool_calls and calls:
+            message = "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
+            yield Told(code="wrong-value", message=message, path=(*where, "noToolCalls"))
+        if each.tool_call is not None and each.tool_call.args:
+            yield from _matchers(each.tool_call.args, (*where, "toolCall", "args"))
+        for key, response in (("toolResponse", each.tool_response), ("mockToolResponse", each.mock_tool_response)):
+            if response is not None and response.id and ids and response.id not in ids:
+                near = words.nearest(response.id[:100], ids)
+                message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
+                hint = f"did you mean `{near}`?" if near else ""
+                yield Told(code="ces-reference", message=message, path=(*where, key, "id"), hint=hint, is_error=False)
+
+
+def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
+    """What is wrong with arguments that say how they are compared."""
+    for name, value in args.items():
+        if not isinstance(value, dict) or "$matchType" not in value:
+            continue
+        given = value["$matchType"]
+        if given not in MATCH_TYPES:
+            near = words.nearest(given[:50], MATCH_TYPES) if isinstance(given, str) else None
+            message = f"expected one of {words.listed([f'`{each}`' for each in MATCH_TYPES])}, found {described(given)}"
+            hint = f"did you mean `{near}`?" if near else ""
+            yield Told(code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint)
+        elif given != "ignore" and "$originalValue" not in value:
+            message = "`$originalValue` is missing: there is nothing to compare with"
+            yield Told(code="ces-match-type", message=message, path=(*path, name))
+        elif given == "regexp":
+            yield from _pattern(value["$originalValue"], (*path, name, "$originalValue"))
+
+
+def _pattern(pattern: Any, path: Path) -> Iterator[Told]:
+    try:
+        re.compile(pattern if isinstance(pattern, str) else "(")
+    except (re.error, RecursionError, OverflowError):
+        yield Told(code="ces-match-type", message="not a regular expression", path=path, is_error=False)
+
+
+# --- a repository's resources ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """All CES resources of a repository, by kind, and everything that is wrong with their files."""
+
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    def of(self, *kinds: Kind) -> tuple[Resource, ...]:
+        """The resources of some kinds, in the order of their files."""
+        return tuple(each for reading in self.readings.values() for each in reading.resources if each.kind in kinds)
+
+    @property
+    def tests(self) -> tuple[Resource, ...]:
+        """What could be run: evaluations, goldens, simulations and tool tests."""
+        return self.of(Kind.EVALUATION, *CXAS)
+
+
+def library(texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()) -> Library:
+    """Read files by name and check what they say of each other. `folders`: the names of the folders in a folder."""
+    readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
+    found = Library(readings=readings)
+    problems = [problem for reading in readings.values() for problem in reading.problems]
+    return Library(readings=readings, problems=(*problems, *_across(found, folders)))
+
+
+def app_folder(file: str) -> str:
+    """The folder of the app that a file belongs to: above `evaluations` and its siblings; else the file's own."""
+    parts = dirname(file).split("/")
+    at = next((number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts))
+    return "/".join(parts[:at])
+
+
+def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
+    """Names that are used twice in an app, and references that lead nowhere."""
+    apps: dict[str, list[Resource]] = {}
+    for resource in found.of(*Kind):
+        apps.setdefault(app_folder(resource.file), []).append(resource)
+    for app, resources in apps.items():
+        yield from _duplicates(resources)
+        yield from _references(
+            resources, {kind: folders(f"{app}/{kind}" if app else kind) for kind in ("tools", "agents", "toolsets")}
+        )
+
+
+def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
+    seen: dict[tuple[Kind, str, str], Resource] = {}
+    for each in resources:
+        if each.kind not in RESOURCES or each.kind in (Kind.RESULT, Kind.RUN):
+            continue
+        for key, value in (("displayName", each.title), ("name", getattr(each.message, "name", ""))):
+            first = seen.setdefault((each.kind, key, value), each) if value else each
+            # an expectation that is written out in two evaluations is one
+            if first is not each and (first.message != each.message or not each.path):
+                message = f"the {key} {value[:80]!r} is already used ({first.place})"
+                yield _problem("ces-duplicate-name", message, each.place, "Each one in an app needs its own.")
+
+
+def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]) -> Iterator[Problem]:
+    """References to expectations and evaluations, by either name; to tools and agents where the app is there."""
+    known: dict[Kind, set[str]] = {}
+    for each in resources:
+        known.setdefault(each.kind, set()).update({each.id, each.title})
+    for each in resources:
+        message = each.message
+        named: list[tuple[Kind, str]] = []
+        if isinstance(message, Evaluation) and each.kind is Kind.EVALUATION:
+            inputs = message.golden or message.scenario
+            named = [(Kind.EXPECTATION, name) for name in (inputs.evaluation_expectations if inputs else ())]
+        elif isinstance(message, EvaluationDataset):
+            named = [(Kind.EVALUATION, name) for name in message.evaluations]
+        for kind, name in named:
+            there, last = known.get(kind, set()), name.rpartition("/")[2]
+            if last in there:
+                continue
+            near = words.nearest(last[:100], there)
+            hint = f"did you mean `{near}`?" if near else ""
+            text = f"no {kind} {name[-100:]!r} is there"
+            # an export of some evaluations alone has no expectations: that is no fault of theirs
+            yield _problem("ces-reference", text, each.place, hint, is_error=bool(there))
+        for collection, used in sorted(used_of_app(message)):
+            own = folders.get(collection, frozenset())
+            if own and used not in own:
+                near = words.nearest(used[:100], own)
+                hint = f"did you mean `{near}`?" if near else ""
+                yield _problem(
+                    "ces-reference", f"the app has no {collection}/{used[:80]}", each.place, hint, is_error=False
+                )
+
+
+def used_of_app(message: Proto) -> set[tuple[str, str]]:
+    """The tools, toolsets and agents that a message names, as collection and last part of the name."""
+    used: set[tuple[str, str]] = set()
+    pending: list[Any] = [message]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tuple):
+            pending.extend(each)
+        elif isinstance(each, Proto):
+            for name in ("tool", "toolset", "target_agent"):
+                value = getattr(each, name, "")
+                match = (
+                    re.fullmatch(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)", value)
+                    if isinstance(value, str)
+                    else None
+                )
+                if match:
+                    used.add((match[1], match[2]))
+            pending.extend(getattr(each, name) for name in type(each).model_fields)
+    return used
+
+
+def _problem(code: str, message: str, place: Place, hint: str, *, is_error: bool = True) -> Problem:
+    return (errors.error if is_error else errors.warning)(code, message, place, hint)

@@ -1,0 +1,46 @@
+"""`evalgate mcp`: CES evaluations of a repository as tools for an assistant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from evalgate import cli
+from evalgate.ces.read import LOCAL_APP
+from evalgate.errors import ConfigError, ExitCode
+from evalgate.gate.resources import Resources
+
+
+@click.command("mcp")
+@click.option(
+    "--root", default=".", type=click.Path(path_type=Path), help="The repository. Nothing outside is written."
+)
+@click.option("--app", default=LOCAL_APP, metavar="NAME", help="The app of resources without a name of their own.")
+@click.option("--read-only", is_flag=True, help="Refuse every change.")
+@click.option("--no-relaxing", is_flag=True, help="Refuse every change after which less is asked or expected.")
+@click.option(
+    "--http", "port", type=click.IntRange(1, 65535), metavar="PORT", help="HTTP on 127.0.0.1 in place of stdio."
+)
+def command(root: Path, app: str, read_only: bool, no_relaxing: bool, port: int | None) -> None:
+    """Serve CES evaluations over the Model Context Protocol: list, get, preview, create, update and delete."""
+
+    def resources() -> Resources:
+        if not root.is_dir():
+            raise ConfigError(f"{root} is not a folder")
+        return Resources(root, app=app, read_only=read_only, no_relaxing=no_relaxing)
+
+    sys.exit(cli.run_command(lambda: _serve(resources(), port), debug=False))
+
+
+def _serve(resources: Resources, port: int | None) -> int:
+    try:
+        from evalgate.mcp import server  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"`{error.name}` is not installed", hint="pip install 'evalgate-action[mcp]'") from error
+    if port is None:
+        server.run_stdio(resources)
+    else:
+        server.run_http(resources, port=port)
+    return ExitCode.PASS

@@ -1,0 +1,235 @@
+"""What a case expects of a turn, changed in its file: the answer, the tool calls; in every dialect that is read.
+
+Only the value itself is spliced in (`rewrite`). What comes of it is read again: where anything else than that turn of
+that case would mean something else, the change is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evalgate.errors import ConfigError, Place
+from evalgate.formats import adk_shapes, eval_set, repair, rewrite
+from evalgate.formats.json_source import Path
+from evalgate.formats.kind import Dialect
+from evalgate.model import Content, EvalSet, Event, Invocation, Text, ToolCall, call_diff
+from evalgate.model.shapes import to_snake
+
+_OTHER_NAMES = repair.INVOCATION.others
+_ANSWERS = ("final_response", *sorted(name for name, own in _OTHER_NAMES.items() if own == "final_response"))
+_OLD = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """The file's new text, and the JSON pointers of the values that are new in it."""
+
+    text: str
+    pointers: tuple[str, ...]
+
+
+def change(
+    text: str, *, file: str, case_id: str, turn: int, answer: str | None = None, steps: Sequence[Event] | None = None
+) -> Changed:
+    """The text with the turn (from 0) expecting this answer, and the tool calls in `steps`; None: as before.
+
+    Raises ConfigError where the file cannot be read, has no such turn, or cannot be changed without changing more.
+    """
+    before = _read(text, file=file)
+    at = next((at for at, case in enumerate(before.cases) if case.case_id == case_id), None)
+    conversation = before.cases[at].conversation if at is not None else None
+    if at is None or conversation is None or turn >= len(conversation):
+        raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", where=Place(file=file))
+    editor = _Editor(text, dialect=eval_set.parse_eval_set(text, file=file).dialect)
+    editor.go_to(at, turn, of=len(conversation))
+    if answer is not None and answer != _answer_of(conversation[turn]):
+        editor.set_answer(answer)
+    calls = None if steps is None else tuple(part for step in steps for part in _calls_of(step))
+    if calls is not None and steps is not None and not _same(conversation[turn], calls):
+        editor.set_calls(calls, steps, before=conversation[turn])
+    made = Changed(text=editor.text, pointers=tuple(editor.pointers))
+    if not editor.failed and _is_as_wanted(before, made.text, file=file, at=(at, turn), answer=answer, calls=calls):
+        return made
+    raise ConfigError(
+        f"turn {turn + 1} of case {case_id!r} is written in a way that cannot be changed automatically",
+        where=before.cases[at].place or Place(file=file),
+        hint="Change it by hand; `evalgate migrate` writes old formats in ADK's current one.",
+    )
+
+
+def _read(text: str, *, file: str) -> EvalSet:
+    reading = eval_set.parse_eval_set(text, file=file)
+    if reading.eval_set is None:
+        raise ConfigError.collected(reading.problems)
+    return reading.eval_set
+
+
+def _answer_of(turn: Invocation) -> str | None:
+    parts = turn.final_response.parts if turn.final_response is not None else ()
+    texts = [part.text for part in parts if isinstance(part, Text) and not part.thought and part.text]
+    return "\n".join(texts) if texts else None
+
+
+def _calls_of(event: Event) -> list[ToolCall]:
+    return [part for part in (event.content.parts if event.content else ()) if isinstance(part, ToolCall)]
+
+
+def _same(turn: Invocation, calls: Sequence[ToolCall]) -> bool:
+    return turn.events is not None and call_diff.same(turn.tool_calls, calls)
+
+
+def _is_as_wanted(
+    before: EvalSet,
+    text: str,
+    *,
+    file: str,
+    at: tuple[int, int],
+    answer: str | None,
+    calls: Sequence[ToolCall] | None,
+) -> bool:
+    """Whether the file still reads, that turn as it was asked for, and everything else as before."""
+    after = eval_set.parse_eval_set(text, file=file).eval_set
+    case, turn = at
+    changed = after.cases[case].conversation if after is not None and len(after.cases) == len(before.cases) else None
+    if after is None or changed is None or turn >= len(changed):
+        return False
+    found, conversation = changed[turn], list(before.cases[case].conversation or ())
+    said: dict[str, Any] = {} if answer is None else {"final_response": found.final_response}
+    steps: dict[str, Any] = {} if calls is None else {"events": found.events, "itemized": found.itemized}
+    conversation[turn] = dataclasses.replace(conversation[turn], **said, **steps)
+    # places move where lines are added above them
+    wanted = [dataclasses.replace(each, place=None) for each in before.cases]
+    wanted[case] = dataclasses.replace(wanted[case], conversation=tuple(conversation))
+    return (
+        wanted == [dataclasses.replace(each, place=None) for each in after.cases]
+        and (answer is None or _answer_of(found) == (answer or None))
+        and (calls is None or _same(found, calls))
+    )
+
+
+class _Editor:
+    """A text that is being changed. `pointers`: the values that are new; `failed`: something is not where it was
+    looked for."""
+
+    def __init__(self, text: str, *, dialect: Dialect) -> None:
+        self.text = text
+        self.pointers: list[str] = []
+        self.failed = False
+        self._dialect = dialect
+        self._turn: Path = ()
+        self._is_open = True
+
+    def go_to(self, case: int, turn: int, *, of: int) -> None:
+        """The turn that is changed from now on; `of`: how many the case has."""
+        if self._dialect is Dialect.FLAT_LIST:
+            self._turn = (turn,)
+        elif self._dialect is Dialect.NAMED_LIST:
+            self._turn = (case, "data", turn)
+        else:
+            cases = self._key((), "eval_cases") or "eval_cases"
+            own: Path = (cases, case)
+            if self._dialect is Dialect.AGENTS_CLI:  # it expects an answer of the last turn alone
+                self._turn, self._is_open = own, turn == of - 1
+            else:
+                self._turn = (*own, self._key(own, "conversation", "data") or "conversation", turn)
+
+    def set_answer(self, answer: str) -> None:
+        """What the agent is to answer."""
+        usual = "reference" if self._dialect in (*_OLD, Dialect.AGENTS_CLI) else "final_response"
+        key = self._key(self._turn, usual) or self._key(self._turn, *_ANSWERS)
+        if not self._is_open:
+            self.failed = True
+        elif key is None:
+            self._insert((*self._turn, usual), answer if usual == "reference" else self._content(answer, None))
+        else:
+            self._set_text((*self._turn, key), answer, is_plain=usual == "reference")
+
+    def _set_text(self, path: Path, answer: str, *, is_plain: bool) -> None:
+        value = self._value(path)
+        if isinstance(value, str) or (is_plain and value is None):
+            self._replace(path, answer)
+            return
+        key = self._key(path, "parts") if isinstance(value, dict) else None
+        parts = value.get(key) if isinstance(value, dict) and key is not None else None
+        spoken = [
+            at
+            for at, part in enumerate(parts if isinstance(parts, list) else ())
+            if isinstance(part, dict) and isinstance(part.get("text"), str) and not part.get("thought")
+        ]
+        if key is not None and len(spoken) == 1:
+            self._replace((*path, key, spoken[0], "text"), answer)
+        else:
+            self._replace(path, self._content(answer, value))
+
+    @staticmethod
+    def _content(answer: str, old: Any) -> dict[str, Any]:
+        role = old.get("role") if isinstance(old, Mapping) else None
+        return adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role or "model"))
+
+    def set_calls(self, calls: Sequence[ToolCall], steps: Sequence[Event], *, before: Invocation) -> None:
+        """What the agent is to call, by the steps in which it did."""
+        if self._dialect in _OLD:
+            self._set_list(self._turn, "expected_tool_use", calls, before, name="tool_name", args="tool_input")
+            return
+        if self._dialect is Dialect.AGENTS_CLI:
+            self.failed = True
+            return
+        key = self._key(self._turn, "intermediate_data")
+        path = (*self._turn, key or "intermediate_data")
+        known = self._value(path) if key else None
+        by_kind = self._key(path, "tool_uses") if isinstance(known, dict) else None
+        recorded = self._key(path, "invocation_events") if isinstance(known, dict) else None
+        if recorded is not None:
+            made = Invocation(user_content=Content(), events=tuple(steps), final_response=None, itemized=True)
+            self._replace(path, adk_shapes.invocation_json(made)["intermediate_data"])
+        elif by_kind is not None or known == {}:
+            self._set_list(path, by_kind or "tool_uses", calls, before, name="name", args="args")
+        else:
+            value = {"tool_uses": [{"name": call.name, "args": dict(call.args or {})} for call in calls]}
+            (self._replace if key else self._insert)(path, value)
+
+    def _set_list(
+        self, holder: Path, key: str, calls: Sequence[ToolCall], before: Invocation, *, name: str, args: str
+    ) -> None:
+        """A list of calls: only the arguments that differ where the same tools are called, else all of it."""
+        path: Path = (*holder, self._key(holder, key) or key)
+        known, then = self._value(path), before.tool_calls
+        value = [{name: call.name, args: dict(call.args or {})} for call in calls]
+        alike = isinstance(known, list) and len(known) == len(calls) == len(then)
+        if not alike or any(one.name != other.name for one, other in zip(then, calls, strict=True)):
+            (self._insert if known is None and self._find(path) is None else self._replace)(path, value)
+            return
+        for at, (one, other) in enumerate(zip(then, calls, strict=True)):
+            if not call_diff.same((one,), (other,)):
+                spelled = self._key((*path, at), args, *repair.ARGUMENTS)
+                inner: Path = (*path, at, spelled or args)
+                (self._replace if spelled else self._insert)(inner, dict(other.args or {}))
+
+    def _key(self, path: Path, *names: str) -> str | None:
+        """The key of an object that is one of these, as the file spells it."""
+        value = self._value(path)
+        found = [key for key in value if to_snake(key) in names] if isinstance(value, dict) else []
+        return found[0] if len(found) == 1 else next((key for key in found if key == names[0]), None)
+
+    def _find(self, path: Path) -> rewrite.Found | None:
+        return rewrite.find(self.text, path)
+
+    def _value(self, path: Path) -> Any:
+        found = self._find(path)
+        return None if found is None else found.value
+
+    def _replace(self, path: Path, value: Any) -> None:
+        self._take(rewrite.replaced(self.text, path, value), path)
+
+    def _insert(self, path: Path, value: Any) -> None:
+        self._take(rewrite.inserted(self.text, path, value), path)
+
+    def _take(self, text: str | None, path: Path) -> None:
+        if text is None:
+            self.failed = True
+        else:
+            self.text = text
+            self.pointers.append(rewrite.pointer(path))

@@ -1,0 +1,199 @@
+"""Changes a JSON file at one place: every other character of it stays as it was.
+
+`replaced` and `inserted` are pure; `save` puts the file in place of the old one at once, so that whoever is killed
+leaves one of the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from evalgate.errors import ConfigError, Place, Problem, UnavailableError
+from evalgate.formats.json_source import JsonFault, JsonText, Path
+from evalgate.text import decoding
+from evalgate.text.decoding import BYTE_ORDER_MARK
+
+_UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file as it was read: its bytes, its text, and how the one is the other."""
+
+    path: FilePath
+    data: bytes
+    text: str
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A value in a text: where it begins and ends, and where the object or list that holds it begins."""
+
+    value: Any
+    start: int
+    end: int
+    holder: int
+
+
+def read(path: FilePath, *, shown_as: str) -> Source:
+    """Raises ConfigError where the file is no text, UnavailableError where it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UnavailableError(f"{shown_as} cannot be read: {error.strerror or error}") from error
+    text = decoding.decode(data, file=shown_as)
+    if isinstance(text, Problem):
+        raise ConfigError(text.message, where=Place(file=shown_as), hint=text.hint)
+    encoding = next((name for mark, name in _UTF_16 if data.startswith(mark)), "utf-8")
+    if encoding != "utf-8":  # the decoder gives the mark twice: as its own, and as that of UTF-8
+        text = BYTE_ORDER_MARK + text.lstrip(BYTE_ORDER_MARK)
+    return Source(path=path, data=data, text=text, encoding=encoding)
+
+
+def save(source: Source, text: str) -> None:
+    """Put `text` in place of what was read, whole or not at all, with the rights that the file has.
+
+    Raises ConfigError where somebody changed the file since it was read, UnavailableError where it cannot be written.
+    """
+    path = FilePath(os.path.realpath(source.path))  # what a link leads to is changed, and the link stays
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        if path.read_bytes() != source.data:
+            raise ConfigError("was changed meanwhile", where=Place(file=str(source.path)), hint="Try again.")
+        with beside.open("xb") as file:
+            os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            file.write(text.encode(source.encoding))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise UnavailableError(f"{source.path} cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def find(text: str, path: Path) -> Found | None:
+    """The value at a path of keys and positions; of a key that stands twice the last one, which counts. None where
+    there is none, or the text is not JSON."""
+    reader = JsonText(text)
+    try:
+        at, holder = reader.start(), -1
+        for part in path:
+            inside = _within(reader, at, part)
+            if inside is None:
+                return None
+            at, holder = inside, at
+        value, end = reader.value(at)
+    except JsonFault:
+        return None
+    return Found(value=value, start=at, end=end, holder=holder)
+
+
+def replaced(text: str, path: Path, value: Any) -> str | None:
+    """The text with another value at `path`; None where there is none."""
+    found = find(text, path)
+    if found is None:
+        return None
+    spelled = _spelled(text, value, start=found.start, old=text[found.start : found.end])
+    return f"{text[: found.start]}{spelled}{text[found.end :]}"
+
+
+def inserted(text: str, path: Path, value: Any) -> str | None:
+    """The text with one more member, the last, in the object at all but the end of `path`; None where there is no such
+    object, or it has that key."""
+    found, key = find(text, path[:-1]), path[-1]
+    if found is None or not isinstance(found.value, dict) or key in found.value:
+        return None
+    name = f"{_dumps(text, key)}: "
+    if not found.value:
+        return f"{text[: found.start]}{{{name}{_spelled(text, value, start=found.start, old='')}}}{text[found.end :]}"
+    last = list(found.value)[-1]
+    before = find(text, (*path[:-1], last))
+    assert before is not None
+    lead = _lead(text, before.start)
+    gap = f"{_newline(text)}{lead}" if _is_on_lines(text, found.start) else " "
+    spelled = _spelled(text, value, start=before.start, old="")
+    return f"{text[: before.end]},{gap}{name}{spelled}{text[before.end :]}"
+
+
+def _within(reader: JsonText, at: int, part: str | int) -> int | None:
+    """Where a member of an object, or an item of a list, begins."""
+    opening = reader.text[at : at + 1]
+    place: int | None = None
+
+    def entry(_: int, key_at: int) -> int:
+        nonlocal place
+        key, end = reader.value(key_at)
+        start = reader.next_at(reader.next_at(end) + 1)
+        place = start if key == part else place
+        return reader.value(start)[1]
+
+    def item(index: int, start: int) -> int:
+        nonlocal place
+        place = start if index == part else place
+        return reader.value(start)[1]
+
+    if opening == "{" and isinstance(part, str):
+        reader.each_item(at, entry, closing="}")
+    elif opening == "[" and isinstance(part, int):
+        reader.each_item(at, item)
+    return place
+
+
+# --- as the file is written ----------------------------------------------------------------------
+
+
+def _spelled(text: str, value: Any, *, start: int, old: str) -> str:
+    """A value as its surroundings are written: on one line or on several, indented alike."""
+    is_long = isinstance(value, dict | list) and bool(value)
+    on_lines = "\n" in old or (not old.strip("[]{} \t") and _is_on_lines(text, start))
+    if not is_long or not on_lines:
+        return _dumps(text, value)
+    lines = _dumps(text, value, indent=_unit(text)).split("\n")
+    return f"{_newline(text)}{_lead(text, start)}".join(lines)
+
+
+def _dumps(text: str, value: Any, *, indent: str | None = None) -> str:
+    """JSON with escapes where the file has no other characters than ASCII and writes them so."""
+    is_escaped = text.isascii() and re.search(r"\\u[0-9a-fA-F]{4}", text) is not None
+    compact = indent is None and '": ' not in text and '":' in text
+    return json.dumps(value, ensure_ascii=is_escaped, indent=indent, separators=(",", ":") if compact else None)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _lead(text: str, at: int) -> str:
+    """The blanks at the beginning of the line of a place."""
+    line = text.rfind("\n", 0, at) + 1
+    blanks = re.compile(r"[ \t]*").match(text, line)
+    return blanks[0] if blanks else ""
+
+
+def _unit(text: str) -> str:
+    """By how much the file is indented: what its first indented line begins with."""
+    found = re.search(r"\n([ \t]+)\S", text)
+    return found[1] if found else "  "
+
+
+def _is_on_lines(text: str, at: int) -> bool:
+    """Whether the object or list around a place has its members on lines of their own."""
+    rest = re.compile(r"[\[{][ \t]*\r?\n").match(text, at)
+    return rest is not None or (text[text.rfind("\n", 0, at) + 1 : at].count("{") == 0 and "\n" in text)
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    """A path as a JSON pointer (RFC 6901)."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)

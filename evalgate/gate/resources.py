@@ -1,0 +1,341 @@
+"""The CES resources of a repository, as an assistant reads and writes them: by name, with masks, etags and a word on
+what each change relaxes; files change where the value stands and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import filelock
+import platformdirs
+
+from evalgate.ces import compare, edit, read, shapes
+from evalgate.ces.compare import Relaxation
+from evalgate.ces.edit import Refused
+from evalgate.ces.read import COLLECTIONS, Kind, Library, Resource
+from evalgate.ces.shapes import EvaluationDataset, Proto
+from evalgate.config import load
+from evalgate.discovery import ces
+from evalgate.discovery.walk import Tree
+from evalgate.errors import Problem, Severity
+from evalgate.formats.json_source import path_text
+from evalgate.text import decoding, words
+
+COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
+WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
+PAGE, MOST_PAGE = 50, 1000
+LOCK_SECONDS: Final = 30.0
+_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A change that was made, or would be: the resource after it (None: deleted), what differs, what that relaxes, and
+    the difference of the file."""
+
+    resource: dict[str, Any] | None
+    changes: tuple[compare.Change, ...] = ()
+    relaxations: tuple[Relaxation, ...] = ()
+    diff: str = ""
+
+
+class Resources:
+    """The resources below a root. Every method raises Refused for what is not done, with a code of google.rpc."""
+
+    def __init__(
+        self, root: Path, *, app: str = read.LOCAL_APP, read_only: bool = False, no_relaxing: bool = False
+    ) -> None:
+        """`app`: the app of resources that are written without a name."""
+        self.root = root.resolve()
+        self._app, self._read_only, self._no_relaxing = app, read_only, no_relaxing
+        digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
+        folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def listed(self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = "") -> dict[str, Any]:
+        """One page of the resources of a kind, by name, and the token of the next one."""
+        if page_size < 0 or (page_token and not page_token.isdigit()):
+            raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
+        start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
+        found = sorted(self._library().of(kind), key=self.name_of)
+        if parent:
+            found = [each for each in found if self.name_of(each).startswith(_within(parent, kind))]
+        shown = {COLLECTION_OF[kind]: [self.view(each) for each in found[start : start + size]]}
+        more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
+        return {**shown, **more}
+
+    def get(self, kind: Kind, name: str) -> dict[str, Any]:
+        """A resource by its name."""
+        return self.view(self._find(self._library(), kind, name))
+
+    def name_of(self, resource: Resource) -> str:
+        """The name of a resource; one that has none is called after its file."""
+        written = str(getattr(resource.message, "name", ""))
+        return written if "/" in written else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
+
+    def view(self, resource: Resource) -> dict[str, Any]:
+        """A resource as the API shows it; its etag is one of the content."""
+        return {**resource.message.json(), "name": self.name_of(resource), "etag": etag_of(resource.message)}
+
+    # --- writing ----------------------------------------------------------------------------------------
+
+    def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
+        """Write a new resource to a file of its own."""
+        self._insist_writable()
+        wanted = self._body(body, kind)
+        with self._locked():
+            library = self._library()
+            title = str(wanted.get("displayName", ""))
+            name = self._new_name(library, kind, parent, resource_id or _made_id(title))
+            wanted["name"] = name
+            self._checked(wanted, kind, library, besides=None)
+            file = self._new_file(library, kind, title)
+            made = self._write(file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", kind)
+        return Done(resource=self.view(made))
+
+    def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
+        """Write the masked fields of the body; with `preview` only tell what that would be."""
+        if not preview:
+            self._insist_writable()
+        if not isinstance(body, dict) or not isinstance(body.get("name"), str):
+            raise _invalid("name", "the name of the resource is missing")
+        given, name, etag = dict(body), body["name"], body.get("etag")
+        shape = read.RESOURCES[kind]
+        content = self._body(given, kind, is_partial=True)
+        paths = edit.mask_of(mask, given, shape)
+        with self._locked():
+            library = self._library()
+            found = self._find(library, kind, name)
+            _check_etag(etag, found.message)
+            if found.path:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that evaluation")
+            old = shapes.comparable(found.message)
+            new = edit.updated(old, content, paths, shape)
+            made = self._checked(new, kind, library, besides=found)
+            new = shapes.comparable(made)
+            changes = tuple(compare.changes(old, new))
+            relaxations = tuple(compare.relaxations(changes))
+            before = self._text(found.file)
+            text = self._spliced(found, before, old, new) if changes else before
+            if not preview:
+                self._insist_not_relaxing(relaxations)
+                found = self._write(found.file, text, kind) if changes else found
+        shown = self.view(found) if not preview else {**made.json(), "name": name, "etag": etag_of(made)}
+        difference = difflib.unified_diff(
+            before.splitlines(keepends=True), text.splitlines(keepends=True), found.file, found.file
+        )
+        return Done(resource=shown, changes=changes, relaxations=relaxations, diff="".join(difference))
+
+    def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
+        """Delete a resource's file; with `force` also the references of datasets to it."""
+        self._insist_writable()
+        with self._locked():
+            library = self._library()
+            found = self._find(library, kind, name)
+            _check_etag(etag, found.message)
+            if found.path:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that file")
+            relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
+            self._insist_not_relaxing(relaxations)
+            users = [each for each in library.of(Kind.DATASET, Kind.EVALUATION) if found.id in _references(each)]
+            if users and not force:
+                named = words.listed([self.name_of(each) for each in users])
+                raise Refused("FAILED_PRECONDITION", f"{named} refers to it; `force` drops the references")
+            for user in users:
+                self._drop_reference(user, found.id)
+            path = self._inside(found.file)
+            path.unlink()
+            with contextlib.suppress(OSError):
+                if path.parent.name == path.stem and path.parent != self.root:
+                    path.parent.rmdir()
+        return Done(resource=None, relaxations=relaxations)
+
+    # --- how --------------------------------------------------------------------------------------------
+
+    def _library(self) -> Library:
+        settings = load.load_settings({"root": str(self.root)})
+        tree = Tree(self.root, exclude=settings.gate_file.exclude)
+        files = ces.files_of(tree, exclude=settings.gate_file.exclude)
+        return ces.library(tree, files, chosen=files)
+
+    def _find(self, library: Library, kind: Kind, name: str) -> Resource:
+        found = [each for each in library.of(kind) if self.name_of(each) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Refused("FAILED_PRECONDITION", f"{name!r} stands in {words.listed([each.file for each in found])}")
+        names = [self.name_of(each) for each in library.of(kind)]
+        near = words.nearest(name[:300], names)
+        hint = f"; did you mean {near}?" if near else ""
+        broken = [each for each in library.problems if each.severity is Severity.ERROR]
+        more = f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)" if broken else ""
+        raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
+
+    def _body(self, body: Any, kind: Kind, *, is_partial: bool = False) -> dict[str, Any]:
+        """What the caller may write of a body, in protobuf's JSON."""
+        message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
+        if message is None:
+            raise _refused(problems, str(kind))
+        return shapes.comparable(message)
+
+    def _checked(self, wanted: Mapping[str, Any], kind: Kind, library: Library, *, besides: Resource | None) -> Proto:
+        """The resource that is to be written, valid by itself and among the others."""
+        message, problems = read.parse_message(dict(wanted), kind, file="")
+        if message is None:
+            raise _refused(problems, str(kind))
+        title = wanted.get("displayName")
+        for each in library.of(kind):
+            if each is not besides and (besides is None or each.file != besides.file) and each.title == title:
+                raise Refused("ALREADY_EXISTS", f"the displayName {title!r} is used by {self.name_of(each)}")
+        return message
+
+    def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
+        if not _ID.fullmatch(resource_id):
+            raise _invalid(f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first")
+        name = _within(parent or self._app, kind) + resource_id
+        if any(self.name_of(each) == name or each.id == resource_id for each in library.of(kind)):
+            raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
+        return name
+
+    def _new_file(self, library: Library, kind: Kind, title: str) -> str:
+        beside = library.of(*WRITABLE)
+        app = read.app_folder(beside[0].file) if beside else ""
+        name = read.file_name(title)
+        file = "/".join(part for part in (app, COLLECTION_OF[kind], name, f"{name}.json") if part)
+        if (self.root / file).exists():
+            raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
+        return file
+
+    def _spliced(self, found: Resource, text: str, old: Any, new: Any) -> str:
+        made = edit.spliced(text, old, new, is_json=found.file.endswith(".json"), path=found.path)
+        reading = read.parse(made, file=found.file, kind=found.kind)
+        again = [shapes.comparable(each.message) for each in reading.resources if each.path == found.path]
+        if again != [new]:
+            raise Refused("FAILED_PRECONDITION", f"{found.file} cannot be changed in place: edit it by hand")
+        return made
+
+    def _drop_reference(self, user: Resource, resource_id: str) -> None:
+        old = shapes.comparable(user.message)
+        new = json.loads(json.dumps(old))
+        for holder, key in (
+            (new, "evaluations"),
+            *((new.get(k, {}), "evaluationExpectations") for k in ("golden", "scenario")),
+        ):
+            kept = [name for name in holder.get(key, ()) if name.rpartition("/")[2] != resource_id]
+            if kept or key not in holder:
+                holder.update({key: kept} if key in holder else {})
+            else:
+                del holder[key]
+        text = self._text(user.file)
+        self._write(user.file, self._spliced(user, text, old, new), user.kind)
+
+    def _text(self, file: str) -> str:
+        text = decoding.decode(self._inside(file).read_bytes(), file=file)
+        if isinstance(text, Problem):
+            raise Refused("FAILED_PRECONDITION", str(text))
+        return text
+
+    def _inside(self, file: str) -> Path:
+        """The path of a file, which no link leads out of the root."""
+        path = self.root / file
+        if ".." in Path(file).parts or path.is_symlink() or not path.parent.resolve().is_relative_to(self.root):
+            raise Refused("PERMISSION_DENIED", f"{file!r} leads out of the root, or is a symbolic link")
+        return path
+
+    def _write(self, file: str, text: str, kind: Kind) -> Resource:
+        """Replace a file as a whole; nobody sees half of it."""
+        path = self._inside(file)
+        made = [each for each in read.parse(text, file=file, kind=kind).resources if not each.path]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evalgate-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        return made[0]
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        except filelock.Timeout:
+            raise Refused("ABORTED", "another process is writing; try again") from None
+
+    def _insist_writable(self) -> None:
+        if self._read_only:
+            raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
+
+    def _insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
+        if self._no_relaxing and relaxations:
+            said = [(path_text(each.path) or "(whole)", each.why) for each in relaxations]
+            raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", said)
+
+
+def etag_of(message: Proto) -> str:
+    """A hash of what a caller can write."""
+    text = json.dumps(shapes.comparable(message), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _check_etag(given: Any, message: Proto) -> None:
+    if given and given != etag_of(message):
+        raise Refused("ABORTED", "the etag is stale: the resource was changed since it was read; get it again")
+
+
+def _references(resource: Resource) -> set[str]:
+    message = resource.message
+    inputs = getattr(message, "golden", None) or getattr(message, "scenario", None)
+    named = (
+        message.evaluations
+        if isinstance(message, EvaluationDataset)
+        else getattr(inputs, "evaluation_expectations", ())
+    )
+    return {name.rpartition("/")[2] for name in named}
+
+
+def _within(parent: str, kind: Kind) -> str:
+    """What the names of a collection begin with. Results lie below an evaluation: `-` stands for any."""
+    if kind is Kind.RESULT:
+        return parent.removesuffix("/evaluations/-") + (
+            "/evaluations/" if parent.endswith("/evaluations/-") else "/results/"
+        )
+    return f"{parent}/{COLLECTION_OF[kind]}/"
+
+
+def _made_id(title: str) -> str:
+    slug = re.sub(r"[^a-zA-Z0-9]+", "-", title).strip("-")[:36].rstrip("-")
+    return slug if len(slug) > 4 else f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+
+
+def _invalid(where: str, message: str) -> Refused:
+    return Refused("INVALID_ARGUMENT", f"{where}: {message}", [(where, message)])
+
+
+def _refused(problems: Sequence[Problem], what: str) -> Refused:
+    """The refusal of a body, with each of its errors."""
+    told = [each for each in problems if each.severity is Severity.ERROR]
+    violations = []
+    for each in told:
+        path = each.place.json_path if each.place else ""
+        hint = f" ({each.hint})" if each.hint else ""
+        violations.append((f"{what}.{path}" if path else what, f"{each.message}{hint}"))
+    return Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)

@@ -1,0 +1,124 @@
+"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token of this start."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import anyio
+import mcp_types as types
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from evalgate import __version__
+from evalgate.ces.edit import Refused
+from evalgate.gate.resources import Resources
+from evalgate.mcp.tools import Tool, error_of, tools
+from evalgate.text import plain
+
+HOST = "127.0.0.1"
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def server_of(resources: Resources) -> Server[Any]:
+    """The server, on any transport."""
+    table = tools()
+
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ARG001 - the SDK's signature
+        return types.ListToolsResult(tools=[_described(tool) for tool in table.values()])
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:  # noqa: ARG001 - the SDK's signature
+        return await anyio.to_thread.run_sync(_called, table, resources, params)
+
+    instructions = "CES evaluations of a repository's files. Read before you write, pass etag and mask, preview first."
+    return Server(
+        "evalgate", version=__version__, instructions=instructions, on_list_tools=list_tools, on_call_tool=call_tool
+    )
+
+
+def _described(tool: Tool) -> types.Tool:
+    hints = types.ToolAnnotations(
+        read_only_hint=tool.read_only,
+        destructive_hint=tool.destructive,
+        idempotent_hint=tool.read_only,
+        open_world_hint=False,
+    )
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.takes,
+        output_schema=tool.gives,
+        annotations=hints,
+    )
+
+
+def _called(table: dict[str, Tool], resources: Resources, params: types.CallToolRequestParams) -> types.CallToolResult:
+    tool = table.get(params.name)
+    try:
+        if tool is None:
+            raise Refused("UNIMPLEMENTED", f"there is no tool {params.name[:100]!r}")
+        answer = tool.answer(resources, dict(params.arguments or {}))
+    except Refused as refused:
+        error = error_of(refused)
+        told = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
+        return types.CallToolResult(content=[_text(each) for each in told], structured_content=error, is_error=True)
+    except OSError as problem:
+        said = f"FAILED_PRECONDITION: {problem.strerror or problem}"
+        return types.CallToolResult(content=[_text(said)], is_error=True)
+    content: list[types.ContentBlock] = [
+        _text(json.dumps(answer.content, ensure_ascii=False, indent=1)),
+        *map(_text, answer.notes),
+    ]
+    return types.CallToolResult(content=content, structured_content=answer.content, _meta=answer.meta or None)
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text.encode("utf-8", "backslashreplace").decode())
+
+
+def run_stdio(resources: Resources) -> None:
+    """Serve the client that started this process, until it hangs up."""
+
+    async def serve() -> None:
+        server = server_of(resources)
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(serve)
+
+
+def http_app(resources: Resources, *, port: int, token: str) -> App:
+    """The tools under /mcp, for requests from this machine that carry the token."""
+    names = [f"{host}:{port}" for host in (HOST, "localhost")]
+    security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
+    inner = server_of(resources).streamable_http_app(host=HOST, transport_security=security)
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, f"Bearer {token}".encode()):
+                headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b"the token of this start is missing\n"})
+                return
+        await inner(scope, receive, send)
+
+    return guarded
+
+
+def run_http(resources: Resources, *, port: int) -> None:
+    """Serve on the loopback interface until interrupted; the token is told on standard error."""
+    token = secrets.token_urlsafe(24)
+    address = f"http://{HOST}:{port}/mcp"
+    sys.stderr.write(plain.visible(f"{address}\nAuthorization: Bearer {token}\n"))
+    sys.stderr.flush()
+    uvicorn.run(http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning")

@@ -1,0 +1,294 @@
+"""The tools: what they are called, what they take and give, and which change of the resources each is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from evalgate.ces import read, shapes
+from evalgate.ces.edit import Refused
+from evalgate.ces.read import Kind
+from evalgate.ces.shapes import Handling, Proto
+from evalgate.gate.resources import COLLECTION_OF, Done, Resources
+from evalgate.model.shapes import to_camel
+from evalgate.text import words
+
+Json = dict[str, Any]
+
+CODES: Final[Mapping[str, int]] = {
+    "INVALID_ARGUMENT": 3,
+    "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7,
+    "FAILED_PRECONDITION": 9,
+    "ABORTED": 10,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+}
+"""Of google.rpc."""
+
+RELAXATIONS: Final = "evalgate/relaxations"
+CHANGES: Final = "evalgate/changes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a tool says: the resource or the list, and beside it what the change was."""
+
+    content: Json
+    notes: tuple[str, ...] = ()
+    meta: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool; `takes` and `gives` are JSON schemas."""
+
+    name: str
+    description: str
+    takes: Json
+    gives: Json
+    call: Callable[[Resources, Json], Answer]
+    read_only: bool = False
+    destructive: bool = False
+
+    def answer(self, resources: Resources, arguments: Json) -> Answer:
+        """Check the arguments and call it. Raises Refused."""
+        known: Json = self.takes["properties"]
+        for key, value in arguments.items():
+            if key not in known:
+                near = words.nearest(key[:100], known)
+                hint = f"; did you mean `{near}`?" if near else ""
+                raise Refused("INVALID_ARGUMENT", f"unknown argument `{key[:100]}`{hint}", [(key[:100], "unknown")])
+            kind = known[key].get("type")
+            expected = {"string": str, "integer": int, "boolean": bool, "object": dict}.get(kind or "", object)
+            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+                raise Refused("INVALID_ARGUMENT", f"`{key}`: expected {kind}", [(key, f"expected {kind}")])
+        for key in self.takes.get("required", ()):
+            if key not in arguments:
+                raise Refused("INVALID_ARGUMENT", f"`{key}` is missing", [(key, "missing")])
+        return self.call(resources, arguments)
+
+
+def error_of(refused: Refused) -> Json:
+    """An error as google.rpc.Status has it, with a BadRequest for its fields."""
+    violations = [{"field": where, "description": said} for where, said in refused.violations]
+    bad = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
+    status = {"code": CODES[refused.code], "status": refused.code, "message": refused.message}
+    return {"error": {**status, **({"details": [bad]} if violations else {})}}
+
+
+# --- schemas ------------------------------------------------------------------------------------------
+
+
+def schema_of(shape: type[Proto], *, writable: bool) -> Json:
+    """The JSON schema of a message; `writable`: without what the platform alone writes."""
+    made = shape.model_json_schema(by_alias=True, mode="validation")
+    if writable:
+        for each in (made, *made.get("$defs", {}).values()):
+            owner = getattr(shapes, str(each.get("title")), None)
+            if isinstance(owner, type) and issubclass(owner, Proto):
+                for name in owner.model_fields:
+                    if shapes.handling_of(owner, name) is Handling.OUTPUT and name != "etag":
+                        each["properties"].pop(shapes.key_of(owner, name), None)
+        _drop_unused(made)
+    return made
+
+
+def _drop_unused(schema: Json) -> None:
+    """Leave out the definitions that nothing refers to any more."""
+    definitions: Json = schema.get("$defs", {})
+    top = {key: value for key, value in schema.items() if key != "$defs"}
+    used, pending = set[str](), [json.dumps(top)]
+    while pending:
+        text = pending.pop()
+        for name in definitions.keys() - used:
+            if f'"#/$defs/{name}"' in text:
+                used.add(name)
+                pending.append(json.dumps(definitions[name]))
+    schema["$defs"] = {name: definitions[name] for name in definitions if name in used}
+
+
+def _object(required: tuple[str, ...], **properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _text(said: str) -> Json:
+    return {"type": "string", "description": said}
+
+
+def _with(key: str, shape: type[Proto], said: str, required: tuple[str, ...], **more: Json) -> Json:
+    """An object of which one property is a message; its definitions move to the top, where `$ref` finds them."""
+    inner = schema_of(shape, writable=True)
+    definitions = inner.pop("$defs", {})
+    return {**_object(required, **{key: {**inner, "description": said}}, **more), "$defs": definitions}
+
+
+# --- the table ----------------------------------------------------------------------------------------
+
+_NAME: Final = _text("Its full name, as the list gives it.")
+_MASK: Final[Json] = {
+    "description": "The fields to replace, such as `displayName,golden.turns`: text with commas, a list, or "
+    "{paths: [...]}; `*` replaces all. A masked field that is absent is cleared. Without a mask: the fields given.",
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}},
+        _object((), paths={"type": "array", "items": {"type": "string"}}),
+    ],
+}
+_ETAG: Final = _text("The etag that was read; a stale one is refused with ABORTED.")
+_PARENT: Final = _text("projects/P/locations/L/apps/A; without it all that is there.")
+_TELLS: Final = " The answer says what the change relaxes (`_meta`, evalgate/relaxations)."
+
+
+def _listing(kind: Kind) -> Callable[[Resources, Json], Answer]:
+    def call(resources: Resources, given: Json) -> Answer:
+        for key in ("evaluationFilter", "evaluationRunFilter", "filter"):
+            if given.get(key):
+                raise Refused("UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")])
+        if given.get("orderBy", "") not in ("", "name", "name asc"):
+            raise Refused("UNIMPLEMENTED", "`orderBy`: files are ordered by name", [("orderBy", "not supported")])
+        page = {"page_size": given.get("pageSize", 0), "page_token": given.get("pageToken", "")}
+        return Answer(content=resources.listed(kind, parent=given.get("parent", ""), **page))
+
+    return call
+
+
+def _changed(done: Done) -> Answer:
+    """A change with what it relaxes, which also stands in words: not every client shows `_meta`."""
+    relaxes = [str(each) for each in done.relaxations]
+    notes = tuple(f"This relaxes: {each}" for each in relaxes)
+    meta: Json = {RELAXATIONS: relaxes, CHANGES: [str(each) for each in done.changes]}
+    return Answer(content=done.resource or {}, notes=notes, meta=meta)
+
+
+def _previewed(done: Done) -> Answer:
+    content = {
+        "resource": done.resource,
+        "changes": [str(each) for each in done.changes],
+        "relaxations": [str(each) for each in done.relaxations],
+        "diff": done.diff,
+    }
+    return Answer(content=content)
+
+
+_PREVIEW: Final = {
+    "type": "object",
+    "properties": {
+        "resource": {"type": "object"},
+        "changes": {"type": "array", "items": {"type": "string"}},
+        "relaxations": {"type": "array", "items": {"type": "string"}},
+        "diff": {"type": "string"},
+    },
+    "required": ["resource", "changes", "relaxations", "diff"],
+}
+
+
+def _readers(kind: Kind, one: str, many: str) -> tuple[Tool, ...]:
+    shape = read.RESOURCES[kind]
+    listed = {"type": "array", "items": {"type": "object"}}
+    page = {"pageSize": {"type": "integer"}, "pageToken": _text("Of the page before.")}
+    filters = {
+        key: _text("Not supported: files are listed whole.") for key in ("evaluationFilter",) if kind is Kind.EVALUATION
+    }
+    takes = _object((), parent=_PARENT, **page, orderBy=_text("`name`, nothing else."), **filters)
+    gives = {"type": "object", "properties": {COLLECTION_OF[kind]: listed, "nextPageToken": {"type": "string"}}}
+    return (
+        Tool(
+            name=f"list_{many}",
+            description=f"Lists the {many.replace('_', ' ')}.",
+            takes=takes,
+            gives=gives,
+            call=_listing(kind),
+            read_only=True,
+        ),
+        Tool(
+            name=f"get_{one}",
+            description=f"Gets one {one.replace('_', ' ')}, with the etag of its content.",
+            takes=_object(("name",), name=_NAME),
+            gives=schema_of(shape, writable=False),
+            call=lambda resources, given: Answer(content=resources.get(kind, given["name"])),
+            read_only=True,
+        ),
+    )
+
+
+def _deleter(kind: Kind, one: str) -> Tool:
+    return Tool(
+        name=f"delete_{one}",
+        description=f"Deletes the specified {one.replace('_', ' ')}.{_TELLS}",
+        takes=_object(
+            ("name",), name=_NAME, etag=_ETAG, force={"type": "boolean", "description": "Drop references to it."}
+        ),
+        gives={"type": "object"},
+        call=lambda resources, given: _changed(
+            resources.delete(kind, given["name"], etag=given.get("etag", ""), force=given.get("force", False))
+        ),
+        destructive=True,
+    )
+
+
+def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
+    shape = read.RESOURCES[kind]
+    key, said = to_camel(one), one.replace("_", " ")
+    gives = schema_of(shape, writable=False)
+    whole = f"The {said}, with its `name`; an `etag` guards against changes of others."
+    takes_update = _with(key, shape, whole, (key,), updateMask=_MASK)
+    takes_new = _with(
+        key,
+        shape,
+        f"The {said}.",
+        (key,),
+        parent=_PARENT,
+        **{f"{key}Id": _text("Without it one is made of the displayName.")},
+    )
+    return (
+        Tool(
+            name=f"create_{one}",
+            description=f"Creates the {said} in a file of its own.",
+            takes=takes_new,
+            gives=gives,
+            call=lambda resources, given: _changed(
+                resources.create(
+                    kind, given[key], parent=given.get("parent", ""), resource_id=given.get(f"{key}Id", "")
+                )
+            ),
+        ),
+        Tool(
+            name=f"update_{one}",
+            description=f"Updates the specified {said}. Always pass an update mask.{_TELLS}",
+            takes=takes_update,
+            gives=gives,
+            call=lambda resources, given: _changed(resources.update(kind, given[key], mask=given.get("updateMask"))),
+        ),
+        Tool(
+            name=f"preview_update_{one}",
+            description=f"Tells what update_{one} would change and relax, with the difference of its file; no write.",
+            takes=takes_update,
+            gives=_PREVIEW,
+            call=lambda resources, given: _previewed(
+                resources.update(kind, given[key], mask=given.get("updateMask"), preview=True)
+            ),
+            read_only=True,
+        ),
+    )
+
+
+def tools() -> dict[str, Tool]:
+    """Every tool by its name. Running an evaluation is not among them until evalgate runs CES evaluations."""
+    made = (
+        *_readers(Kind.EVALUATION, "evaluation", "evaluations"),
+        *_writers(Kind.EVALUATION, "evaluation"),
+        _deleter(Kind.EVALUATION, "evaluation"),
+        *_readers(Kind.DATASET, "evaluation_dataset", "evaluation_datasets"),
+        *_writers(Kind.DATASET, "evaluation_dataset"),
+        _deleter(Kind.DATASET, "evaluation_dataset"),
+        *_readers(Kind.EXPECTATION, "evaluation_expectation", "evaluation_expectations"),
+        *_readers(Kind.RESULT, "evaluation_result", "evaluation_results"),
+        _deleter(Kind.RESULT, "evaluation_result"),
+        *_readers(Kind.RUN, "evaluation_run", "evaluation_runs"),
+        _deleter(Kind.RUN, "evaluation_run"),
+    )
+    return {tool.name: tool for tool in made}

@@ -1,0 +1,248 @@
+"""Which cases made a criterion fall, by how much and in which turn: also where all of them reach their thresholds."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from evalgate.model import (
+    CaseKey,
+    CaseStatus,
+    CriterionComparison,
+    GradedTrial,
+    Invocation,
+    Run,
+    Score,
+    ToolCall,
+    call_diff,
+)
+from evalgate.reports import turns
+from evalgate.reports.cases import CaseView
+from evalgate.reports.view import View
+from evalgate.text import plain, words
+
+DUST = 1e-9
+NAME_WIDTH = 60
+NOTABLE = 0.1
+"""The fall of one case that is worth a sentence above all, as a share of the criterion's scale; never less than what
+the policy tolerates of the mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedTurn:
+    """A turn on both sides, in the runs that show the fall best; `of`: turns of head's run. An answer is empty where
+    there is none."""
+
+    number: int
+    of: int
+    user: str
+    base_calls: tuple[ToolCall, ...]
+    head_calls: tuple[ToolCall, ...]
+    base_answer: str
+    head_answer: str
+
+    @property
+    def calls_differ(self) -> bool:
+        """Whether the tool calls differ."""
+        return not call_diff.same(self.base_calls, self.head_calls)
+
+    @property
+    def answers_differ(self) -> bool:
+        """Whether the answers differ."""
+        return self.base_answer != self.head_answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moved:
+    """One case by one criterion: means over the runs of each side. `turn` None: no conversation of both is kept, or a
+    simulated user led them elsewhere."""
+
+    case: CaseView
+    row: CriterionComparison
+    base: float
+    head: float
+
+    @property
+    def drop(self) -> float:
+        """By how much head is worse."""
+        return self.head - self.base if self.row.rule.lower_is_better else self.base - self.head
+
+    @property
+    def told(self) -> str:
+        """`1.00 → 0.00`, and in which turn."""
+        base, head, _ = words.compared(self.base, self.head)
+        turn = self.turn
+        where = f" in turn {turn.number} of {turn.of}" if turn is not None and turn.of > 1 else ""
+        return f"{base} \N{RIGHTWARDS ARROW} {head}{where}"
+
+    @property
+    def turn(self) -> MovedTurn | None:
+        """The turn that fell furthest."""
+        return _turn(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fall:
+    """A deciding criterion that fell. `moved`: the cases that did, furthest first; `higher`: how many rose."""
+
+    row: CriterionComparison
+    moved: tuple[Moved, ...]
+    higher: int
+
+    @property
+    def told(self) -> str:
+        """`fell from 1.00 to 0.92: 2 cases worse, 1 better`."""
+        verb = "rose" if self.row.rule.lower_is_better else "fell"
+        base, head, _ = words.compared(self.row.base, self.row.head)
+        return f"{verb} from {base} to {head}: {words.counted(len(self.moved), 'case')} worse, {self.higher:,} better"
+
+
+@functools.lru_cache(maxsize=8)
+def falls(v: View) -> tuple[Fall, ...]:
+    """The deciding criteria that fell, worst first, each with the cases that moved."""
+    comparison = v.comparison
+    if comparison is None or comparison.base is None:
+        return ()
+    base = _by_case(comparison.base)
+    found = [_fall(row, v, base) for row in comparison.criteria if row.rule.gating and (row.drop or 0.0) > DUST]
+    return tuple(sorted((fall for fall in found if fall.moved), key=lambda fall: -_beyond(fall.row, fall.row.drop)))
+
+
+def notable(v: View) -> Moved | None:
+    """The case that fell furthest, where that is far enough to be told above all; cases that fail are told anyway."""
+    found = [each for fall in falls(v) for each in fall.moved if each.case.kind.value == "pass"]
+    worst = max(found, key=lambda each: _beyond(each.row, each.drop), default=None)
+    return worst if worst is not None and worst.drop > max(worst.row.rule.floor, _notable(worst)) else None
+
+
+def sentence(each: Moved) -> str:
+    """`` `x` of `case_7` fell: 1.00 → 0.00 in turn 2 of 3, which still passes. ``"""
+    names = [plain.label(name, NAME_WIDTH).replace("`", "'") for name in (each.row.name, each.case.case_id)]
+    verb = "rose" if each.row.rule.lower_is_better else "fell"
+    return f"Still passing, but `{names[0]}` of `{names[1]}` {verb}: {each.told}."
+
+
+def _notable(each: Moved) -> float:
+    """On an open scale (tokens, seconds) the tolerated drop is a share of the base's mean already."""
+    return NOTABLE if max(each.base, each.head) <= 1 else 0.0
+
+
+def _beyond(row: CriterionComparison, drop: float | None) -> float:
+    """A drop in units of what is tolerated."""
+    return (drop or 0.0) / max(row.rule.floor, DUST)
+
+
+def _by_case(run: Run) -> Mapping[CaseKey, Sequence[GradedTrial]]:
+    found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
+    for trial in run.trials:
+        found[trial.key.suite, trial.key.case_id].append(trial)
+    return found
+
+
+def _fall(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]) -> Fall:
+    moved = sorted(_pairs(row, v, base), key=lambda each: -each.drop)
+    return Fall(
+        row=row,
+        moved=tuple(each for each in moved if each.drop > DUST),
+        higher=sum(each.drop < -DUST for each in moved),
+    )
+
+
+def _pairs(row: CriterionComparison, v: View, base: Mapping[CaseKey, Sequence[GradedTrial]]) -> Iterator[Moved]:
+    """The cases that decide and have a score on both sides."""
+    advisory = v.report.policy.advisory
+    for case in v.cases:
+        is_paired = case.compared is not None and case.compared.status is CaseStatus.PAIRED
+        if not is_paired or case.verdict.suite in advisory or case.verdict.quarantined:
+            continue
+        if all(use.name != row.name or use.informational for use in case.suite.criteria):
+            continue
+        ours, theirs = (
+            [each.value for trial in side if (each := _score(trial, row.name)) is not None]
+            for side in (case.trials, base.get(case.verdict.key, ()))
+        )
+        if ours and theirs:
+            yield Moved(case=case, row=row, base=fmean(theirs), head=fmean(ours))
+
+
+def _score(trial: GradedTrial, name: str) -> Score | None:
+    grade = trial.grades.get(name)
+    return grade if isinstance(grade, Score) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _turn(moved: Moved) -> MovedTurn | None:
+    case, comparison = moved.case, moved.case.report.comparison
+    if case.led or comparison is None or comparison.base is None:
+        return None
+    theirs = [trial for trial in comparison.base.trials if (trial.key.suite, trial.key.case_id) == case.verdict.key]
+    sign = -1.0 if moved.row.rule.lower_is_better else 1.0
+    ours = _conversations(case.report.run, case.trials, moved.row.name)
+    base = _conversations(comparison.base, theirs, moved.row.name)
+    if not ours or not base:
+        return None
+    at = _furthest([score for score, _, _ in ours], [score for score, _, _ in base], sign)
+    _, repeat, head_turns = min(ours, key=lambda each: sign * _at(each[0], at))
+    # the base's run with the number of head's, where none of its others did better
+    _, _, base_turns = max(base, key=lambda each: (sign * _at(each[0], at), each[1] == repeat))
+    if at is None:
+        pairs = enumerate(zip(head_turns, base_turns, strict=False))
+        at = next((number for number, pair in pairs if not _alike(*pair)), 0)
+    if at >= len(head_turns) or at >= len(base_turns):
+        return None
+    return _made(at, head_turns, base_turns)
+
+
+Kept = Sequence[tuple[Score, int, Sequence[Invocation]]]
+
+
+def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Kept:
+    """The scores of a case's runs with the turns that are kept of them."""
+    found = []
+    for trial in trials:
+        score, transcript = _score(trial, name), run.transcripts.find(trial.key)
+        if score is not None and transcript is not None:
+            found.append((score, trial.key.repeat, transcript.invocations))
+    return found
+
+
+def _at(score: Score, at: int | None) -> float:
+    """A run's score of a turn; of the whole where there is none."""
+    value = score.turns[at] if at is not None and at < len(score.turns) else None
+    return score.value if value is None else value
+
+
+def _mean(scores: Sequence[Score], at: int) -> float | None:
+    known = [value for each in scores if at < len(each.turns) and (value := each.turns[at]) is not None]
+    return fmean(known) if known else None
+
+
+def _furthest(ours: Sequence[Score], theirs: Sequence[Score], sign: float) -> int | None:
+    """The turn whose mean fell furthest; None where the criterion has no scores by turn."""
+    falls = []
+    for at in range(max((len(each.turns) for each in ours), default=0)):
+        head, base = _mean(ours, at), _mean(theirs, at)
+        if head is not None and base is not None:
+            falls.append((sign * (base - head), -at))
+    return -max(falls)[1] if falls else None
+
+
+def _alike(one: Invocation, other: Invocation) -> bool:
+    same_answer = turns.answer_text(one.final_response) == turns.answer_text(other.final_response)
+    return same_answer and call_diff.same(one.tool_calls, other.tool_calls)
+
+
+def _made(at: int, head: Sequence[Invocation], base: Sequence[Invocation]) -> MovedTurn:
+    base_answer, head_answer = (turns.answer_text(each[at].final_response) for each in (base, head))
+    return MovedTurn(
+        number=at + 1,
+        of=len(head),
+        user=turns.answer_text(head[at].user_content) or "",
+        base_calls=base[at].tool_calls,
+        head_calls=head[at].tool_calls,
+        base_answer=base_answer or "",
+        head_answer=head_answer or "",
+    )

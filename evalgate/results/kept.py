@@ -1,0 +1,239 @@
+"""Runs at a terminal, kept: `.evalgate/runs/<time>-<commit>` has the files of each, and run.json says what it was.
+
+Beside them, `.evalgate/journals/<plan>` has the journals of other plans than the one that the output folder's is of, so
+that a run of one case costs nobody the journal of all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evalgate import errors
+from evalgate.errors import Place, Problem
+from evalgate.model import CaseKey, Report, VerdictKind
+from evalgate.results import journal, output
+from evalgate.results.output import RESULTS
+
+FOLDER = ".evalgate"
+RUNS, JOURNALS = f"{FOLDER}/runs", f"{FOLDER}/journals"
+ABOUT = "run.json"
+MOST_RUNS, MOST_BYTES = 20, 500_000_000
+MOST_JOURNALS = 5
+LONGEST_ABOUT = 64_000_000
+STAMP = "%Y%m%dT%H%M%SZ"
+
+
+class About(BaseModel):
+    """What run.json says of a kept run. `selected`: by paths, ids or a pattern, so that it may be a part of what there
+    is. `shown_in`: the output folder that its files were put into; "" where these are of a run of more cases. `cases`:
+    how each ended, by suite and id."""
+
+    model_config = ConfigDict(frozen=True)
+
+    evalgate: str = ""
+    started_at: str = ""
+    commit: str = ""
+    dirty: bool | None = None
+    command: str = ""
+    complete: bool = True
+    selected: bool = False
+    shown_in: str = ""
+    verdict: VerdictKind
+    cases: dict[str, dict[str, VerdictKind]]
+
+    def kinds(self) -> dict[CaseKey, VerdictKind]:
+        """How each case ended, by suite and id."""
+        return {(suite, case): kind for suite, cases in self.cases.items() for case, kind in cases.items()}
+
+    def keys(self) -> set[CaseKey]:
+        """The cases, by suite and id."""
+        return set(self.kinds())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRun:
+    """A run that was kept, and its folder."""
+
+    folder: Path
+    about: About
+
+    @property
+    def results(self) -> Path:
+        """Its results.json."""
+        return self.folder / RESULTS
+
+
+def runs(root: Path) -> list[KeptRun]:
+    """The runs that were kept, the newest first; what cannot be read is none."""
+    found = []
+    for folder in _newest_first(root / RUNS):
+        with contextlib.suppress(OSError, ValueError, ValidationError):
+            file = folder / ABOUT
+            if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
+                found.append(KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes())))
+    return found
+
+
+def write(
+    texts: Iterable[tuple[str, str, Iterable[str]]],
+    to: Path,
+    report: Report,
+    *,
+    root: Path,
+    is_selected: bool,
+    now: datetime,
+    redact: Callable[[str], str],
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """`output.write_all` into a folder of this run alone, secrets taken out; and into the folder `to`, where that does
+    not have the results of more cases than these."""
+    texts = ((name, file_name, map(redact, pieces)) for name, file_name, pieces in texts)
+    try:
+        folder = _made(root, report.run.commit, now)
+    except OSError as error:
+        message = f"the run is not kept: {error.strerror or error}"
+        files, problems = output.write_all(texts, to)
+        return files, (errors.warning("not-kept", message, Place(file=RUNS)), *problems)
+    earlier = runs(root)
+    files, problems = output.write_all(texts, folder)
+    about = _about(report, selected=is_selected)
+    if _may_replace(about, earlier, to):
+        about = about.model_copy(update={"shown_in": str(to)})
+        files, more = _shown(files, to)
+        problems = (*problems, *more)
+    problem = output.write_file(folder / ABOUT, [about.model_dump_json(exclude_defaults=True) + "\n"])
+    _remove_old([folder, *(run.folder for run in earlier)], [about, *(run.about for run in earlier)])
+    return files, (*problems, *([problem] if problem is not None else ()))
+
+
+def _about(report: Report, *, selected: bool) -> About:
+    run = report.run
+    suites = [suite for suite in report.verdict.suites if suite.cases]
+    return About(
+        evalgate=report.version,
+        started_at=run.started_at,
+        commit=run.commit,
+        dirty=run.dirty,
+        command=report.reproduce,
+        complete=run.complete,
+        selected=selected,
+        verdict=report.verdict.kind,
+        cases={suite.suite: {case.case_id: case.kind for case in suite.cases} for suite in suites},
+    )
+
+
+def _made(root: Path, commit: str, now: datetime) -> Path:
+    output.make_folder(root / RUNS)
+    name = f"{now.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
+    for number in range(1, 1000):
+        folder = root / RUNS / (name if number == 1 else f"{name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise FileExistsError(0, "too many runs at this moment", str(root / RUNS))
+
+
+def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
+    """Whether the files of the folder may be those of this run: not a part in place of the whole."""
+    if not (to / RESULTS).exists():
+        return True
+    there = next((run.about for run in earlier if run.about.shown_in == str(to)), None)
+    if there is None:  # nobody knows what of
+        return about.complete and not about.selected
+    if there.complete and not about.complete:
+        return False
+    return not about.selected or there.keys() <= about.keys()
+
+
+def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
+    """Put the files into the folder as well; their paths there."""
+    shown, problems = {}, []
+    with contextlib.suppress(OSError):  # told of the files
+        output.make_folder(to)
+    for name, kept in files.items():
+        path = to / Path(kept).name
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        shown[name] = str(path)
+        try:
+            try:
+                os.link(kept, beside)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(kept, beside)
+            beside.replace(path)
+        except OSError as error:
+            shown[name] = kept
+            message = f"cannot be written: {error.strerror or error}"
+            problems.append(errors.warning("not-written", message, Place(file=str(path))))
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+    return shown, problems
+
+
+def _remove_old(folders: Sequence[Path], abouts: Sequence[About]) -> None:
+    """Keep the newest runs within the bounds, and the newest of all cases, however many of a part came after it."""
+    whole = next((at for at, about in enumerate(abouts) if about.complete and not about.selected), 0)
+    size = 0
+    for at, folder in enumerate(folders):
+        size += _size(folder)
+        if at not in (0, whole) and (at >= MOST_RUNS or size > MOST_BYTES):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    with contextlib.suppress(OSError):
+        total = sum(entry.stat().st_size for entry in os.scandir(folder))
+    return total
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    try:
+        named = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+    # of the same moment the one that was made later
+    return sorted(named, key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)
+
+
+# --- journals of several plans -------------------------------------------------------------------
+
+
+def bring_journals(plan: str, names: Sequence[str], *, root: Path, to: Path, now: datetime, is_fresh: bool) -> bool:
+    """Put the journals of `plan`, called `names`, into the folder `to`, and those of another plan that are there aside;
+    whether their run was interrupted. `is_fresh`: no journal of the plan is wanted, an interrupted one is set aside."""
+    here, aside = to / names[0], root / JOURNALS / plan
+    there = journal.peek(here)
+    if there is not None and there.plan and (there.plan != plan or (is_fresh and not there.finished)):
+        if not journal.is_free(here):
+            return False  # which is told when it is opened
+        _move(names, to, root / JOURNALS / (there.plan if there.plan != plan else f"{now.strftime(STAMP)}-{plan}"))
+        there = None
+    if there is None and not is_fresh and (aside / names[0]).is_file():
+        _move(names, aside, to)
+        shutil.rmtree(aside, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        old = sorted((root / JOURNALS).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        for folder in [path for path in old if path.is_dir()][:-MOST_JOURNALS]:
+            shutil.rmtree(folder, ignore_errors=True)
+    found = journal.peek(here)
+    return found is not None and found.plan == plan and not found.finished and not is_fresh
+
+
+def _move(names: Sequence[str], source: Path, to: Path) -> None:
+    """Move files, in place of those that are there; what cannot be moved stays where it is."""
+    with contextlib.suppress(OSError):
+        output.make_folder(to)
+        for name in names:
+            if (source / name).is_file():
+                shutil.move(source / name, to / name)
+            else:
+                (to / name).unlink(missing_ok=True)

@@ -1,0 +1,226 @@
+"""What the README's workflow keeps in the cache of a pull request, and which run may use it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from builders import repositories
+
+from tests.action.conftest import ANSWER, NUMBER, REPOSITORY, ROOT, Runner, Step
+
+WRONG = "It is not known what the capital is."
+KEPT = ".cache/evalgate/kept"
+
+
+class Job:
+    """Jobs of one repository by the README's workflow: checkout, restore, the gate, and a save whatever came of it."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.saved: dict[str, dict[str, bytes]] = {}
+        self.number = 99
+
+    def push(self, *, wrong: bool = False, **files: str) -> None:
+        """A new commit on the pull request, and its workflow run."""
+        self.write(wrong=wrong, **files)
+        self.runner.check_out()
+        self.number, self.runner.attempts = self.number + 1, 0
+
+    def write(self, *, wrong: bool = False, **files: str) -> None:
+        self.runner.write_gate(reference=ANSWER, answer=WRONG if wrong else ANSWER)
+        for name, text in files.items():
+            self.runner.write(name.replace("__", "/"), text)
+
+    def run(self) -> tuple[Step, int]:
+        """The step and how often an agent was asked in it; each call is one attempt more."""
+        runner, asked = self.runner, len(self.runner.asked())
+        runner.environment["GITHUB_RUN_ID"] = str(self.number)
+        ref, folder = runner.environment["GITHUB_REF"], runner.workspace / KEPT
+        shutil.rmtree(folder, ignore_errors=True)
+        restored = self.saved.get(str(ref))
+        if restored is not None:
+            folder.mkdir(parents=True)
+            for name, data in restored.items():
+                (folder / name).write_bytes(data)
+        step = runner.run(agent="command:python3 agent.py", cache=".cache/evalgate", github_token="")
+        if folder.is_dir():
+            self.saved[str(ref)] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        return step, len(runner.asked()) - asked
+
+
+@pytest.fixture
+def job(quiet_runner: Runner, in_this_process: None) -> Job:
+    made = Job(quiet_runner)
+    made.write()
+    quiet_runner.write("README.md", "An agent.\n")
+    quiet_runner.write(".gitignore", "evalgate-report/\n.cache/\ndata/\n")
+    quiet_runner.commit()
+    return made
+
+
+def comment(job: Job) -> str:
+    return (job.runner.workspace / "evalgate-report/comment.md").read_text(encoding="utf-8")
+
+
+def test_the_readmes_workflow_restores_and_saves_whatever_came_of_the_gate() -> None:
+    text = (ROOT / "evalgate/gate/workflow.yml").read_text(encoding="utf-8")
+    steps = yaml.safe_load(text)["jobs"]["gate"]["steps"]
+    restore, save = (
+        next(step for step in steps if step.get("uses", "").startswith(f"actions/cache/{name}@"))
+        for name in ("restore", "save")
+    )
+    gate = next(step for step in steps if step.get("id") == "gate")
+    assert steps.index(restore) < steps.index(gate) < steps.index(save)
+    assert save["if"] == "always()"
+    assert restore["with"]["path"] == save["with"]["path"] == KEPT == f"{gate['with']['cache']}/kept"
+    # a key of each attempt, since what is saved under a key stays as it is; found by what all keys of a ref begin with
+    assert restore["with"]["key"] == save["with"]["key"]
+    assert save["with"]["key"].startswith(restore["with"]["restore-keys"])
+    assert "github.run_attempt" in save["with"]["key"]
+    assert restore["with"]["restore-keys"].endswith("${{ github.ref }}-")
+
+
+def test_a_job_that_is_run_again_asks_nobody_and_says_the_same(job: Job) -> None:
+    job.push(wrong=True)
+    first, asked = job.run()
+    assert (first.code, asked) == (1, 2 + 2 * 3)  # both sides, and three pairs
+    for _ in range(2):
+        again, asked = job.run()
+        assert (again.code, asked) == (1, 0), again.stdout
+        assert again.outputs["reason"] == first.outputs["reason"]
+        assert "earlier results" in again.stdout
+
+
+def test_a_commit_that_does_not_touch_the_agent_asks_nobody_again(job: Job) -> None:
+    job.push(wrong=True)
+    job.run()
+    job.push(wrong=True, **{"README.md": "Some more.\n"})
+    step, asked = job.run()
+    assert (step.code, asked) == (1, 0), step.stdout
+    # and the agent as it was on main: main's own results are not here, so it is run, once for both sides
+    job.push(**{"README.md": "Other words.\n"})
+    step, asked = job.run()
+    assert (step.code, asked) == (0, 1), step.stdout
+    assert "This change does not touch the agent." in comment(job)
+
+
+def test_what_was_measured_is_kept_of_a_job_that_was_cancelled(quiet_runner: Runner) -> None:
+    job = Job(quiet_runner)
+    turns = [
+        {"eval_id": name, "conversation": [{
+            "user_content": {"role": "user", "parts": [{"text": text}]},
+            "final_response": {"role": "model", "parts": [{"text": ANSWER}]},
+        }]}
+        for name, text in (("one", "the first"), ("two", "wait for it"))
+    ]  # fmt: skip
+    job.write()
+    quiet_runner.write("evals/geo.evalset.json", {"eval_set_id": "geo", "eval_cases": turns})
+    quiet_runner.write("evalgate.yml", "concurrency: 1\n")
+    quiet_runner.check_out()
+    cache, agent = str(quiet_runner.temp / "cache"), "command:python3 agent.py"
+    begun = {"agent": agent, "cache": cache, "baseline": "none", "github_token": ""}
+    step = quiet_runner.run_cancelled(lambda: len(quiet_runner.asked()) == 2, **begun)
+    assert step.code == 130
+    (quiet_runner.temp / "asked.log").unlink()
+    step = quiet_runner.run_cancelled(quiet_runner.asked, **begun)
+    assert quiet_runner.asked() == [ANSWER]  # the second, which never ended
+
+
+Change = Callable[[Job], Any]
+
+
+def rewrite(job: Job, change: Callable[[str, bytes], tuple[str, bytes]]) -> None:
+    for ref, files in job.saved.items():
+        job.saved[ref] = dict(change(name, data) for name, data in files.items())
+
+
+def edit(name: str, text: str) -> Change:
+    return lambda job: job.push(wrong=True, **{name: text})
+
+
+def environment(name: str, value: str) -> Change:
+    return lambda job: job.runner.environment.__setitem__(name, value)
+
+
+def of_another(job: Job) -> None:
+    """The files of another pull request, wherever they come from."""
+    files = job.saved[f"refs/pull/{NUMBER}/merge"]
+    job.runner.environment["GITHUB_REF"] = "refs/pull/8/merge"
+    job.saved["refs/pull/8/merge"] = files
+
+
+def from_a_fork(job: Job) -> None:
+    job.runner.on_pull_request(fork="somebody/r")
+
+
+def on_schedule(job: Job) -> None:
+    """How is the agent today, compared with a commit that is named."""
+    job.runner.on("schedule", {"repository": {"full_name": REPOSITORY}}, INPUT_BASE=job.runner.base)
+
+
+def committed(job: Job) -> None:
+    """What the change brings along itself."""
+    files = job.saved.popitem()[1]
+    for name, data in files.items():
+        path = job.runner.origin / KEPT / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    repositories.git(job.runner.origin, "add", "-f", KEPT)
+    job.write(wrong=True)
+    job.runner.check_out()
+
+
+@pytest.mark.parametrize(
+    ("change", "runs"),
+    [
+        (lambda _: None, False),
+        (edit("CHANGELOG.md", "- nothing\n"), False),
+        (edit(".github__workflows__other.yml", "name: x\n"), False),
+        # what an agent may read: a prompt beside it, data elsewhere, hidden files, what a .gitignore names
+        (edit("prompts__system.yaml", "be: brief\n"), True),
+        (edit(".prompts__system.txt", "Be brief."), True),
+        (edit("elsewhere__facts.csv", "capital,Paris\n"), True),
+        (edit("requirements.txt", "google-adk\n"), True),
+        (edit("agent_config.py", "BRIEF = True\n"), True),
+        # what is given to it: a variable, its value, a limit
+        (lambda job: job.push(wrong=True, **{"evalgate.yml": "env: MODEL\n"}), False),  # the base's `env` counts
+        (lambda job: job.push(wrong=True, **{"evalgate.yml": "turn-timeout: 20\n"}), True),
+        (environment("GOOGLE_CLOUD_LOCATION", "nowhere"), True),
+        (environment("LC_ALL", "de_DE.UTF-8"), True),
+        # who wrote it
+        (of_another, True),
+        (from_a_fork, True),
+        (on_schedule, True),
+        (committed, True),
+        (environment("GOOGLE_API_KEY", "another-key"), True),
+        (lambda job: rewrite(job, lambda name, data: (name, data[:-9] + b"x" + data[-8:])), True),
+        (lambda job: rewrite(job, lambda name, data: (re.sub("-[0-9a-f]{64}", "-" + "0" * 64, name), data)), True),
+    ],
+)
+def test_only_what_is_known_to_be_the_same_is_not_run_again(job: Job, change: Change, *, runs: bool) -> None:
+    job.push(wrong=True)
+    job.run()
+    change(job)
+    step, asked = job.run()
+    assert step.code == 1, step.stdout
+    assert (asked > 0) is runs, step.stdout
+
+
+def test_secrets_are_in_nothing_that_is_kept(job: Job) -> None:
+    job.push(wrong=True)
+    job.runner.environment["INPUT_ENV"] = "OTHER_SECRET"
+    job.run()
+    (files,) = job.saved.values()
+    assert files
+    texts = [gzip.decompress(data).decode() for data in files.values() if data[:2] == b"\x1f\x8b"]
+    assert texts
+    for text in texts:
+        assert "key-that" not in text
+        assert json.loads(text.splitlines()[0])["workflow_run"].startswith(f"{REPOSITORY}/actions/runs/100/")

@@ -1,0 +1,108 @@
+"""The provider's model moves: the runs of the base branch see it, pull requests are told, and are compared with none of
+the results from before."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+STORE = ("--baseline-folder", "store", "--runs", "2")
+KEPT = (*STORE, "--save-baseline", "always")
+TODAY = dt.datetime.now(dt.UTC).date()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    """An agent of a model that the test moves: without any change of the repository, four of six answers are wrong."""
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\nstore/\n")
+    made.gate_file(threshold="new", fail_on=["threshold", "regression"])
+    made.cases(*range(6))
+    made.agent("base")
+    moved = 'bad = number in WRONG or (number in (1, 2, 3, 4) and os.path.exists(os.environ["ASKED_LOG"] + ".moved"))'
+    text = (made.root / "agent.py").read_text()
+    made.write("agent.py", text.replace("bad = number in WRONG", moved.replace("bad = ", "bad = ", 1), 1))
+    made.commit("base")
+    return made
+
+
+def move(repo: Repository) -> None:
+    Path(f"{repo.log}.moved").touch()
+
+
+def age(repo: Repository, *, days: int) -> None:
+    """The run that is stored as one of `days` days ago, and the same on each day since."""
+    store = repo.root / "store"
+    path = store / "history.json"
+    history = json.loads(path.read_text())
+    (run,) = history["runs"]
+    then = [TODAY - dt.timedelta(days=days - number) for number in range(days)]
+    history["runs"] = [{**run, "number": number, "at": f"{day}T04:00:00+00:00"} for number, day in enumerate(then, 1)]
+    for case in history["cases"]:
+        case["outcomes"] = [[number, *case["outcomes"][0][1:]] for number in range(1, days + 1)]
+    path.write_text(json.dumps(history))
+    (stored,) = (store / "runs").iterdir()
+    read = json.loads(gzip.decompress(stored.read_bytes()))
+    read["started_at"] = f"{then[-1]}T04:00:00+00:00"
+    stamp = f"{then[-1]:%Y%m%d}T040000Z"
+    (store / "runs" / f"{stamp}{stored.name[16:]}").write_bytes(gzip.compress(json.dumps(read).encode()))
+    stored.unlink()
+
+
+def told(repo: Repository) -> str:
+    return repo.comment().partition("<details>")[0]
+
+
+def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
+    assert repo.run(*KEPT, base="")[0] == 0
+    age(repo, days=10)
+    repo.git("checkout", "-qb", "change")
+    repo.write("README.md", "nothing that matters")
+    repo.commit("change")
+    move(repo)
+
+    # before anybody knows: compared with what is stored, head alone fails
+    code, said = repo.run(*STORE)
+    assert code == 1, said
+    assert "(cached results" in repo.comment()
+    assert "moved" not in told(repo)
+
+    repo.git("checkout", "-q", "main")
+    repo.git("commit", "-q", "--allow-empty", "-m", "a day later")
+    code, said = repo.run(*KEPT, base="")
+    seen = f"since {TODAY} the unchanged agent of the base branch passes 33% instead of 100% of runs (p = "
+    assert code == 1, said
+    assert f"The model moved, not you: {seen}" in said
+
+    # then the base is run again, by the model of today, and nothing is new
+    repo.git("checkout", "-q", "change")
+    code, said = repo.run(*STORE)
+    assert code == 0, said
+    assert f"were not used: the provider's model moved after them, on {TODAY}" in said
+    assert f"**The model moved, not you**: {seen}" in told(repo)
+    assert "(run alongside)" in repo.comment()
+    assert {case["origin"] for case in repo.results()["comparison"]["cases"]} == {"known"}
+
+    # results from after it stand in again
+    repo.git("merge", "-q", "main", "-m", "of today")
+    code, said = repo.run(*STORE)
+    assert (code, repo.asked("base")) == (0, 12), said
+    assert "(cached results" in repo.comment()
+    assert "The model moved" in told(repo)
+
+
+def test_an_agent_that_was_changed_is_no_drift(repo: Repository) -> None:
+    assert repo.run(*KEPT, base="")[0] == 0
+    age(repo, days=10)
+    repo.agent("base", wrong=(1, 2, 3, 4))
+    repo.commit("broken on main")
+    code, said = repo.run(*KEPT, base="")
+    assert code == 1
+    assert "moved" not in said

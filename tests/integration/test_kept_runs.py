@@ -1,0 +1,227 @@
+"""Runs at a terminal: each is kept, a part never takes the place of the whole, and none that ended is made again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import gated_repository
+from builders.gated_repository import Repository
+
+from evalgate.results import kept
+
+pytestmark = pytest.mark.integration
+
+SUITE = "desk.evalset.json"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.agent("head", wrong=(1,))
+    made.gate_file()
+    made.cases(*range(3))
+    made.write(".gitignore", "__pycache__\n")
+    made.commit("first")
+    return made
+
+
+def cases_of(results: dict[str, Any]) -> list[str]:
+    return [case["case_id"] for suite in results["suites"] for case in suite["cases"]]
+
+
+def test_a_part_takes_no_place_of_the_whole(repo: Repository) -> None:
+    assert repo.call("run")[0] == 1
+    whole = repo.results()
+    assert cases_of(whole) == ["case_0", "case_1", "case_2"]
+    code, said = repo.call("run", f"{SUITE}:case_0")
+    assert code == 0
+    assert repo.results() == whole
+    part, first = kept.runs(repo.root)
+    assert cases_of(json.loads(part.results.read_text())) == ["case_0"]
+    assert str(part.results.relative_to(repo.root)) in said, "the files of this run are named"
+    assert json.loads(first.results.read_text()) == whole
+    # more of the same may: all cases again, and a part in place of a smaller one
+    repo.call("run", "--grep", "question")
+    assert repo.results()["started_at"] >= whole["started_at"]
+    assert [bool(run.about.shown_in) for run in kept.runs(repo.root)] == [True, False, True]
+
+
+def test_a_part_is_shown_where_there_is_nothing_else(repo: Repository) -> None:
+    for selected in (f"{SUITE}:case_0", f"{SUITE}:case_0,case_1", SUITE):
+        repo.call("run", selected)
+        assert len(cases_of(repo.results())) == len(kept.runs(repo.root))
+    repo.call("run", f"{SUITE}:case_2")
+    assert len(cases_of(repo.results())) == 3
+
+
+def test_what_is_known_of_a_kept_run(repo: Repository) -> None:
+    commit = repo.git("rev-parse", "HEAD")
+    repo.call("run")
+    repo.agent("head")
+    repo.call("run", "--grep", "1")
+    later, first = (run.about for run in kept.runs(repo.root))
+    assert (first.commit, first.dirty, first.selected, first.verdict) == (commit, False, False, "fail")
+    assert (later.commit, later.dirty, later.selected, later.verdict) == (commit, True, True, "pass")
+    assert first.cases == {SUITE: {"case_0": "pass", "case_1": "fail", "case_2": "pass"}}
+    results = repo.results()
+    assert (results["commit"], results["dirty"]) == (commit, False)
+    assert repo.git("status", "--porcelain").split() == ["M", "agent.py"], "what is kept is ignored by git"
+
+
+def test_outside_of_a_repository_the_commit_is_not_known(tmp_path: Path) -> None:
+    plain = gated_repository.of_one_case(tmp_path)
+    (plain.root / ".git").rename(tmp_path / "gone")
+    assert plain.call("run")[0] == 0
+    (run,) = kept.runs(plain.root)
+    assert (run.about.commit, run.about.dirty) == ("", None)
+
+
+@pytest.mark.parametrize("environment", [{"CI": "true"}, {"GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1"}])
+def test_elsewhere_nothing_is_kept(repo: Repository, environment: dict[str, str]) -> None:
+    repo.call("run", environment=environment)
+    repo.call("run", f"{SUITE}:case_0", environment=environment)
+    assert not (repo.root / ".evalgate").exists()
+    assert cases_of(repo.results()) == ["case_0"]
+
+
+def test_secrets_are_taken_out_of_what_is_kept(repo: Repository) -> None:
+    secret = 'a "secret" <key>'
+    text = (repo.root / "agent.py").read_text()
+    repo.write("agent.py", text.replace('"nothing of the kind"', f"{secret!r} + os.environ['MY_KEY']"))
+    repo.gate_file(env=["ASKED_LOG", "MY_KEY"])
+    repo.call("run", environment={"MY_KEY": secret})
+    (run,) = kept.runs(repo.root)
+    texts = {file.name: file.read_text() for file in run.folder.iterdir()}
+    assert "***" in texts["results.json"]
+    assert "***" in texts["report.html"]
+    spelled = (secret, json.dumps(secret)[1:-1], "a &quot;secret&quot; &lt;key&gt;")
+    assert [name for name, text in texts.items() for each in spelled if each in text] == []
+
+
+def test_the_oldest_make_room_and_the_last_of_all_cases_stays(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.call("run")
+    whole = kept.runs(repo.root)[0].folder
+    repo.call("run", f"{SUITE}:case_0")
+    part = kept.runs(repo.root)[0]
+    for number in range(kept.MOST_RUNS):
+        copy = part.folder.with_name(f"29991231T2359{number:02}Z-fffffff")
+        copy.mkdir()
+        for file in part.folder.iterdir():
+            (copy / file.name).write_bytes(file.read_bytes())
+    repo.call("run", f"{SUITE}:case_0")
+    left = [run.folder for run in kept.runs(repo.root)]
+    assert len(left) == kept.MOST_RUNS + 2 - 1
+    assert whole in left
+    assert part.folder not in left
+
+
+def starts(repo: Repository) -> dict[str, int]:
+    """How often each question was asked."""
+    lines = repo.log.read_text().splitlines() if repo.log.exists() else []
+    return {line: lines.count(line) for line in lines}
+
+
+def finished(repo: Repository) -> set[str]:
+    """The cases of which a conversation has ended, as the journal has them."""
+    lines = (repo.root / "evalgate-report" / "journal.jsonl").read_bytes().split(b"\n")[:-1]
+    read = [json.loads(line) for line in lines]
+    return {line["key"][1] for line in read if "trial" in line}
+
+
+def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) -> None:
+    """Ctrl-C again and again, at another place each time; then a plain run."""
+    repo.cases(*range(11))
+    repo.write(
+        "agent.py",
+        (repo.root / "agent.py")
+        .read_text()
+        .replace("text = message", "import time; time.sleep(0.1); text = message", 1),
+    )
+    done: set[str] = set()
+    before: dict[str, int] = {}
+    for _ in range(10):
+        process = repo.start("run", "--concurrency", "1")
+        wanted = len(done) + 1
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and process.returncode is None:
+            journal = repo.root / "evalgate-report" / "journal.jsonl"
+            if journal.exists() and len(finished(repo)) >= wanted:
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        code, said = repo.end(process)
+        assert code == 130, said
+        assert finished(repo) > done
+        again = {text: count for text, count in starts(repo).items() if before.get(text) and count > before[text]}
+        assert not {f"case_{text.split()[-1]}" for text in again} & done, "a case that had ended ran again"
+        done, before = finished(repo), starts(repo)
+    code, said = repo.call("run")
+    assert code == 1
+    assert f"Continuing the interrupted run: {len(done)} trials done (--fresh starts over)" in said
+    assert cases_of(repo.results()) == [f"case_{number}" for number in range(11)]
+    # what has come to its end is begun anew
+    repo.log.unlink()
+    assert "Continuing" not in repo.call("run")[1]
+    assert len(starts(repo)) == 11
+
+
+def interrupt(repo: Repository, *arguments: str) -> None:
+    process = repo.start("run", "--concurrency", "1", *arguments, environment={"SLOW": "1"})
+    deadline = time.monotonic() + 20
+    journal = repo.root / "evalgate-report" / "journal.jsonl"
+    while time.monotonic() < deadline and not (journal.exists() and b'"trial"' in journal.read_bytes()):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert repo.end(process)[0] == 130
+
+
+@pytest.fixture
+def slow(repo: Repository) -> Repository:
+    slower = 'import time; time.sleep(0.3 if os.environ.get("SLOW") else 0); text = message'
+    repo.write("agent.py", (repo.root / "agent.py").read_text().replace("text = message", slower, 1))
+    repo.gate_file(env=["ASKED_LOG", "SLOW"])
+    return repo
+
+
+def test_a_run_of_a_part_leaves_an_interrupted_one_to_be_continued(slow: Repository) -> None:
+    interrupt(slow)
+    assert "Continuing" not in slow.call("run", f"{SUITE}:case_2")[1]
+    slow.log.unlink()
+    assert "Continuing the interrupted run: " in slow.call("run")[1]
+    assert len(starts(slow)) < 3
+    assert len(cases_of(slow.results())) == 3
+
+
+def test_fresh_sets_an_interrupted_run_aside(slow: Repository) -> None:
+    interrupt(slow)
+    slow.log.unlink()
+    assert "Continuing" not in slow.call("run", "--fresh")[1]
+    assert len(starts(slow)) == 3
+    assert "Continuing" not in slow.call("run")[1], "the one that was set aside is not taken up later"
+    (aside,) = (slow.root / kept.JOURNALS).iterdir()
+    assert b'"trial"' in (aside / "journal.jsonl").read_bytes()
+
+
+def test_what_failed_in_an_interrupted_run_is_tried_again(slow: Repository) -> None:
+    whole = (slow.root / "agent.py").read_text()
+    slow.write("agent.py", whole.replace("text = message", 'os.environ["MISSING"]; text = message', 1))
+    slow.gate_file(env=["ASKED_LOG", "SLOW", "MISSING"])
+    interrupt(slow)
+    code, said = slow.call("run", environment={"MISSING": "x"})
+    assert "KeyError" not in said
+    assert code == 1
+    assert slow.results()["verdict"]["reason"].startswith("1 of 3 cases failed")
+
+
+def test_a_journal_that_a_commit_brings_along_is_not_continued(slow: Repository) -> None:
+    interrupt(slow)
+    slow.git("add", "-f", "evalgate-report/journal.jsonl")
+    slow.commit("with results of somebody")
+    assert "Continuing" not in slow.call("run")[1]

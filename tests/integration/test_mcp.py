@@ -1,0 +1,239 @@
+"""`evalgate mcp` as clients meet it: the SDK's own over stdio and HTTP, and many writers at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import jsonschema
+import mcp
+import pytest
+from mcp.client.stdio import StdioServerParameters
+
+from evalgate.gate.resources import Resources
+from evalgate.mcp import server
+from evalgate.mcp.tools import RELAXATIONS, tools
+
+pytestmark = pytest.mark.integration
+
+DATA = Path(__file__).parents[1] / "data/ces"
+APP = "projects/local/locations/local/apps/library-desk"
+RENEW = f"{APP}/evaluations/renew-loan-happy-path"
+FILE = "evaluations/golden_library_renewal.json"
+LEVEL = "semanticSimilaritySuccessThreshold"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    place = tmp_path / "repository"
+    shutil.copytree(DATA, place / "evaluations")
+    return place
+
+
+@contextlib.asynccontextmanager
+async def over_stdio(root: Path, *options: str) -> AsyncIterator[mcp.Client]:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(root.parent / "cache")}
+    args = ["-m", "evalgate", "mcp", "--root", str(root), *options]
+    parameters = StdioServerParameters(command=sys.executable, args=args, env=environ)
+    async with mcp.Client(parameters) as client:
+        yield client
+
+
+def test_list_get_preview_update_over_stdio(root: Path) -> None:
+    """An assistant's whole way; what it gets is what the schemas say."""
+
+    async def talk() -> None:
+        async with over_stdio(root) as client:
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert listed.keys() == tools().keys()
+            assert not {"run_evaluation", "get_operation"} & listed.keys()  # nothing runs yet
+            update = listed["update_evaluation"]
+            assert update.description is not None
+            assert update.description.startswith("Updates the specified evaluation. Always pass an update mask.")
+            assert update.annotations is not None
+            hints = update.annotations
+            assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint) == (
+                False, False, False, False,
+            )  # fmt: skip
+            found = (await client.call_tool("list_evaluations", {})).structured_content
+            names = [each["name"] for each in found["evaluations"]]
+            assert RENEW in names
+            one = (await client.call_tool("get_evaluation", {"name": RENEW})).structured_content
+            turns = one["golden"]["turns"]
+            turns[2]["turnLevelMetricsThresholdsOverride"][LEVEL] = 1
+            body = {"name": RENEW, "etag": one["etag"], "golden": {"turns": turns}}
+            given = {"evaluation": body, "updateMask": "golden.turns"}
+            jsonschema.validate(given, update.input_schema)
+            before = (root / FILE).read_text()
+            preview = (await client.call_tool("preview_update_evaluation", given)).structured_content
+            assert preview["relaxations"] == [
+                f"golden.turns[2].turnLevelMetricsThresholdsOverride.{LEVEL}: the threshold is lowered from 2 to 1"
+            ]
+            assert f'-          "{LEVEL}": 2,\n+          "{LEVEL}": 1,\n' in preview["diff"]
+            assert (root / FILE).read_text() == before
+            done = await client.call_tool("update_evaluation", given)
+            assert not done.is_error
+            jsonschema.validate(done.structured_content, update.output_schema)
+            assert done.meta is not None
+            assert done.meta[RELAXATIONS] == preview["relaxations"]
+            assert f"This relaxes: {preview['relaxations'][0]}" in [each.text for each in done.content]
+            assert (root / FILE).read_text() == before.replace(f'"{LEVEL}": 2', f'"{LEVEL}": 1')
+            stale = await client.call_tool("update_evaluation", given)
+            assert stale.is_error
+            assert stale.structured_content["error"]["status"] == "ABORTED"
+
+    anyio.run(talk)
+
+
+ERRORS = [  # tool, arguments, status, field
+    ("get_evaluation", {}, "INVALID_ARGUMENT", "name"),
+    ("get_evaluation", {"nam": "x"}, "INVALID_ARGUMENT", "nam"),
+    ("get_evaluation", {"name": 3}, "INVALID_ARGUMENT", "name"),
+    ("get_evaluation", {"name": "x"}, "NOT_FOUND", None),
+    ("list_evaluations", {"evaluationFilter": "x"}, "UNIMPLEMENTED", "evaluationFilter"),
+    ("list_evaluations", {"orderBy": "update_time"}, "UNIMPLEMENTED", "orderBy"),
+    ("list_evaluations", {"pageToken": "x"}, "INVALID_ARGUMENT", "pageToken"),
+    ("update_evaluation", {"evaluation": {"name": RENEW}, "updateMask": "golden.x"}, "INVALID_ARGUMENT", "updateMask"),
+    ("update_evaluation", {"evaluation": {"name": RENEW, "tags": 1}}, "INVALID_ARGUMENT", "evaluation.tags"),
+    ("run_evaluation", {}, "UNIMPLEMENTED", None),
+]  # fmt: skip
+
+
+def test_errors_are_those_of_google_rpc(root: Path) -> None:
+    async def talk() -> None:
+        async with mcp.Client(server.server_of(Resources(root))) as client:
+            for name, given, status, where in ERRORS:
+                told = await client.call_tool(name, given)
+                assert told.is_error, name
+                error = told.structured_content["error"]
+                assert error["status"] == status
+                assert told.content[0].text.startswith(f"{status}: ")
+                fields = [each["field"] for detail in error.get("details", ()) for each in detail["fieldViolations"]]
+                assert where is None or where in fields
+
+    anyio.run(talk)
+
+
+def test_no_relaxing_and_read_only_as_options(root: Path) -> None:
+    async def talk(option: str, body: dict[str, Any], mask: str) -> Any:
+        async with over_stdio(root, option) as client:
+            return await client.call_tool("update_evaluation", {"evaluation": body, "updateMask": mask})
+
+    before = (root / FILE).read_text()
+    for option, body, mask in (
+        ("--no-relaxing", {"name": RENEW}, "golden.evaluationExpectations"),
+        ("--read-only", {"name": RENEW, "description": "x"}, "description"),
+    ):
+        told = anyio.run(talk, option, body, mask)
+        assert told.is_error
+        assert told.structured_content["error"]["status"] == "PERMISSION_DENIED"
+        assert option in told.structured_content["error"]["message"]
+        assert (root / FILE).read_text() == before
+
+
+# --- HTTP -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def http(root: Path) -> Iterator[tuple[str, str]]:
+    """The address and the token of a server on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    args = [sys.executable, "-m", "evalgate", "mcp", "--root", str(root), "--http", str(port)]
+    with subprocess.Popen(args, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        address = child.stderr.readline().strip()
+        token = child.stderr.readline().strip().partition("Bearer ")[2]
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.05)
+        yield address, token
+        child.terminate()
+        child.wait(timeout=20)
+        child.stderr.close()
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+
+
+def test_http_is_for_this_machine_and_the_token(http: tuple[str, str]) -> None:
+    address, token = http
+    assert address.startswith("http://127.0.0.1:")
+    good = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
+    cases: list[tuple[dict[str, str], int]] = [
+        (good, 200),
+        ({**good, "authorization": "Bearer x"}, 401),
+        ({**good, "authorization": ""}, 401),
+        ({**good, "host": "evil.example"}, 421),  # DNS rebinding
+        ({**good, "origin": "http://evil.example"}, 403),  # a page in a browser
+        ({**good, "origin": address.removesuffix("/mcp")}, 200),
+    ]
+    for headers, status in cases:
+        assert httpx.post(address, json=INITIALIZE, headers=headers, timeout=10).status_code == status, headers
+
+
+# --- many writers -----------------------------------------------------------------------------------------
+
+WRITER = """
+import sys
+from pathlib import Path
+from evalgate.ces.edit import Refused
+from evalgate.ces.read import Kind
+from evalgate.gate.resources import Resources
+root, me, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+resources, done, aborted = Resources(root), 0, 0
+while done < 100:
+    found = resources.get(Kind.EVALUATION, name)
+    body = {"name": name, "etag": found["etag"], "tags": [*found["tags"], f"{me}{done}"]}
+    try:
+        resources.update(Kind.EVALUATION, body, mask="tags")
+        done += 1
+    except Refused as refused:
+        assert refused.code == "ABORTED", refused
+        aborted += 1
+print(aborted)
+"""
+
+
+def test_no_update_of_two_hundred_is_lost(root: Path) -> None:
+    """Two processes append to one list: whoever is late is told so and reads again."""
+    shutil.rmtree(root / "evaluations")
+    (root / "evaluations").mkdir()
+    shutil.copy(DATA / "scenario_lost_card.json", root / "evaluations")
+    name = f"{APP}/evaluations/lost-card-scenario"
+    outputs: dict[str, str] = {}
+
+    def write(me: str) -> None:
+        args = [sys.executable, "-c", WRITER, str(root), me, name]
+        outputs[me] = subprocess.run(args, capture_output=True, text=True, check=True, timeout=120).stdout
+
+    threads = [threading.Thread(target=write, args=(me,)) for me in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outputs.keys() == {"a", "b"}
+    tags = json.loads((root / "evaluations/scenario_lost_card.json").read_text())["tags"]
+    assert sorted(tags) == sorted(["P1", "cards", *(f"{me}{number}" for me in "ab" for number in range(100))])
+    assert sum(int(aborted) for aborted in outputs.values()) > 0  # they met
+    assert [path.name for path in (root / "evaluations").iterdir()] == ["scenario_lost_card.json"]

@@ -1,0 +1,304 @@
+"""Flaky cases on a list that people review: they never block, until they break or their time is over; and new cases,
+which show in their own pull request whether they are flaky."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from builders.gated_repository import Repository
+
+from evalgate.comparison import confirm
+
+pytestmark = pytest.mark.integration
+
+LISTED = "evalgate-quarantine.yml"
+STORE = ("--baseline-folder", "store")
+KEPT = (*STORE, "--runs", "2", "--save-baseline", "always")
+
+
+def day(days: int) -> str:
+    return (dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days)).isoformat()
+
+
+def entry(case: str, *, days: int = 30, file: str = "desk.evalset.json") -> str:
+    return f'- file: {file}\n  case: {case}\n  owner: "@maria"\n  expires: {day(days)}\n'
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\nstore/\nparts/\nmerged/\n")
+    made.gate_file()
+    made.cases(*range(6))
+    made.agent("base", flaky=(1,))
+    made.commit("base")
+    return made
+
+
+def branch(repo: Repository, **agent: tuple[int, ...]) -> None:
+    repo.git("checkout", "-qB", "change", "main")
+    repo.agent("head", **agent)
+    repo.commit("change")
+
+
+def told(repo: Repository) -> str:
+    """What the comment says before the details."""
+    return repo.comment().partition("<details>")[0]
+
+
+def test_a_flaky_case_is_demoted_and_back_once_it_breaks(repo: Repository) -> None:
+    assert repo.run(*KEPT, base="")[0] == 1
+    code, said = repo.call("quarantine", "add", "desk.evalset.json:case_1", "--owner", "@maria", *STORE)
+    assert code == 0, said
+    assert "(passed 1 of 2 known runs), @maria, until " + day(30) in said
+    repo.commit("quarantined")
+
+    branch(repo, wrong=(1,))
+    code, said = repo.run("--runs", "2", *STORE)
+    assert code == 0, said
+    notice = f"**1 quarantined case (non-blocking)**: `case_1` failed (`@maria`, until {day(30)})."
+    assert notice in told(repo)
+    assert "All 5 deciding cases passed. 1 case is quarantined: `case_1`." in told(repo)
+    assert "**0** broken" in told(repo)  # it is told in a line of its own, and counted once
+    case = repo.results()["suites"][0]["cases"][1]
+    assert (case["quarantined"], case["quarantine"]) == (True, {"owner": "@maria", "expires": day(30)})
+
+    repo.git("checkout", "-q", "main")
+    for _ in range(3):
+        repo.agent("base", wrong=(1,))
+        repo.commit("breaks")
+        assert repo.run(*KEPT, base="")[0] == 0  # each run goes by those before it
+    branch(repo, wrong=(1,))
+    assert repo.run("--runs", "2", *STORE)[0] == 1
+    assert "`desk.evalset.json:case_1` is quarantined, but failed its last 3 base runs" in repo.comment()
+    assert "broken: failed its last 3 base runs" in repo.call("quarantine", "list", *STORE)[1]
+
+
+def test_parts_and_their_merge_go_by_the_same_list(repo: Repository) -> None:
+    repo.write(LISTED, entry("case_1"))
+    repo.commit("quarantined")
+    branch(repo, wrong=(1,))
+    for part in ("1/2", "2/2"):
+        assert repo.run("--shard", part, "--output", f"parts/{part[0]}")[0] == 0
+    code, said = repo.call("merge", "parts", "--output", "merged", "--base", "main")
+    assert code == 0, said
+    assert "1 quarantined case (non-blocking): `case_1` failed" in said
+
+
+@pytest.mark.parametrize(
+    ("case", "listed", "said"),
+    [
+        ("case_0", "", "passed 2 of 2 known runs, so nothing shows that it is flaky"),
+        ("case_2", "", "failed all 2 known runs: it is broken, not flaky"),
+        ("case_9", "", "there is no case `desk.evalset.json:case_9`"),
+        ("case_1", entry("case_1", days=-1), "`desk.evalset.json:case_1` is listed already"),
+        ("case_1", "cases: []\n", "must be a list of entries"),
+        ("case_1", entry("case_2").replace("owner", "owned"), f"{LISTED}:1:3 ($[0]): error: `owner`: required key is"),
+    ],
+)
+def test_only_a_case_that_is_seen_to_be_flaky_is_demoted(repo: Repository, case: str, listed: str, said: str) -> None:
+    repo.agent("base", wrong=(2,), flaky=(1,))
+    repo.run(*KEPT, base="")
+    repo.write(LISTED, listed)
+    code, output = repo.call("quarantine", "add", f"desk.evalset.json:{case}", "--owner", "@maria", *STORE)
+    assert (code, said in output) == (2, True), output
+    assert (repo.root / LISTED).read_text() == listed
+
+
+def test_an_entry_is_told_before_it_expires_and_when(repo: Repository) -> None:
+    branch(repo, wrong=(1,))
+    for days, code, said in (
+        (8, 0, ""),
+        (7, 0, f"expires in 7 days, at the end of {day(7)} (UTC)"),
+        (0, 0, "expires today"),
+        (-1, 1, f"expired on {day(-1)}: the case can block again"),
+        (91, 1, "more than 90 days: it does not count"),  # duties: for ever is no date
+    ):
+        repo.git("checkout", "-q", "main")
+        repo.write(LISTED, entry("case_1", days=days))
+        repo.commit("listed")
+        repo.git("checkout", "-q", "change")
+        repo.git("merge", "-q", "main", "-m", "merged")
+        assert repo.run("--runs", "2")[0] == code, days
+        found = [line for line in told(repo).splitlines() if "the quarantine of" in line]
+        assert [said in line for line in found] == [True] * bool(said), found
+    assert "lasts until" in repo.call("validate")[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Game:
+    """A change beside an agent that breaks cases 2 and 3. `listed`: on the base; `said`: before the details."""
+
+    play: Callable[[Repository], None]
+    listed: str = entry("case_1")
+    said: str
+    code: int = 1
+
+
+def swaps(repo: Repository) -> None:
+    """The broken question under the quarantined name."""
+    path = repo.root / "desk.evalset.json"
+    text = path.read_text().replace("case_1", "case_x").replace("case_2", "case_1").replace("case_x", "case_2")
+    path.write_text(text)
+
+
+def renames_case(repo: Repository) -> None:
+    path = repo.root / "desk.evalset.json"
+    path.write_text(path.read_text().replace("case_2", "brand_new").replace("case_3", "brand_newer"))
+
+
+def moves_cases(repo: Repository) -> None:
+    """To a file in which the base quarantines a case that it no longer has."""
+    read = json.loads((repo.root / "desk.evalset.json").read_text())
+    moved = [case for case in read["eval_cases"] if case["eval_id"] in ("case_2", "case_3")]
+    for number, case in enumerate(moved):
+        case["eval_id"] = f"gone_{number}"
+    read["eval_cases"] = [case for case in read["eval_cases"] if case not in moved]
+    repo.write("desk.evalset.json", json.dumps(read))
+    repo.write("other.evalset.json", json.dumps({"eval_set_id": "other", "eval_cases": moved}))
+
+
+def travels(repo: Repository) -> None:
+    """A commit of the time at which the entry still counted, in an environment that says so."""
+    repo.write(".env", "SOURCE_DATE_EPOCH=1577836800\nTZ=Etc/GMT+12\n")
+    repo.git("commit", "-q", "--allow-empty", "-m", "then", "--date", "2020-01-01T00:00:00Z")
+
+
+GAMES = {
+    "its own failures": Game(
+        play=lambda repo: repo.write(LISTED, entry("case_1") + entry("case_2") + entry("case_3")),
+        said="`quarantine of desk.evalset.json:case_2` changed from `none` to",
+    ),
+    "an entry that has expired lasts longer": Game(
+        listed=entry("case_2", days=-3) + entry("case_3", days=-3),
+        play=lambda repo: repo.write(LISTED, entry("case_2") + entry("case_3")),
+        said=f"changed from `until {day(-3)}` to `until {day(30)}",
+    ),
+    "a broken question under a quarantined name": Game(play=swaps, said="expectations of 2 cases changed"),
+    "failing cases are new again": Game(play=renames_case, said="2 cases deleted"),
+    "failing cases in a file with entries of old": Game(
+        listed=entry("gone_0", file="other.evalset.json") + entry("gone_1", file="other.evalset.json"),
+        play=moves_cases,
+        said="2 cases deleted",
+    ),
+    "another clock": Game(
+        listed=entry("case_2", days=-1) + entry("case_3", days=-1), play=travels, said="2 of 6 cases failed (2 new)"
+    ),
+    "nothing is seen of new cases": Game(
+        play=lambda repo: repo.gate_file(**{"burn-in": 0}), said="`burn_in` changed from `5` to `0`"
+    ),
+    "a link in place of the list": Game(
+        play=lambda repo: ((repo.root / LISTED).unlink(), (repo.root / LISTED).symlink_to("/etc/hostname"))[0],
+        said="",
+        code=2,
+    ),
+}
+
+
+@pytest.mark.parametrize("game", GAMES.values(), ids=list(GAMES))
+def test_a_change_quarantines_nothing(repo: Repository, game: Game) -> None:
+    repo.write(LISTED, game.listed)
+    repo.commit("quarantined")
+    branch(repo, wrong=(2, 3))
+    game.play(repo)
+    repo.commit("game")
+    code, said = repo.run("--runs", "2")
+    assert code == game.code, said
+    if game.said:
+        assert game.said in told(repo), told(repo)
+
+
+def test_a_change_whose_base_is_unknown_quarantines_nothing(repo: Repository) -> None:
+    repo.write(LISTED, entry("case_1"))
+    branch(repo, wrong=(1,))
+    assert repo.run("--runs", "2", base="")[0] == 0  # somebody's own machine
+    workflow = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1", "CI": "1"}
+    asked = ("--runs", "2", "--baseline", "none", "--base", "nowhere", "--env", "ASKED_LOG")
+    code, said = repo.call("run", *asked, environment=workflow)
+    assert code == 1, said
+    assert "evalgate-quarantine.yml does not count" in said
+
+
+# --- new and changed cases -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "agent", "asked", "code", "said"),
+    [
+        # passes, then fails every other time: its first run alone would say nothing
+        ((), {"flaky": (9,)}, 5, 0, "**1 new or changed case is flaky**: `case_9` passed 3 of 5 runs."),
+        ((), {}, 5, 0, ""),
+        (("--burn-in", "0"), {"flaky": (9,)}, 1, 0, ""),
+        (("--burn-in", "3"), {}, 3, 0, ""),
+        (("--runs", "3"), {}, 5, 0, ""),
+        (("--threshold", "all"), {"flaky": (9,)}, 1, 0, ""),  # which runs nothing again
+        (("--deterministic",), {}, 1, 0, ""),
+        ((), {"wrong": (9,)}, 1 + confirm.failures_needed(0.05), 1, "1 of 7 cases failed"),  # reruns know it already
+        # the budget has room for the first runs and two more: nothing that decides is cut off
+        (("--budget", "agent_calls=15"), {}, 3, 0, ""),
+    ],
+)
+def test_a_new_case_shows_in_its_own_pull_request_whether_it_is_flaky(
+    repo: Repository, arguments: tuple[str, ...], agent: dict[str, tuple[int, ...]], asked: int, code: int, said: str
+) -> None:
+    repo.agent("base")
+    repo.gate_file(threshold="confirmed")
+    repo.commit("default")
+    branch(repo, **agent)
+    repo.cases(*range(6), 9)
+    repo.commit("one more")
+    found, output = repo.run(*arguments)
+    assert found == code, output
+    assert repo.log.read_text().count("head question 9\n") == asked
+    assert said in told(repo)
+    if said.startswith("**"):
+        assert "**1** flaky" in told(repo)
+        (case,) = [each for each in repo.results()["suites"][0]["cases"] if each["case_id"] == "case_9"]
+        assert (case["verdict"], case["burn_in"]) == ("pass", {"passed": 3, "runs": 5})
+        assert repo.results()["comparison"]["head_rates"]["rate"] == 1  # in no mean
+    if "--budget" in arguments:
+        assert "not every new or changed case was run as often as `burn-in` says" in repo.comment()
+
+
+def test_parts_try_their_own_new_cases_and_the_merge_tells_of_them(repo: Repository) -> None:
+    repo.agent("base")
+    repo.gate_file(threshold="confirmed")
+    repo.commit("default")
+    branch(repo, flaky=(9,))
+    repo.cases(*range(6), 9)
+    repo.commit("one more")
+    for part in ("1", "2"):
+        assert repo.run("--shard", f"{part}/2", "--output", f"parts/{part}")[0] == 0
+    code, said = repo.call("merge", "parts", "--output", "merged", "--base", "main")
+    assert code == 0, said
+    assert "1 new or changed case is flaky: `case_9` passed 3 of 5 runs." in said
+
+
+def test_a_changed_case_is_run_like_a_new_one_and_others_are_not(repo: Repository) -> None:
+    repo.agent("base")
+    repo.gate_file(threshold="confirmed")
+    repo.commit("default")
+    branch(repo)
+    repo.cases(*range(6), answers={2: "answer 2 "})
+    repo.git("mv", "desk.evalset.json", "counter.evalset.json")  # a renamed file changes no case
+    repo.commit("changed")
+    assert repo.run()[0] == 0
+    assert [repo.log.read_text().count(f"head question {number}\n") for number in range(6)] == [1, 1, 5, 1, 1, 1]
+
+
+def test_the_change_that_brings_the_first_cases_pays_for_none_twice(tmp_path: Path) -> None:
+    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    repo.write(".gitignore", "evalgate-report/\n")
+    repo.commit("nothing yet")
+    repo.git("checkout", "-qb", "change")
+    repo.agent("head")
+    repo.gate_file(threshold="confirmed")
+    repo.cases(*range(3))
+    repo.commit("first")
+    assert repo.run()[0] == 0
+    assert repo.asked("head") == 3

@@ -1,0 +1,119 @@
+"""Every readable evaluation file in public repositories: an answer and calls are changed, and nothing else is."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate import formats
+from evalgate.errors import ConfigError
+from evalgate.formats import FileKind, expectations
+from evalgate.model import Content, Event, Invocation, ToolCall
+from evalgate.text import decoding
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "../shared/corpus"
+INDEX = CORPUS / "INDEX.tsv"
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not INDEX.exists(), reason="needs the corpus: public evaluation files beside the repository"),
+]
+
+ANSWER = 'An answer with "quotes", a\nline and \u00e9.'
+CALLS = (ToolCall(name="look_up", args={"place": "K\u00f6ln", "days": [1, 2]}), ToolCall(name="done"))
+STEPS = tuple(Event(author="agent", content=Content(parts=(call,), role="model")) for call in CALLS)
+
+
+def readable() -> list[str]:
+    if not INDEX.exists():
+        return []
+    with INDEX.open(encoding="utf-8", newline="") as index:
+        files = [row["file"] for row in csv.DictReader(index, delimiter="\t")]
+    found = []
+    for file in files:
+        text = decoding.decode((CORPUS / "files" / file).read_bytes(), file=file)
+        if isinstance(text, str) and formats.kind_of(text, file=file) in (FileKind.EVAL_SET, FileKind.DATASET):
+            found.append(file)
+    return found
+
+
+def without(document: Any, pointers: tuple[str, ...]) -> Any:
+    """The document with what stands at the pointers taken out."""
+    document = copy.deepcopy(document)
+    for pointer in pointers:
+        *above, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+        holder = document
+        for part in above:
+            holder = holder[int(part)] if isinstance(holder, list) else holder[part]
+        if isinstance(holder, list):
+            holder[int(last)] = None
+        else:
+            holder.pop(last, None)
+    return document
+
+
+def untouched(before: str, after: str) -> int:
+    """How many characters at both ends are the same."""
+    ahead = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), len(before))
+    behind = next(
+        (at for at, (one, other) in enumerate(zip(before[::-1], after[::-1], strict=False)) if one != other), 0
+    )
+    return min(ahead + behind, len(before))
+
+
+def change(text: str, file: str, *, case_id: str, turn: int, of: Invocation) -> int:
+    """Change the answer, and the calls, of a turn; how many of the two could be changed."""
+    changed = 0
+    for wanted in ({"answer": ANSWER}, {"steps": STEPS}):
+        try:
+            made = expectations.change(text, file=file, case_id=case_id, turn=turn, **wanted)  # type: ignore[arg-type]
+        except ConfigError:
+            continue
+        changed += 1
+        old, new = (json.loads(each.removeprefix(decoding.BYTE_ORDER_MARK)) for each in (text, made.text))
+        assert without(old, made.pointers) == without(new, made.pointers)
+        assert made.pointers
+        if len(made.pointers) == 1:  # what is spliced in is about as long as what is new
+            spliced = len(made.text) - untouched(text, made.text)
+            assert spliced <= 8 * len(json.dumps([ANSWER, [[call.name, call.args] for call in CALLS]])) + 2_000
+        after = formats.parse_eval_set(made.text, file=file).eval_set
+        assert after is not None
+        again = next(case for case in after.cases if case.case_id == case_id)
+        assert again.conversation is not None
+        if "steps" in wanted:
+            assert [(call.name, call.args or {}) for call in again.conversation[turn].tool_calls] == [
+                (call.name, call.args or {}) for call in CALLS
+            ]
+            assert again.conversation[turn].final_response == of.final_response
+        else:
+            assert again.conversation[turn].events == of.events
+    return changed
+
+
+def test_only_the_value_changes_in_every_readable_file() -> None:
+    files = turns = changed = 0
+    refused: list[str] = []
+    for file in readable():
+        text = decoding.decode((CORPUS / "files" / file).read_bytes(), file=file)
+        assert isinstance(text, str)
+        eval_set = formats.parse_eval_set(text, file=file).eval_set
+        if eval_set is None:
+            continue
+        files += 1
+        chosen = [case for case in (*eval_set.cases[:2], *eval_set.cases[-1:]) if case.conversation]
+        for case in {each.case_id: each for each in chosen}.values():
+            conversation = case.conversation or ()
+            for turn in sorted({0, len(conversation) - 1}):
+                done = change(text, file, case_id=case.case_id, turn=turn, of=conversation[turn])
+                turns += 2
+                changed += done
+                refused += [file] if done < 2 else []
+    assert files > 90
+    print(files, turns, changed, sorted(set(refused)))
+    assert changed >= turns * 0.95, sorted(set(refused))

@@ -1,0 +1,152 @@
+"""Changes that do not touch the agent: nothing is compared with itself, and nobody is blamed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from builders.coin_agent import FAILING, MIXED, coin_agent
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\nkept/\n")
+    made.write("README.md", "An agent.\n")
+    made.agent("one")
+    made.gate_file(threshold="confirmed")
+    made.cases(1, 2, 3)
+    return made
+
+
+def on_change(repo: Repository, **files: str) -> None:
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    for name, text in (files or {"README.md": "Another text.\n"}).items():
+        repo.write(name, text)
+    repo.commit("change")
+
+
+def test_an_agent_that_the_change_does_not_touch_is_run_once_for_both_sides(repo: Repository) -> None:
+    on_change(repo)
+    code, said = repo.run("--baseline", "rerun")
+    assert code == 0, said
+    assert repo.asked("one") == 3
+    assert "This change does not touch the agent." in repo.comment()
+    assert repo.results()["comparison"]["unchanged"] == ["desk.evalset.json"]
+    assert [len(case["trials"]) for case in repo.results("base.json")["suites"][0]["cases"]] == [1, 1, 1]
+
+
+def kept(repo: Repository, tmp_path: Path) -> tuple[str, str]:
+    """Main's results in a folder, and the options that name it."""
+    store = ("--baseline-folder", str(tmp_path / "kept"))
+    repo.commit("base")
+    _, said = repo.run(*store, "--save-baseline", "always", base="")
+    assert "stored" in said, said
+    return store
+
+
+@pytest.mark.parametrize(
+    ("rates", "code"),
+    [
+        *((MIXED, None) for _ in range(5)),  # flaky cases, some of which fail in main's run
+        *((FAILING, 1) for _ in range(5)),  # a case that main itself always fails
+    ],
+)
+def test_a_readme_costs_no_call_and_is_as_red_as_main(
+    repo: Repository, tmp_path: Path, rates: tuple[float, ...], code: int | None, request: pytest.FixtureRequest
+) -> None:
+    repo.write("agent.py", coin_agent(request.node.name, rates))
+    repo.cases(*range(len(rates)))
+    store = kept(repo, tmp_path)
+    main = repo.results()["verdict"]["exit_code"]
+    on_change(repo)
+    found, said = repo.run(*store)
+    assert (found, repo.asked("coin")) == (main, 0), said
+    assert code in (main, None)
+    comment = repo.comment()
+    assert "This change does not touch the agent." in comment
+    assert "Fix the agent" not in comment
+    assert "**0** broken" in comment
+    if main:
+        assert "pre-existing" in comment
+        assert "Not caused by this change" in comment
+
+
+LOWER = '{"criteria": {"response_match_score": 0.5}}'
+READER = "import pathlib\nFACTS = pathlib.Path(__file__).with_name({name!r})\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ({}, {"README.md": "Other words."}, True),
+        ({}, {".github/workflows/x.yml": "name: x"}, True),
+        ({}, {"test_config.json": LOWER}, True),  # criteria are no agent
+        ({}, {"evalgate.yml": None}, False),  # another agent, or none
+        ({}, {"notes/facts.csv": "1"}, False),
+        ({}, {".prompts/system.md": "Be brief."}, False),
+        ({}, {"requirements.txt": "google-adk"}, False),
+        # what a .gitignore names and git tracks all the same
+        ({".gitignore": "data/\nevalgate-report/\nkept/\n", "data/facts.json": "{}"}, {"data/facts.json": "[]"}, False),
+        # files for people that the agent reads: by name, by a glob, by their ending
+        ({"tool.py": READER.format(name="README.md")}, {"README.md": "Other words."}, False),
+        ({"tool.py": "FILES = '*.md'"}, {"README.md": "Other words."}, False),
+        ({"tool.js": "load('.MD')"}, {"CHANGELOG.md": "Other words."}, False),
+        ({"tool.py": READER.format(name="test_config.json")}, {"test_config.json": LOWER}, False),
+        # who only names it: a package's metadata, a test
+        ({"pyproject.toml": '[project]\nreadme = "README.md"'}, {"README.md": "Other words."}, True),
+        ({"test_it.py": READER.format(name="README.md")}, {"README.md": "Other words."}, True),
+    ],
+)
+def test_what_an_agent_may_read_is_part_of_it(
+    repo: Repository, before: dict[str, str], after: dict[str, str | None], *, is_same: bool
+) -> None:
+    for name, text in before.items():
+        repo.write(name, text)
+    if ".gitignore" in before:
+        repo.git("add", "-f", "data")
+    change = {name: (repo.root / name).read_text() + "\n " if text is None else text for name, text in after.items()}
+    if "evalgate.yml" in after:
+        change = {"evalgate.yml": change["evalgate.yml"].replace('"workers": 1', '"turn_timeout": 9')}
+    on_change(repo, **change)
+    repo.run("--baseline", "rerun")
+    assert repo.results()["comparison"].get("unchanged", []) == (["desk.evalset.json"] if is_same else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "calls"),
+    [
+        ({}, (), 0),
+        ({}, ("--reuse-days", "0"), 3),
+        ({}, ("--turn-timeout", "9"), 3),  # what is given to the agent is not what it was
+        ({}, ("--runs", "2"), 3),  # one more of each case
+        ({"env": "LANGUAGE=de"}, (), 3),
+        ({"at": "2020-01-01T00:00:00+00:00"}, (), 3),  # the provider may have moved
+        ({"surroundings": "0123456789abcdef"}, (), 3),  # of other packages
+        ({"code": "0123456789abcdef"}, (), 3),
+    ],
+)
+def test_results_of_main_stand_in_only_where_all_is_the_same(
+    repo: Repository, tmp_path: Path, change: dict[str, str], options: tuple[str, ...], calls: int
+) -> None:
+    store = kept(repo, tmp_path)
+    (path,) = (tmp_path / "kept/runs").iterdir()
+    results = json.loads(gzip.decompress(path.read_bytes()))
+    agent = results["suites"][0]["agent"]
+    assert agent["surroundings"]
+    agent.update({name: value for name, value in change.items() if name in agent})
+    results["started_at"] = change.get("at", results["started_at"])
+    path.write_bytes(gzip.compress(json.dumps(results).encode()))
+    on_change(repo)
+    repo.log.unlink(missing_ok=True)
+    name, _, value = change.get("env", "NOTHING=").partition("=")
+    code, said = repo.call("run", "--base", "main", *store, *options, environment={name: value})
+    assert code == 0, said
+    assert repo.asked("one") == calls
+    assert "This change does not touch the agent." in repo.comment()

@@ -1,0 +1,42 @@
+"""What a worker says of the packages in its Python."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from evalgate.agents.worker import server
+
+GIT = '{"url": "https://x.invalid/a", "vcs_info": {"commit_id": "%s"}}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ({"a-1.0.dist-info": ""}, {"a-1.0.dist-info": ""}, True),
+        ({"a-1.0.dist-info": ""}, {"a-1.1.dist-info": ""}, False),  # `a` without a version, some day later
+        ({"a-1.0.dist-info": ""}, {"a-1.0.dist-info": "", "b-2.dist-info": ""}, False),
+        ({"a-1.0.dist-info": GIT % "1"}, {"a-1.0.dist-info": GIT % "2"}, False),  # a branch that moved
+        # a folder of the checkout, which lies elsewhere each time
+        (
+            {"a-1.0.dist-info": '{"url": "file:///x", "dir_info": {}}'},
+            {"a-1.0.dist-info": '{"url": "file:///y"}'},
+            True,
+        ),
+    ],
+)
+def test_other_packages_are_another_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: dict[str, str], after: dict[str, str], *, is_same: bool
+) -> None:
+    told = []
+    for number, packages in enumerate((before, after)):
+        for name, origin in packages.items():
+            folder = tmp_path / str(number) / name
+            folder.mkdir(parents=True)
+            if origin:
+                (folder / "direct_url.json").write_text(origin)
+        monkeypatch.setattr(sys, "path", [str(tmp_path / str(number)), str(tmp_path / "none")])
+        told.append(server.installed())
+    assert (told[0] == told[1]) is is_same

@@ -1,0 +1,133 @@
+"""Two versions by field, and what of that relaxes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate.ces import compare, shapes
+
+DATA = Path(__file__).parents[2] / "data/ces"
+GOLDEN = json.loads((DATA / "golden_library_renewal.json").read_text())
+SCENARIO = json.loads((DATA / "scenario_lost_card.json").read_text())
+TURNS = ("golden", "turns")
+FIRST = (*TURNS, 0, "steps")
+LAST = (*TURNS, 2)
+OVERRIDE = "turnLevelMetricsThresholdsOverride"
+THRESHOLDS = ("evaluationMetricsThresholdOverride", "goldenEvaluationMetricsThresholds")
+LEVEL = "semanticSimilaritySuccessThreshold"
+METRICS = ("evaluationMetricsConfigOverride", "goldenMetricsConfig")
+SIMILARITY = (*METRICS, "semanticSimilarityMetricsConfig")
+SKIPPED = {"expectation": {"skipEvaluation": True, "agentResponse": {"chunks": [{"text": "x"}]}}}
+
+
+def changed(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    """The same with another value at a path; `...` takes it out."""
+    made = copy.deepcopy(raw)
+    here: Any = made
+    for step in path[:-1]:
+        here = here.setdefault(step, {}) if isinstance(here, dict) else here[step]
+    if value is ...:
+        del here[path[-1]]
+    elif isinstance(here, list) and path[-1] == len(here):
+        here.append(value)
+    else:
+        here[path[-1]] = value
+    return made
+
+
+RELAXES = [  # what is changed, to what, and what is said of it
+    # thresholds, against the documented default where one is absent
+    (GOLDEN, (*THRESHOLDS, "turnLevelMetricsThresholds", LEVEL), 2, "lowered from 3 to 2"),
+    (GOLDEN, (*TURNS, 0, OVERRIDE), {LEVEL: 1}, "lowered from 3 to 1"),
+    (GOLDEN, (*LAST, OVERRIDE, LEVEL), 0, "lowered from 2 to 0"),
+    (GOLDEN, (*FIRST, 2, "expectation", "expectationLevelMetricsThresholdsOverride"),
+     {"toolInvocationParameterCorrectnessThreshold": 0.5}, "lowered from 1 to 0.5"),
+    # extra tools, similarity channel beside
+    (GOLDEN, (*THRESHOLDS, "toolMatchingSettings", "extraToolCallBehavior"), "ALLOW", "becomes ALLOW, was FAIL"),
+    (SCENARIO, (*THRESHOLDS, "toolMatchingSettings"), {"extraToolCallBehavior": "ALLOW"}, "becomes ALLOW"),
+    # not evaluated any more
+    (GOLDEN, (*FIRST, 2, "expectation", "skipEvaluation"), True, "not evaluated"),
+    # weaker comparisons
+    (GOLDEN, (*LAST, "steps", 4, "expectation", "comparisonType"), "SEMANTIC_SIMILARITY", "was CONTAINS"),
+    (GOLDEN, (*LAST, "steps", 4, "expectation", "comparisonType"), ..., "becomes unspecified"),
+    # metrics switched off: by a value, and by the message without its `true`
+    (GOLDEN, (*LAST, "hallucinationMetricBehaviorOverride"), "DISABLED", "was ENABLED"),
+    (SCENARIO, ("evaluationMetricsThresholdOverride", "scenarioHallucinationMetricBehavior"), ..., "was ENABLED"),
+    (GOLDEN, (*SIMILARITY, "enableSemanticSimilarityMetrics"), False, "switched off"),
+    (GOLDEN, SIMILARITY, {}, "switched off"),
+    (SCENARIO, SIMILARITY, {}, "switched off"),
+    # goals
+    (SCENARIO, ("scenario", "userGoalBehavior"), "USER_GOAL_IGNORED", "becomes USER_GOAL_IGNORED"),
+    (SCENARIO, ("scenario", "userGoalBehavior"), "USER_GOAL_REJECTED", "another goal"),
+    # removed: an expectation, a rubric, a turn, a named expectation, all of a golden
+    (GOLDEN, (*FIRST, 3), ..., "the expectation is removed"),
+    (SCENARIO, ("scenario", "rubrics", 0), ..., "the rubric is removed"),
+    (SCENARIO, ("scenario", "scenarioExpectations", 0), ..., "the expectation is removed"),
+    (GOLDEN, (*TURNS, 1), ..., "the turn is removed"),
+    (GOLDEN, ("golden", "evaluationExpectations"), ..., "the expectation is removed"),
+    (GOLDEN, ("golden",), ..., "the golden is removed"),
+    # replaced: what is expected, how an argument is compared, what is asked, how long
+    (GOLDEN, (*FIRST, 2, "expectation", "agentResponse", "chunks", 0, "text"), "Hi", "the expectation is replaced"),
+    (GOLDEN, (*LAST, "steps", 1, "expectation", "toolCall", "args", "weeks"), {"$matchType": "ignore"}, "argument"),
+    (GOLDEN, (*LAST, "steps", 1, "expectation", "toolCall", "args", "weeks"), ..., "the expected argument is removed"),
+    (GOLDEN, (*LAST, "steps", 0, "userInput", "text"), "Hi", "the user input is replaced"),
+    (SCENARIO, ("scenario", "rubrics", 0), "Whatever", "the rubric is replaced"),
+    (SCENARIO, ("scenario", "task"), "Say hello", "the task is replaced"),
+    (SCENARIO, ("scenario", "maxTurns"), ..., "limit of turns"),
+]  # fmt: skip
+
+TIGHTENS = [
+    (GOLDEN, ("description",), "else"),
+    (GOLDEN, ("tags",), []),
+    (GOLDEN, (*FIRST, 2, "expectation", "note"), "x"),
+    (GOLDEN, (*LAST, OVERRIDE, LEVEL), 4),
+    (GOLDEN, (*LAST, OVERRIDE), ...),  # the default asks more than the override
+    (GOLDEN, (*LAST, "steps", 4, "expectation", "comparisonType"), "EQUALS"),
+    (GOLDEN, (*LAST, "steps", 5, "expectation", "skipEvaluation"), ...),
+    (GOLDEN, (*FIRST, 4), {"expectation": {"updatedVariables": {"a": 1}}}),  # a further expectation
+    (SCENARIO, ("scenario", "rubrics", 2), "Is polite"),
+    (SCENARIO, ("evaluationMetricsThresholdOverride", "goldenHallucinationMetricBehavior"), "ENABLED"),
+    (GOLDEN, METRICS, ...),  # switched on as by default
+    (GOLDEN, (*METRICS, "toolCorrectnessMetricsConfig"), ...),
+    (GOLDEN, (*FIRST, 4), SKIPPED),
+]
+
+
+def found(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> list[compare.Change]:
+    other = changed(raw, path, value)
+    shapes.Evaluation.model_validate(other)  # what is compared is an evaluation
+    return list(compare.changes(raw, other))
+
+
+@pytest.mark.parametrize(("raw", "path", "value", "said"), RELAXES)
+def test_what_relaxes(raw: dict[str, Any], path: tuple[Any, ...], value: Any, said: str) -> None:
+    assert said in " ".join(map(str, compare.relaxations(found(raw, path, value))))
+
+
+@pytest.mark.parametrize(("raw", "path", "value"), TIGHTENS)
+def test_what_does_not(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
+    differences = found(raw, path, value)
+    assert differences
+    assert [str(each) for each in compare.relaxations(differences)] == []
+
+
+CHANGES = [  # old, new, what is told
+    ({"a": 1}, {"a": 1.0}, []),
+    ({"a": 1}, {"a": True}, ["a: 1 -> true"]),
+    ({"a": None}, {}, ["a: null -> (not set)"]),
+    # what is inserted does not change all behind it
+    ({"a": [1, 2, 3]}, {"a": [0, 1, 2, 3]}, ["a[0]: (not set) -> 0"]),
+    ({"a": [1, 2, 3]}, {"a": [1, 3]}, ["a[1]: 2 -> (not set)"]),
+    ({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1, "c": 3}]}, ["a[0].c: 2 -> 3"]),
+    ([], {}, ["(whole): [] -> {}"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), CHANGES)
+def test_changes_by_field(old: Any, new: Any, told: list[str]) -> None:
+    assert [str(each) for each in compare.changes(old, new)] == told

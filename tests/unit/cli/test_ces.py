@@ -1,0 +1,142 @@
+"""CES evaluations at the terminal: shown, checked, converted, compared, and never green because they are not run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from evalgate.cli import cli
+
+DATA = Path(__file__).parents[2] / "data/ces"
+GOLDEN = "evaluations/golden_library_renewal/golden_library_renewal.json"
+SET = {
+    "eval_set_id": "s",
+    "eval_cases": [{"eval_id": "c", "conversation": [{"user_content": {"role": "user", "parts": [{"text": "hi"}]}}]}],
+}
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for path in DATA.glob("[egs]*.json"):
+        folder = "evaluationExpectations" if path.stem.startswith("expectation") else "evaluations"
+        (tmp_path / folder / path.stem).mkdir(parents=True)
+        shutil.copy(path, tmp_path / folder / path.stem)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def called(*args: str) -> Result:
+    return CliRunner().invoke(cli, args, catch_exceptions=False)
+
+
+def test_list_shows_what_is_there(app: Path) -> None:
+    done = called("list")
+    assert done.exit_code == 0
+    assert "    - renew_loan_happy_path (golden, 3 turns, P0, loans)" in done.output
+    assert "    - lost_card_scenario (scenario, P1, cards)" in done.output
+    assert "    - one_question_at_a_time (expectation)" in done.output
+
+
+def test_validate_counts_and_tells(app: Path) -> None:
+    done = called("validate")
+    assert (done.exit_code, done.output) == (0, "0 suites, 0 cases, 2 CES evaluations: 0 errors, 0 warnings\n")
+    (app / GOLDEN).write_text((app / GOLDEN).read_text().replace("comparisonType", "comparisonTyp"))
+    done = called("validate")
+    assert done.exit_code == 2
+    assert f"{GOLDEN}:15:13 (golden.turns[0].steps[2].expectation.comparisonTyp): error: unknown key" in done.output
+    # a selection is of these files; what they refer to may be elsewhere
+    assert called("validate", "evaluations/scenario_lost_card").exit_code == 0
+    assert called("validate", "evaluations").exit_code == 2
+    done = called("validate", "evaluations/scenario_lost_car")
+    assert done.exit_code == 4
+    assert "Did you mean `evaluations/scenario_lost_card/scenario_lost_card.json`?" in done.output
+
+
+@pytest.mark.parametrize("selection", [(), ("evaluations",), (GOLDEN,)])
+def test_only_ces_evaluations_are_not_a_pass(app: Path, selection: tuple[str, ...]) -> None:
+    done = called("run", *selection)
+    assert done.exit_code == 4
+    assert "only CES evaluations were found" in done.output
+    assert "does not run them yet" in done.output
+
+
+def test_beside_adk_evaluation_sets_the_run_tells_of_them(app: Path) -> None:
+    (app / "a.evalset.json").write_text(json.dumps(SET))
+    for command in ("list", "validate"):
+        done = called(command)
+        assert "a.evalset.json" in done.output
+        assert "2 CES evaluations in 2 files found and not run" in done.output
+    # an error of theirs stops `validate`, also where nothing but the folder tells what the file is
+    (app / GOLDEN).write_text("{")
+    assert f"{GOLDEN}:1:2: error: the file ends too early" in called("validate").output
+    done = called("list", "a.evalset.json")
+    assert "CES" not in done.output
+
+
+def test_excluded_and_ignored_files_are_none(app: Path) -> None:
+    (app / "evalgate.yml").write_text("exclude: [evaluations/**]\n")
+    assert "0 CES evaluations" in called("validate").output
+    (app / "evalgate.yml").unlink()
+    (app / ".gitignore").write_text("evaluations/\n")
+    assert "renew_loan_happy_path" not in called("list").output
+
+
+def test_convert_there_and_back(app: Path) -> None:
+    done = called("convert", ".", "--to", "adk", "-o", "out/desk.evalset.json")
+    assert done.exit_code == 0
+    assert "`golden.turns[1].steps[3]` is dropped: ADK's file has no mocks" in done.output
+    assert "2 cases in out/desk.evalset.json, 3" in done.output
+    cases = json.loads((app / "out/desk.evalset.json").read_text())["eval_cases"]
+    assert [case["eval_id"] for case in cases] == ["renew_loan_happy_path", "lost_card_scenario"]
+    assert cases[0]["rubrics"][0]["rubric_id"] == "one-question-at-a-time"
+    name = "projects/local/locations/local/apps/library-desk"
+    done = called("convert", "out/desk.evalset.json", "--to", "ces", "-o", "back", "--app", name)
+    assert (done.exit_code, done.output) == (0, "2 evaluations in back, nothing lost\n")
+    done = called("validate", "back")
+    assert (done.exit_code, done.output) == (0, "0 suites, 0 cases, 2 CES evaluations: 0 errors, 0 warnings\n")
+    done = called("diff", GOLDEN, "back", "--exit-code")
+    assert done.exit_code == 1
+    assert 'golden.turns[2].hallucinationMetricBehaviorOverride: "ENABLED" -> (not set) (relaxes:' in done.output
+    # strict: nothing is written where anything is lost
+    done = called("convert", ".", "--to", "adk", "-o", "strict.evalset.json", "--strict")
+    assert done.exit_code == 2
+    assert not (app / "strict.evalset.json").exists()
+
+
+CONVERT_FAULTS = [
+    (("missing.json", "--to", "adk"), "missing.json: the file does not exist"),
+    ((".gitignore", "--to", "ces"), "not"),
+    ((GOLDEN, "--to", "ces"), "not an evaluation set"),
+    (("empty", "--to", "adk"), "no CES file in empty"),
+    (("empty", "--to", "ces"), "no case in empty"),
+]
+
+
+@pytest.mark.parametrize(("args", "said"), CONVERT_FAULTS)
+def test_what_cannot_be_converted(app: Path, args: tuple[str, ...], said: str) -> None:
+    (app / ".gitignore").write_text("x\n")
+    (app / "empty").mkdir()
+    done = called("convert", *args, "-o", "out")
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not (app / "out").exists()
+
+
+def test_diff_marks_what_relaxes(app: Path) -> None:
+    shutil.copytree(app / "evaluations", app / "new")
+    path = app / "new/golden_library_renewal/golden_library_renewal.json"
+    raw = json.loads(path.read_text())
+    raw["description"] = "else"
+    raw["golden"]["turns"][2]["turnLevelMetricsThresholdsOverride"]["semanticSimilaritySuccessThreshold"] = 1
+    path.write_text(json.dumps(raw))
+    done = called("diff", "evaluations", "new")
+    assert done.exit_code == 0
+    assert "semanticSimilaritySuccessThreshold: 2 -> 1 (relaxes: the threshold is lowered from 2 to 1)" in done.output
+    assert "2 differences, 1 of them relaxing" in done.output
+    path.unlink()
+    assert "evaluation renew_loan_happy_path: removed (relaxes)" in called("diff", "evaluations", "new").output
+    assert called("diff", "evaluations", "evaluations", "--exit-code").exit_code == 0

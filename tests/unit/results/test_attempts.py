@@ -1,0 +1,105 @@
+"""What runs keep for later ones: who is believed, and for how long."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from evalgate.model import Content, Invocation, Text, Transcript, Trial, TrialKey
+from evalgate.results import attempts
+from evalgate.results.attempts import Keeping
+from evalgate.results.journal import Journal
+
+NOW = datetime(2026, 1, 20, tzinfo=UTC)
+PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
+
+
+def keeping(folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main") -> Keeping:
+    environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base, "KEY": key}
+    found = attempts.of_workflow(
+        environ, folder, names=["KEY"], workflow_run="o/r/actions/runs/1/attempts/1", commit="c"
+    )
+    assert found is not None
+    return found
+
+
+def keep(folder: Path, *, days_ago: float = 0, measured_days_ago: float | None = None, ref: str = PULL) -> None:
+    """What a run that many days ago kept, with one trial of `a` in the suite `s`."""
+    said = Content(role="model", parts=(Text(text="yes"),))
+    turn = Invocation(user_content=said, final_response=said, events=())
+    key, at = TrialKey(suite="s", case_id="a", repeat=0), NOW - timedelta(days=days_ago)
+    measured_at = "" if measured_days_ago is None else (NOW - timedelta(days=measured_days_ago)).isoformat()
+    with Journal.create(folder / f"{days_ago}.jsonl", about={}) as journal:
+        trial = Trial(key=key, outcome=Transcript(invocations=(turn,)), seconds=1.0, attempts=1)
+        journal.add_trial("address", trial, measured_at=measured_at)
+        keeping(folder, ref=ref, base="" if ref == MAIN else "main").keep([journal], [{"agent": "print"}], now=at)
+
+
+def ages(folder: Path, **whose: str) -> list[float]:
+    """How many days ago the trials were measured that count."""
+    said: list[str] = []
+    with keeping(folder, **whose).opened(folder, oldest=NOW - timedelta(days=7), say=said.append) as found:
+        times = [each.journal.measured_at("address") for each in found if each.surroundings("agent") == "print"]
+        recent = [
+            datetime.fromisoformat(at)
+            for at, each in zip(times, found, strict=True)
+            if each.is_recent(at) and each.journal.trial("address", TrialKey(suite="s", case_id="a", repeat=0))
+        ]
+    return [(NOW - at).total_seconds() / 86400 for at in recent]
+
+
+@pytest.mark.parametrize(
+    ("made", "whose", "found"),
+    [
+        ([{"days_ago": 1}], {}, [1]),
+        ([{"days_ago": 3}, {"days_ago": 1}], {}, [1, 3]),  # the newest first
+        ([{"days_ago": 8}], {}, []),
+        # taken over from a run before that one: its age is that of the first
+        ([{"days_ago": 1, "measured_days_ago": 5}], {}, [5]),
+        ([{"days_ago": 1, "measured_days_ago": 8}], {}, []),
+        # a pull request believes its base branch after itself, and that one no pull request
+        ([{"days_ago": 1, "ref": MAIN}, {"days_ago": 2}], {}, [2, 1]),
+        ([{"days_ago": 1}], {"ref": MAIN, "base": ""}, []),
+        ([{"days_ago": 1}], {"ref": "refs/pull/8/merge"}, []),
+        ([{"days_ago": 1}], {"key": "another"}, []),
+        ([{"days_ago": 1}], {"key": ""}, []),
+    ],
+)
+def test_who_is_believed_and_for_how_long(
+    tmp_path: Path, made: list[dict[str, float]], whose: dict[str, str], found: list[float]
+) -> None:
+    for each in made:
+        keep(tmp_path, **each)  # type: ignore[arg-type]
+    assert ages(tmp_path, **whose) == found
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.rename(path.with_name(path.name.replace("Z-", "Z-0", 1)[:-1])),
+        lambda path: (path.rename(path.with_suffix(".old")), path.symlink_to(path.with_suffix(".old"))),
+    ],
+)
+def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
+    keep(tmp_path, days_ago=1)
+    keep(tmp_path, days_ago=2)
+    damage(max((tmp_path / attempts.FOLDER).glob("2*")))
+    assert ages(tmp_path) == [2]
+
+
+def test_only_so_many_are_kept(tmp_path: Path) -> None:
+    for day in range(attempts.MOST_FILES, -1, -1):
+        keep(tmp_path, days_ago=day / 10)
+    names = sorted(path.name for path in (tmp_path / attempts.FOLDER).glob("2*"))
+    assert len(names) == attempts.MOST_FILES
+    assert ages(tmp_path)[0] == 0
+
+
+@pytest.mark.parametrize("lacking", ["GITHUB_REPOSITORY", "GITHUB_REF"])
+def test_nothing_is_kept_outside_of_a_workflow(tmp_path: Path, lacking: str) -> None:
+    environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": PULL} | {lacking: ""}
+    assert attempts.of_workflow(environ, tmp_path, names=(), workflow_run="x", commit="") is None
