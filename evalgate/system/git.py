@@ -398,10 +398,23 @@ def state_of(root: Path, environ: Mapping[str, str]) -> tuple[str, bool | None]:
         found = find_source(root)
         commit = _read_head(git, found.git_dir, cwd=found.working_tree)
         place = (f"--git-dir={found.git_dir}", f"--work-tree={found.working_tree}")
-        said = git.run(*place, "status", "--porcelain", "--", *_OF_SOURCE, cwd=str(root), timeout_s=STATUS_TIMEOUT_S)
+        settings = _without_filters(git, place, cwd=str(root))
+        given = ("--no-optional-locks", *place, "status", "--porcelain", "--ignore-submodules=all", "--", *_OF_SOURCE)
+        said = git.run(*given, cwd=str(root), timeout_s=STATUS_TIMEOUT_S, settings=settings)
     except (UnavailableError, OSError):
         return "", None
     return commit, bool(said.strip()) if commit else None
+
+
+def _without_filters(git: Git, place: Sequence[str], *, cwd: str) -> list[tuple[str, str]]:
+    """Settings that take their programs from the filters that the repository's configuration names."""
+    try:
+        said = git.run(*place, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", cwd=cwd)
+    except GitFailed:  # it names none
+        return []
+    names = {os.fsdecode(each).rpartition(".")[0] for each in said.split(b"\0") if each}
+    of_each = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    return [(f"{name}.{key}", value) for name in sorted(names) for key, value in of_each]
 
 
 _LOOKING = (("safe.directory", "*"), ("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"))

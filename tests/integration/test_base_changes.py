@@ -401,5 +401,5 @@ def _files(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
         for path in root.rglob("*")
-        if (path.is_symlink() or path.is_file()) and "evalgate-report" not in path.parts
+        if (path.is_symlink() or path.is_file()) and not {"evalgate-report", ".evalgate"} & set(path.parts)
     }
