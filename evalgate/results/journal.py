@@ -51,6 +51,10 @@ class Peeked(NamedTuple):
     finished: bool
 
 
+MOST_FOUND = 8
+"""So many transcripts are kept in memory."""
+
+
 class Journal:
     """An append-only file of what happened; also where the transcripts of a run are read from.
 
@@ -67,6 +71,7 @@ class Journal:
         self._trials: dict[str, _Line] = {}
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
+        self._found: dict[str, Transcript | None] = {}
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
         self._agents_written: set[str] = set()
         self._reader: BinaryIO | None = None
@@ -142,12 +147,16 @@ class Journal:
         return self._grades.get(address)
 
     def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`."""
-        raw = self.find_json(key)
-        if raw is None:
+        """See `model.Transcripts`. The last ones are kept: several reports ask for the same few."""
+        raw, address = self.find_json(key), self._by_key.get(key)
+        if raw is None or address is None:
             return None
-        outcome = shapes.parse_outcome(raw, agents_seen=self._agents)
-        return outcome if isinstance(outcome, Transcript) else None
+        if address not in self._found:
+            outcome = shapes.parse_outcome(raw, agents_seen=self._agents)
+            self._found[address] = outcome if isinstance(outcome, Transcript) else None
+            if len(self._found) > MOST_FOUND:
+                self._found.pop(next(iter(self._found)), None)
+        return self._found.get(address)
 
     def find_json(self, key: TrialKey) -> dict[str, Any] | None:
         """The outcome of a trial as it was written, None where it is unknown."""
@@ -187,6 +196,7 @@ class Journal:
         with self._lock:
             self._trials[address] = place
             self._by_key[trial.key] = address
+            self._found.pop(address, None)
             for grade in outdated:
                 self._grades.pop(grade, None)
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TWICE = {  # once for head, once for the base
     "judge_case": 2,
     "discover": 2,
-    "parse_outcome": 1,  # only head's conversation is shown: its case is worse
+    "parse_outcome": 2,  # for all reports together
 }
 
 
