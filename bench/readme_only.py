@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from builders.coin_agent import FAILING, MIXED, coin_agent  # noqa: E402
-from builders.gated_repository import Repository  # noqa: E402
+from builders.coin_agent import FAILING, MIXED, coin_agent  # noqa: E402 - the tests' own agent
+from builders.gated_repository import Repository  # noqa: E402 - as above
 
 
 def tried(number: int, folder: Path) -> dict[str, object]:

@@ -64,12 +64,7 @@ class AgentEvaluator:
         and where a run of it was not measured. Raises ValueError for arguments that cannot be honored, EvalgateError
         where there is nothing to judge. Source: google-adk `evaluation/agent_evaluator.py`.
         """
-        refused = {"artifact_service": artifact_service, "eval_set_results_manager": eval_set_results_manager}
-        for name, value in refused.items():
-            if value is not None:
-                raise ValueError(f"`{name}` is not supported: {INSTEAD[name]}")
-        if num_runs < 1:
-            raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
+        _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
         root = isolation.top_of(Path(eval_dataset_file_path_or_dir).absolute().parent)
         files = _test_files(Path(eval_dataset_file_path_or_dir))
         agent = {"path": _path_of(agent_module, root), "python": sys.executable}
@@ -117,6 +112,15 @@ INSTEAD: Final[Mapping[str, str]] = {
     "artifact_service": "the agent runs in a process of its own, and each case has an artifact service of its own.",
     "eval_set_results_manager": "all results are in results.json of the report folder.",
 }
+
+
+def _refuse(num_runs: int, **given: Any) -> None:
+    """Raises ValueError for what cannot be honored."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"`{name}` is not supported: {INSTEAD[name]}")
+    if num_runs < 1:
+        raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
 
 
 def _test_files(given: Path) -> list[Path]:

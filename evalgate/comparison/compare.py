@@ -351,14 +351,7 @@ def compare(
     table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
     share = SHARES[stage] * confirm.share(policy)
     # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
-    is_deterministic = stage is not Stage.FIRST and (
-        policy.deterministic
-        or confirm.is_steady(
-            side.trials
-            for pair in table.pairs
-            for side in ((pair.head,) if pair.key[0] in unchanged else (pair.head, pair.base))
-        )
-    )
+    is_deterministic = stage is not Stage.FIRST and (policy.deterministic or _is_steady(table, unchanged))
     criteria = _Criteria(table, policy=policy, steady=is_deterministic, share=share, run_together=run_together)
     rows = criteria.rows()
     overall = criteria.overall()
@@ -383,6 +376,15 @@ def compare(
         decided=table.head.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
+    )
+
+
+def _is_steady(table: comparison_cases.Table, unchanged: Collection[str]) -> bool:
+    """Whether all runs of a side did the same; an agent that did not change has one side."""
+    return confirm.is_steady(
+        side.trials
+        for pair in table.pairs
+        for side in ((pair.head,) if pair.key[0] in unchanged else (pair.head, pair.base))
     )
 
 

@@ -251,20 +251,29 @@ def conclude(
         exit_code=exit_code_of(head, verdict),
     )
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    files, unwritten = _written(report, base, outcomes, rendered, settings, write=write)
+    told = (*report.problems, *unwritten)
+    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
+
+
+def _written(
+    report: Report,
+    base: Run | None,
+    outcomes: Sequence[RawOutcomes],
+    rendered: Mapping[str, str],
+    settings: Settings,
+    *,
+    write: Write | None,
+) -> tuple[Mapping[str, str], Sequence[Problem]]:
+    """The files by name, and what could not be written."""
     texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items()]
     texts += _results(report, base, outcomes)
     why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
     to = settings.root / settings.output
-    files: dict[str, str] = {}
     if why:
         message = f"no report is written: the path {why}"
-        unwritten: tuple[Problem, ...] = (errors.warning("not-written", message, Place(file=settings.output)),)
-    elif write is None:
-        files, unwritten = output.write_all(texts, to)
-    else:
-        files, unwritten = write(texts, to, report)
-    told = (*report.problems, *unwritten)
-    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
+        return {}, (errors.warning("not-written", message, Place(file=settings.output)),)
+    return output.write_all(texts, to) if write is None else write(texts, to, report)
 
 
 def _apart(rules: Rules) -> Iterator[Problem]:

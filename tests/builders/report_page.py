@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DATA = re.compile(r'<script type="text/plain">([^<]*)</script>')
+LONGEST = 5_000
 SCRIPT = re.compile(r"<script>.*</script>", re.DOTALL)
 
 
@@ -34,4 +35,14 @@ def reviewable(page: str) -> str:
     found = read(page)
     data = {"index": found.index, "cases": found.cases}
     policy = re.sub(r"script-src 'sha256-[^']*'", "script-src 'sha256-...'", found.text)
+    data = _clipped(data)
     return f"{policy}\n{json.dumps(data, indent=1, ensure_ascii=False)}\n"
+
+
+def _clipped(value: Any) -> Any:
+    """Long texts by their beginning and their size."""
+    if isinstance(value, str) and len(value) > LONGEST:
+        return f"{value[:200]} ... {len(value)} characters"
+    if isinstance(value, dict):
+        return {_clipped(key): _clipped(each) for key, each in value.items()}
+    return [_clipped(each) for each in value] if isinstance(value, list) else value
