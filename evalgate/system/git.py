@@ -393,6 +393,7 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
 def state_of(root: Path, environ: Mapping[str, str]) -> tuple[str, bool | None]:
     """The commit that is checked out where `root` lies, and whether files below `root` differ from it; "" and None
     where that cannot be told."""
+    commit = ""
     git = Git(environment=git_environment(environ), settings=_LOOKING)
     try:
         found = find_source(root)
@@ -400,7 +401,7 @@ def state_of(root: Path, environ: Mapping[str, str]) -> tuple[str, bool | None]:
         place = (f"--git-dir={found.git_dir}", f"--work-tree={found.working_tree}")
         said = git.run(*place, "status", "--porcelain", "--", *_OF_SOURCE, cwd=str(root), timeout_s=STATUS_TIMEOUT_S)
     except (UnavailableError, OSError):
-        return "", None
+        return commit, None
     return commit, bool(said.strip()) if commit else None
 
 
