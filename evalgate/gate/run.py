@@ -56,7 +56,8 @@ def run(settings: Settings, context: Context) -> Report:
     """
     forks.refuse_target(context.environ)
     keeps = _keeps(settings, context)
-    commit, dirty = git.state_of(settings.root, context.environ) if keeps else (context.commit, None)
+    is_own = context.keep and context.is_attended  # parts too: what is joined says what they are of
+    commit, dirty = git.state_of(settings.root, context.environ) if is_own else (context.commit, None)
     project = prepare.insist(prepare.prepare(settings, environ=context.environ), strict=settings.strict)
     context.show(project.problems)
     with ExitStack() as stack:

@@ -313,6 +313,7 @@ def join(parts: Sequence[Stored]) -> Stored:
 
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     suites = tuple(_filled(suite, has) for suite in shard.plan)
+    states = {run.dirty for run in runs}
     run = Run(
         suites=suites,
         trials=tuple(sorted((trial for run in runs for trial in run.trials), key=lambda trial: at(trial.key))),
@@ -329,6 +330,7 @@ def join(parts: Sequence[Stored]) -> Stored:
         seconds=max(run.seconds for run in runs),
         complete=all(run.complete for run in runs),
         commit=first.run.commit,
+        dirty=next(state for state in (True, None, False) if state in states),
         root=next((run.root for run in runs if run.root is not None), None),
         agents=_merged(run.agents for run in runs),
         codes=_merged(run.codes for run in runs),

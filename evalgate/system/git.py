@@ -393,6 +393,7 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
 def state_of(root: Path, environ: Mapping[str, str]) -> tuple[str, bool | None]:
     """The commit that is checked out where `root` lies, and whether files below `root` differ from it; "" and None
     where that cannot be told."""
+    commit = ""
     git = Git(environment=git_environment(environ), settings=_LOOKING)
     try:
         found = find_source(root)
@@ -402,7 +403,7 @@ def state_of(root: Path, environ: Mapping[str, str]) -> tuple[str, bool | None]:
         given = ("--no-optional-locks", *place, "status", "--porcelain", "--ignore-submodules=all", "--", *_OF_SOURCE)
         said = git.run(*given, cwd=str(root), timeout_s=STATUS_TIMEOUT_S, settings=settings)
     except (UnavailableError, OSError):
-        return "", None
+        return commit, None
     return commit, bool(said.strip()) if commit else None
 
 

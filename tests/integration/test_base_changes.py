@@ -328,8 +328,9 @@ def test_stored_results_stop_no_selection_of_new_cases_alone(repo: Repository, t
     repo.cases(*range(7))
     repo.commit("one more")
     kept = ("--baseline", "store", "--baseline-folder", str(tmp_path / "store"))
-    code, said = repo.run("--grep", "case_6", *kept, base="HEAD~1")
-    assert (code, repo.results()["comparison"]["no_agent"]) == (0, True), said
+    # in a folder of its own: a part does not replace the files of a run of more cases
+    code, said = repo.run("--grep", "case_6", "--output", "evalgate-report/part", *kept, base="HEAD~1")
+    assert (code, repo.results("part/results.json")["comparison"]["no_agent"]) == (0, True), said
 
 
 def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Repository) -> None:

@@ -71,6 +71,10 @@ def test_what_is_known_of_a_kept_run(repo: Repository) -> None:
     results = repo.results()
     assert (results["commit"], results["dirty"]) == (commit, False)
     assert repo.git("status", "--porcelain").split() == ["M", "agent.py"], "what is kept is ignored by git"
+    (repo.root / ".git/index").write_text("damaged")
+    repo.call("run")
+    newest, *_ = (run.about for run in kept.runs(repo.root))
+    assert (newest.commit, newest.dirty) == (commit, None)
 
 
 def test_outside_of_a_repository_the_commit_is_not_known(tmp_path: Path) -> None:

@@ -207,6 +207,17 @@ def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> N
     assert joined.run.root == "services/shop"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [(False, False, False), (False, True, True), (True, None, True), (False, None, None)],
+)
+def test_parts_of_changed_files_are_together_of_changed_files(
+    first: bool | None, second: bool | None, together: bool | None, tmp_path: Path
+) -> None:
+    texts = [text_of(part_of(whole(), index, 2, dirty=dirty)) for index, dirty in ((1, first), (2, second))]
+    assert shards.join(shards.parts_of(read(texts, tmp_path))).run.dirty is together
+
+
 def test_a_part_that_is_there_twice_is_refused_and_both_places_are_named(tmp_path: Path) -> None:
     text = text_of(part_of(whole(), 1, 2))
     with pytest.raises(ConfigError, match=r"shard 1/2, and so is 0\.json") as caught:
