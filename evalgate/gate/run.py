@@ -145,12 +145,13 @@ def _keeps(settings: Settings, context: Context) -> bool:
 
 
 def _keeper(settings: Settings, context: Context, environment: Mapping[str, str]) -> Write:
+    take_out = redact.redactor_of_files(environment)
     return functools.partial(
         kept.write,
         root=settings.root,
         now=context.now,
         is_selected=bool(settings.paths or settings.grep),
-        redact=redact.redactor_of_files(environment),
+        redact=lambda text: reports.without(text, take_out),
     )
 
 

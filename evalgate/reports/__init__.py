@@ -8,7 +8,7 @@ from typing import Final
 
 from evalgate.model import Report
 from evalgate.reports import annotations as reports_annotations
-from evalgate.reports import comment, html_report, junit, sarif, terminal
+from evalgate.reports import comment, html_report, junit, page_data, sarif, terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,7 @@ render_outputs = reports_annotations.render_outputs
 render_summary = comment.render_summary
 render_terminal = terminal.render
 render_case = terminal.render_case
+without = page_data.changed
 render_whole_case = terminal.render_whole_case
 render_change = terminal.render_change
 link = terminal.link
