@@ -320,7 +320,7 @@ class _Measuring:
         said = words.counted(len(cases), "new or changed case")
         session.watcher.say(f"{said}: running each {words.counted(runs, 'more time')} (`burn-in`)")
         self._ended = session.burn_in(cases, runs=runs)
-        return session.run(session.sides[HEAD]), base, comparison
+        return self._head_run(), base, comparison
 
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
         session, known, rules = self._session, self._base, self._rules

@@ -9,7 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evalgate.formats import fingerprints
-from evalgate.model import FRESH, AgentFailure, Case, CaseStatus, GradedTrial, Run, Score, Suite, Trial, TrialKey
+from evalgate.model import (
+    BURN_IN,
+    FRESH,
+    AgentFailure,
+    Case,
+    CaseStatus,
+    GradedTrial,
+    Run,
+    Score,
+    Suite,
+    Trial,
+    TrialKey,
+)
 from evalgate.results.attempts import Kept
 from evalgate.results.file import Stored
 from evalgate.runner.session import Side
@@ -63,16 +75,17 @@ def take_over(
 
 def take_kept(kept: Sequence[Kept], suites: Iterable[Suite], side: Side, *, repeats: int) -> TakenOver:
     """Put what earlier runs kept of these suites into the side's own: the first runs of every case, and its reruns
-    as far as they go. What is known of another agent, question or seed has another address. As in `take_over`, a trial
-    in which the agent failed is run again."""
+    and those of `burn-in` as far as they go. What is known of another agent, question or seed has another address. As
+    in `take_over`, a trial in which the agent failed is run again."""
     taken = TakenOver()
     for suite in suites:
         for case in suite.eval_set.cases:
-            for repeat in itertools.chain(range(repeats), itertools.count(FRESH)):
-                key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
-                is_taken = _take_kept(kept, Task(key=key, suite=suite, case=case), side, taken)
-                if repeat >= FRESH and not is_taken:
-                    break
+            for numbers in (range(repeats), itertools.count(FRESH), itertools.count(BURN_IN)):
+                for repeat in numbers:
+                    key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+                    is_taken = _take_kept(kept, Task(key=key, suite=suite, case=case), side, taken)
+                    if repeat >= FRESH and not is_taken:
+                        break
     return taken
 
 

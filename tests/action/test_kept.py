@@ -13,6 +13,8 @@ import pytest
 import yaml
 from builders import repositories
 
+from evalgate.model import Drift
+from evalgate.results import history
 from tests.action.conftest import ANSWER, NUMBER, REPOSITORY, ROOT, Runner, Step
 
 WRONG = "It is not known what the capital is."
@@ -96,6 +98,18 @@ def test_a_job_that_is_run_again_asks_nobody_and_says_the_same(job: Job) -> None
         assert (again.code, asked) == (1, 0), again.stdout
         assert again.outputs["reason"] == first.outputs["reason"]
         assert "earlier results" in again.stdout
+
+
+def test_a_new_case_of_a_job_that_is_run_again_is_not_tried_again(job: Job) -> None:
+    turn = {
+        "user_content": {"role": "user", "parts": [{"text": "And of Paris?"}]},
+        "final_response": {"role": "model", "parts": [{"text": ANSWER}]},
+    }
+    new = {"eval_set_id": "new", "eval_cases": [{"eval_id": "new", "conversation": [turn]}]}
+    job.push(**{"evals__new.evalset.json": json.dumps(new)})
+    for expected in (1 + 5, 0):  # the case of main for both sides, the new one five times
+        step, asked = job.run()
+        assert (step.code, asked) == (0, expected), step.stdout
 
 
 def test_a_commit_that_does_not_touch_the_agent_asks_nobody_again(job: Job) -> None:
@@ -208,6 +222,22 @@ def test_only_what_is_known_to_be_the_same_is_not_run_again(job: Job, change: Ch
     job.push(wrong=True)
     job.run()
     change(job)
+    step, asked = job.run()
+    assert step.code == 1, step.stdout
+    assert (asked > 0) is runs, step.stdout
+
+
+@pytest.mark.parametrize(("since", "runs"), [("2020-01-01T00:00:00+00:00", False), ("2999-01-01T00:00:00+00:00", True)])
+def test_nothing_is_used_from_before_the_model_moved(job: Job, since: str, *, runs: bool) -> None:
+    job.runner.write("evalgate.yml", "baseline-folder: data\n")
+    job.runner.commit()
+    job.push(wrong=True)
+    job.run()
+    drift = Drift(since=since, before=1.0, after=0.2, p=1e-6)
+    run = history.PastRun(number=1, commit="c" * 40, at=since, agent="one", drift=drift)
+    folder = job.runner.workspace / "data"
+    folder.mkdir(exist_ok=True)
+    (folder / "history.json").write_bytes(history.render_history(history.PastRuns(runs=(run,))))
     step, asked = job.run()
     assert step.code == 1, step.stdout
     assert (asked > 0) is runs, step.stdout

@@ -64,7 +64,7 @@ def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
     assert repo.run(*KEPT, base="")[0] == 0
     age(repo, days=10)
     repo.git("checkout", "-qb", "change")
-    repo.write("README.md", "nothing that matters")
+    repo.write("notes.txt", "of the agent, as far as anybody can tell")  # else stored results would be head's as well
     repo.commit("change")
     move(repo)
 
@@ -96,6 +96,42 @@ def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
     assert (code, repo.asked("base")) == (0, 12), said
     assert "(cached results" in repo.comment()
     assert "The model moved" in told(repo)
+
+
+def test_results_from_before_are_no_unchanged_agents_of_today(repo: Repository) -> None:
+    assert repo.run(*KEPT, base="")[0] == 0
+    age(repo, days=10)
+    repo.git("checkout", "-qb", "change")
+    repo.write("README.md", "nothing that matters")
+    repo.commit("change")
+    move(repo)
+
+    # nobody can know it yet: main's results are this agent's
+    code, said = repo.run(*STORE)
+    assert (code, repo.asked("base")) == (0, 0), said
+
+    # main itself is always asked anew, and finds it
+    repo.git("checkout", "-q", "main")
+    repo.git("commit", "-q", "--allow-empty", "-m", "a day later")
+    code, said = repo.run(*KEPT, base="")
+    assert code == 1, said
+    assert repo.asked("base") >= 12
+    assert "The model moved, not you" in said
+
+    # from then on the agent of the change is asked again, once for both sides
+    repo.git("checkout", "-q", "change")
+    code, said = repo.run(*STORE)
+    assert (code, repo.asked("base")) == (0, 12), said
+    assert "**The model moved, not you**" in told(repo)
+    assert "earlier results" not in said
+    assert {case["origin"] for case in repo.results()["comparison"]["cases"]} == {"known"}
+
+    # main's results of today are its own again
+    repo.git("merge", "-q", "main", "-m", "of today")
+    code, said = repo.run(*STORE)
+    assert (code, repo.asked("base")) == (0, 0), said
+    assert "earlier results" in said
+    assert "**The model moved, not you**" in told(repo)
 
 
 def test_an_agent_that_was_changed_is_no_drift(repo: Repository) -> None:

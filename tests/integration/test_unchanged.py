@@ -72,7 +72,8 @@ def test_a_readme_costs_no_call_and_is_as_red_as_main(
     comment = repo.comment()
     assert "This change does not touch the agent." in comment
     assert "Fix the agent" not in comment
-    assert "**0** broken" in comment
+    counts = repo.results()["verdict"]["cases"]
+    assert counts.get("failed", 0) == counts.get("pre_existing", 0)  # none new
     if main:
         assert "pre-existing" in comment
         assert "Not caused by this change" in comment
@@ -150,3 +151,19 @@ def test_results_of_main_stand_in_only_where_all_is_the_same(
     assert code == 0, said
     assert repo.asked("one") == calls
     assert "This change does not touch the agent." in repo.comment()
+
+
+def test_beside_stored_results_a_new_case_alone_is_run_and_counted(repo: Repository, tmp_path: Path) -> None:
+    store = kept(repo, tmp_path)
+    (path,) = (tmp_path / "kept/runs").iterdir()
+    results = json.loads(gzip.decompress(path.read_bytes()))
+    for case in results["suites"][0]["cases"]:
+        case["trials"][0]["seconds"] = 1000
+    path.write_bytes(gzip.compress(json.dumps(results).encode()))
+    repo.git("checkout", "-qb", "change")
+    repo.cases(1, 2, 3, 4)
+    repo.commit("change")
+    code, said = repo.run(*store)
+    assert (code, repo.asked("one")) == (0, 5), said  # once, and four times more since it is new
+    assert repo.results()["suites"][0]["cases"][0]["trials"][0]["seconds"] == 1000
+    assert "agent time 0." in repo.comment()
