@@ -144,9 +144,13 @@ class Runner:
         return repositories.commit(self.origin, {})
 
     def check_out(self) -> None:
-        """A pull request with what was written, from main with what was committed before (else: the same), checked out
-        as actions/checkout does: the merge of both, shallow and detached."""
-        base = repositories.git(self.origin, "rev-parse", "main") if (self.origin / ".git").exists() else self.commit()
+        """A pull request with what was written, from main with what was committed before (else: the same, but for a
+        file of the agent), checked out as actions/checkout does: the merge of both, shallow and detached."""
+        if not (self.origin / ".git").exists():
+            self.write("prompt.txt", "Answer the question.")
+            self.commit()
+            self.write("prompt.txt", "Answer the question. Be brief.")  # or main's agent would be this one, and not run
+        base = repositories.git(self.origin, "rev-parse", "main")
         repositories.git(self.origin, "checkout", "--quiet", "-B", "change", base)
         head = self.commit()
         tree, merge = f"{head}^{{tree}}", f"Merge {head} into {base}"

@@ -95,7 +95,7 @@ def test_a_run_again_of_the_same_commit_makes_a_new_check_run_of_the_same_name(f
         # somebody has to mend the agent
         ({"baseline": "none", "agent": "command:python3 no_such_agent.py"}, "action_required", 3),
         ({"baseline": "none", "agent": "command:python3 no_such_agent.py", "fail_on": "threshold"}, "neutral", 0),
-        # one run of one case tells nothing about a regression; the head passes
+        # a case that fails on the base as well is no regression, and below its threshold
         ({}, "failure", 1),
     ],
 )

@@ -37,6 +37,7 @@ WORKS: dict[str, str] = {
     ),
 }
 COMPARED = "pass. No regression seen in 4 compared cases"
+UNTOUCHED = "pass. This change does not touch the agent."
 NOTHING_YET = "Nothing to compare with yet: the base has no agent for these evaluation files or its own."
 CANNOT_START = "inconclusive. Not compared: the base cannot start:"
 NOT_MADE = "inconclusive. Not compared: the base's environment cannot be made: installing requirements.txt failed:"
@@ -74,8 +75,9 @@ def change(repo: Repository, base: dict[str, str | None], head: dict[str, str]) 
         # --- adoption ---
         ({"evalgate.yml": None, "test_config.json": None, "desk.evalset.json": None}, NOTHING_YET),
         ({"evalgate.yml": None}, NOTHING_YET),
-        ({"test_config.json": None}, COMPARED),
-        ({"desk.evalset.json": None}, COMPARED),
+        ({"test_config.json": None}, UNTOUCHED),
+        ({"desk.evalset.json": None}, UNTOUCHED),
+        ({"test_config.json": None, "desk.py": f"{WORKS['desk.py']}# as it was\n"}, COMPARED),
         (
             {"requirements.txt": None},
             f"{CANNOT_START} ModuleNotFoundError: No module named 'shelf'. {DECIDE}",
@@ -93,7 +95,7 @@ def change(repo: Repository, base: dict[str, str | None], head: dict[str, str]) 
             {"requirements.txt": "shelf==9.9\n"},
             f"{NOT_MADE} No solution found when resolving dependencies: Because there is no version of shelf==9.9",
         ),
-        ({"desk.evalset.json": CONFLICT}, COMPARED),
+        ({"desk.evalset.json": CONFLICT}, UNTOUCHED),
     ],
 )
 def test_the_first_pull_requests(repo: Repository, base: dict[str, str | None], told: str) -> None:
@@ -104,7 +106,7 @@ def test_the_first_pull_requests(repo: Repository, base: dict[str, str | None], 
     (line,) = (line for line in lines if line.startswith("Against the base: "))
     assert line.startswith(f"Against the base: {told}"), said
     assert "Thresholds: pass. All 4 cases passed." in lines
-    assert sum(told.partition("Not compared")[2] in line for line in lines if "compare" in line) == 1, "it is told once"
+    assert sum((told.partition("Not compared: ")[2] or told) in line for line in lines) == 1, "it is told once"
     if told.startswith("inconclusive"):
         assert "INCONCLUSIVE (NON-BLOCKING)" in lines
         comment = repo.comment().splitlines()
