@@ -383,6 +383,15 @@ def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequenc
     return deciding, [row for row in comparison.criteria if not row.rule.gating]
 
 
+def base_words(comparison: Comparison) -> str:
+    """`origin_words`, or that there is one agent on both sides."""
+    return "the same agent as head's" if _is_one_agent(comparison) else origin_words(comparison.origin)
+
+
+def _is_one_agent(comparison: Comparison) -> bool:
+    return bool(comparison.unchanged) and all(case.suite in comparison.unchanged for case in comparison.cases)
+
+
 def origin_words(origin: BaseOrigin) -> str:
     """How the base's results came to be: `run alongside`, `cached results, 3 days old, 2 commits before the base`."""
     how = {
@@ -404,7 +413,10 @@ def origin_words(origin: BaseOrigin) -> str:
 
 
 def certainty(comparison: Comparison) -> str:
-    """What the differences are worth: exact, or a sample and what it could have told; "" where that is not known."""
+    """What the differences are worth: exact, or a sample and what it could have told; "" where that is not known, or
+    where one agent is compared with itself."""
+    if _is_one_agent(comparison):
+        return ""
     if comparison.overall is not None and comparison.overall.fact:
         if all(row.fact for row in comparison.criteria if row.rule.gating):
             return "Each agent gave the same result in every run, so the differences are exact."

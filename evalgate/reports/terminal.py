@@ -328,7 +328,7 @@ def _compared(report: Report, width: int, *, where: str, everything: bool) -> It
     yield from _changes([*deciding, *(informational if everything else ())], width)
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
-    yield from _wrapped(Line(f"base{sha}: {cases.origin_words(origin)}"), width)
+    yield from _wrapped(Line(f"base{sha}: {cases.base_words(comparison)}"), width)
     for fall in moved.falls(view.of(report))[:FALLS]:
         yield from _fallen(fall, width)
     for note in origin.notes:

@@ -242,6 +242,14 @@ def test_facts_are_no_samples() -> None:
     assert "80% power" in shown["base_unchanged"]
 
 
+def test_an_agent_beside_itself_is_no_sample() -> None:
+    comparison = COMPARED["base_unchanged"]().comparison
+    assert comparison is not None
+    alone = dataclasses.replace(comparison, unchanged=tuple({case.suite for case in comparison.cases}))
+    assert cases.base_words(alone) == "the same agent as head's"
+    assert cases.certainty(alone) == ""
+
+
 def test_what_one_coin_toss_could_have_made_is_not_called_a_fact_beside_facts() -> None:
     text = "FF/PP FF/PP PP/PP ; FF/PP PP/PP PP/PP"  # two cases differ by the first criterion, one by the second
     comparison = sides.compare(text, behaviours=dict.fromkeys(range(3), "same"))
