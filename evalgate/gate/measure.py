@@ -7,6 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from evalgate import agents, criteria
 from evalgate.agents import opening
@@ -101,32 +102,25 @@ def opened(
             theirs = stack.enter_context(open_agents(suites, root=root, sandboxes=sandboxes[BASE]))
         by_base = rules.by_base and base is not None and base.root is not None
         built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else ())
-        code_of = _code_of(settings, settings.root)
         environment = AgentVariables.of(settings, context, judge_keys).environment()
         surroundings = functools.partial(unchanged.surroundings, settings, environment=environment)
-        head = Side(
-            session,
-            rules.suites,
-            agents=agents,
-            criteria=built,
-            journal=journals[HEAD],
-            code_of=code_of,
-            surroundings_of=lambda about: surroundings(tree=tree, about=about),
-        )
-        session.sides.append(head)
-        if base is not None and len(journals) > 1:
-            then = Side(
+
+        def side(suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: str, **more: Any) -> Side:
+            return Side(
                 session,
                 suites,
-                agents=theirs,
+                agents=agents,
                 criteria=built,
-                journal=journals[BASE],
+                journal=journals[len(session.sides)],
                 code_of=_code_of(settings, root),
-                skipped=baseline_base.new_cases(rules.suites, base),
-                shared=base.unchanged,
-                surroundings_of=lambda about: surroundings(tree=tree and base.origin.commit, about=about),
+                surroundings_of=lambda about: surroundings(tree=tree, about=about),
+                **more,
             )
-            session.sides.append(then)
+
+        session.sides.append(side(rules.suites, agents, settings.root, tree))
+        if base is not None and len(journals) > 1:
+            skipped, commit = baseline_base.new_cases(rules.suites, base), tree and base.origin.commit
+            session.sides.append(side(suites, theirs, root, commit, skipped=skipped, shared=base.unchanged))
         yield session
 
 
