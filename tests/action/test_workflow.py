@@ -169,7 +169,8 @@ class Actor:
 def workflow(change: Change) -> dict[str, object]:
     """The example's workflow, with a mounted cache instead of actions/cache, and a step that looks at what is left."""
     flow = yaml.safe_load((ROOT / "examples" / "workflows" / "minimal.yml").read_text(encoding="utf-8"))
-    checkout, _, gate, _ = flow["jobs"]["gate"]["steps"]
+    checkout, *_ = steps = flow["jobs"]["gate"]["steps"]
+    gate = next(step for step in steps if step.get("id") == "gate")
     gate["env"] = {"DESK_KEY": "${{ secrets.DESK_KEY }}"}
     always = {"cache": "/cache", "env": "DESK_KEY"}
     before = [{**gate, "id": f"before{at}", "with": always | each} for at, each in enumerate(change.before)]
