@@ -77,16 +77,10 @@ def opened(
     settings, watcher = rules.settings, context.watcher
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
-        panel = stack.enter_context(
-            judges.opened_panel(
-                settings,
-                rules.suites,
-                environ=asking,
-                cache=context.cache,
-                say=context.say,
-                limiters=limiters,
-            )
+        judging = judges.opened_panel(
+            settings, rules.suites, environ=asking, cache=context.cache, say=context.say, limiters=limiters
         )
+        panel = stack.enter_context(judging)
         session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
         roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
