@@ -15,6 +15,7 @@ from evalgate.config import load
 from evalgate.errors import ExitCode
 from evalgate.gate import generate as gate_generate
 from evalgate.gate import prepare, progress
+from evalgate.gate import record as gate_record
 from evalgate.gate.generate import Order
 from evalgate.text import words
 
@@ -64,7 +65,9 @@ def generate(values: dict[str, Any]) -> int:
 
 def record(values: dict[str, Any], *, root: Path) -> int:
     """Write recorded conversations down; the exit code. Raises EvalgateError."""
-    file, holds = gate_generate.record(root, results=Path(values["from_results"]), into=values["into"] or "recorded")
+    file, holds = gate_record.record_simulated(
+        root, results=Path(values["from_results"]), into=values["into"] or "recorded"
+    )
     shown = os.path.relpath(file)
     click.echo(f"wrote {shown}")
     click.echo(f"review {holds}, then `evalgate run {shown}`")

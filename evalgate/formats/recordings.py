@@ -1,10 +1,12 @@
-"""Conversations that were recorded: ADK's results and sessions, traces of agents-cli, protocol messages, eval sets."""
+"""Conversations that were recorded: ADK's results and sessions, traces (agents-cli's, OpenTelemetry's), protocol
+messages, eval sets."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate.errors import Problem
-from evalgate.formats import adk_shapes, agents_cli, json_source, repair
+from evalgate.formats import adk_shapes, agents_cli, json_source, repair, spans
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
 from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, described
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
@@ -43,7 +45,9 @@ def read_lines(text: str, problems: Problems) -> Recorded:
 
 
 def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
-    """Read a list of protocol messages (they have a `type`), or of the events of one ADK session."""
+    """Read a list of protocol messages (they have a `type`), of traces, of spans, or of an ADK session's events."""
+    if items and all(map(spans.is_trace, items)):
+        return spans.read_traces(items, problems)
     if all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items):
         return _read_messages(items, problems)
     read = [repair.read_event(item, path=(i,), problems=problems) for i, item in enumerate(items)]
@@ -128,6 +132,7 @@ def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
     return Timings(total_s=total, model_s=model, tool_s=tool)
 
 
+_NEXT_OBJECT = re.compile(r"^}\r?\n\{", re.MULTILINE)  # as OpenTelemetry's console exporter writes spans
 _STREAMED = frozenset({"eval_cases", "eval_case_results"})
 
 
@@ -163,11 +168,13 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
 
     `{eval_case_results}`: what the agent did (`actual_invocation`). `{events}`: an ADK session, named by its id.
     `{eval_cases}`: the conversation of each case, as it was expected; `actual_conversation` or a trace where there is
-    one. A list, or one JSON object a line: protocol messages, or the events of one session.
+    one. `{resourceSpans}`: a trace in OTLP's JSON. A list, or one JSON object after another: protocol messages, traces,
+    spans, or the events of one session.
     """
     problems = Problems(text, file=file)
     first, _, rest = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
-    if first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{"):
+    one_a_line = first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
+    if one_a_line or (first.rstrip() == "{" and _NEXT_OBJECT.search(rest)):
         return _reading(read_lines(text, problems), None, problems)
     reader = _Reader(problems)
     document = json_source.read(text, problems, each=reader.item, streamed=_STREAMED)
@@ -253,8 +260,10 @@ class _Reader:
             return [], None
         members = _fields(document.members)
         given = members.get("eval_set_id")
-        if "events" in members:
+        if "events" in members and not spans.is_trace(document.members):
             self._session(members)
+        elif spans.is_trace(document.members):
+            self.by_case = spans.read_traces([document.members], self._problems)
         elif not members.keys() & _STREAMED:
             found = json.dumps(sorted(document.members)[:5])
             self._problems.error("not-a-recording", f"found neither results nor events, but {found}")

@@ -83,6 +83,19 @@ def save(source: Source, text: str) -> None:
             beside.unlink(missing_ok=True)
 
 
+def create(path: FilePath, text: str, *, root: FilePath) -> None:
+    """Write a file that is not there yet. Raises ConfigError where it is, UnavailableError where it cannot be made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        raise ConfigError(f"{shown} exists already") from None
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
 def find(text: str, path: Path) -> Found | None:
     """The value at a path of keys and positions; of a key that stands twice the last one, which counts. None where
     there is none, or the text is not JSON."""
@@ -125,6 +138,21 @@ def inserted(text: str, path: Path, value: Any) -> str | None:
     gap = f"{_newline(text)}{lead}" if _is_on_lines(text, found.start) else " "
     spelled = _spelled(text, value, start=before.start, old="")
     return f"{text[: before.end]},{gap}{name}{spelled}{text[before.end :]}"
+
+
+def appended(text: str, path: Path, value: Any) -> str | None:
+    """The text with one more item, the last, in the list at `path`; None where there is no such list."""
+    found = find(text, path)
+    if found is None or not isinstance(found.value, list):
+        return None
+    if not found.value:
+        return f"{text[: found.start]}{_spelled(text, [value], start=found.start, old='')}{text[found.end :]}"
+    last = find(text, (*path, len(found.value) - 1))
+    assert last is not None
+    on_lines = "\n" in text[found.start : last.start]
+    gap = f"{_newline(text)}{_lead(text, last.start)}" if on_lines else " "
+    spelled = _spelled(text, value, start=last.start, old=text[last.start : last.end])
+    return f"{text[: last.end]},{gap}{spelled}{text[last.end :]}"
 
 
 def _within(reader: JsonText, at: int, part: str | int) -> int | None:

@@ -11,7 +11,7 @@ from typing import Final
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite
-from evalgate.gate import generate
+from evalgate.gate import record
 from evalgate.gate.known import NEW, Known
 from evalgate.model import Case, CriterionVerdict, Invocation, VerdictKind, call_diff
 from evalgate.reports import turns
@@ -100,7 +100,7 @@ def apply(proposal: Proposal) -> str:
     suite, case_id = proposal.known.key
     text = rewrite.read(proposal.path, shown_as=suite).text
     for change in proposal.changes:
-        steps = generate.steps_of(change.actual) if change.with_calls else None
+        steps = record.steps_of(change.actual) if change.with_calls else None
         text = expectations.change(
             text, file=suite, case_id=case_id, turn=change.turn, answer=change.answer, steps=steps
         ).text

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import itertools
 import json
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +20,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover, dotenv
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
-from evalgate.formats import adk_shapes, fingerprints
+from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
 from evalgate.judges import clients, prompting
 from evalgate.judges import panel as judges_panel
@@ -37,16 +35,13 @@ from evalgate.model import (
     ConversationScenario,
     CriteriaSource,
     EvalSet,
-    Event,
     Invocation,
     Json,
     Persona,
-    Run,
     Suite,
     Text,
     TrialKey,
 )
-from evalgate.results import file as results_file
 from evalgate.simulation import personas
 from evalgate.text import words
 
@@ -205,10 +200,10 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
         scenarios = _scenarios(panel, order, introduction, model=model, seed=settings.seed)
     finally:
         panel.close()
-    _write(path, render_eval_set(name, scenarios), root=settings.root)
+    rewrite.create(path, render_eval_set(name, scenarios), root=settings.root)
     files, config = [path], path.with_name("test_config.json")
     if not config.exists():
-        _write(config, json.dumps(CONFIG, indent=2) + "\n", root=settings.root)
+        rewrite.create(config, json.dumps(CONFIG, indent=2) + "\n", root=settings.root)
         files.append(config)
     return files, len(scenarios)
 
@@ -323,98 +318,3 @@ def _case_id(scenario: ConversationScenario) -> str:
     """By its content, as ADK names scenarios."""
     text = json.dumps(adk_shapes.scenario_json(scenario), sort_keys=True)
     return f"scenario_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _write(path: Path, text: str, *, root: Path) -> None:
-    """Write a file that is not there yet. Raises ConfigError where it is, UnavailableError where it cannot be made."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        shown = path.relative_to(root) if path.is_relative_to(root) else path
-        raise ConfigError(f"{shown} exists already") from None
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
-
-
-def record(root: Path, *, results: Path, into: str) -> tuple[Path, str]:
-    """Write the first conversation of every scenario in `results` into a set below `into` (relative to `root`).
-    Returns the file, and what it holds in words.
-
-    Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo without scenarios,
-    UnavailableError where nothing can be written.
-    """
-    run = results_file.read_results(results).run
-    cases, left_out = cases_of(run)
-    if not cases:
-        raise NothingToDo(f"{results.name} has no complete conversation with a simulated user")
-    written = [adk_shapes.case_json(case) for case in cases]
-    name = f"recorded_{fingerprints.digest(written)[:8]}"
-    path = root / into / f"{name}.evalset.json"
-    whole = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
-    _write(path, json.dumps(whole, indent=2, ensure_ascii=False) + "\n", root=root)
-    rest = f"; {words.counted(left_out, 'scenario')} had none" if left_out else ""
-    return path, words.counted(len(cases), "conversation") + rest
-
-
-def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
-    """A case for each scenario: its first conversation, what the agent did in it as the reference; and how many
-    scenarios have none."""
-    made: list[Case] = []
-    left_out = 0
-    names: set[str] = set()
-    for suite in run.suites:
-        for case in suite.eval_set.cases:
-            if case.scenario is None:
-                continue
-            # the conversation of the first repeat that came to its end
-            repeats = range(run.expected(suite.key, case.case_id))
-            keys = [TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat) for repeat in repeats]
-            ended = (found.invocations for key in keys if (found := run.transcripts.find(key)) and found.invocations)
-            first = next(ended, None)
-            if first is None:
-                left_out += 1
-                continue
-            name = _unused(case.case_id, names)
-            names.add(name)
-            turns = tuple(_turn(each) for each in first)
-            made.append(dataclasses.replace(case, case_id=name, scenario=None, conversation=turns, place=None))
-    return tuple(made), left_out
-
-
-def _unused(case_id: str, names: Container[str]) -> str:
-    """The id, with a number where another suite has it, too."""
-    numbered = (f"{case_id}_{number}" for number in itertools.count(2))
-    return next(name for name in itertools.chain([case_id], numbered) if name not in names)
-
-
-def _turn(turn: Invocation) -> Invocation:
-    """What a reference has: the user's words, the agents' words and calls, the answer."""
-    events = steps_of(turn)
-    final = None if turn.final_response is None else _answer_of(turn.final_response)
-    return Invocation(
-        user_content=turn.user_content,
-        final_response=final if final is not None and final.parts else None,
-        events=None if turn.events is None else events,
-        itemized=turn.itemized,
-        rubrics=turn.rubrics,
-    )
-
-
-def steps_of(turn: Invocation) -> tuple[Event, ...]:
-    """The steps of a turn as a reference has them."""
-    return tuple(
-        Event(author=event.author, content=answer)
-        for event in turn.events or ()
-        if event.content is not None and (answer := _answer_of(event.content)).parts
-    )
-
-
-def _answer_of(content: Content) -> Content:
-    """Without the model's thoughts."""
-    parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
-    return Content(parts=parts, role=content.role)

@@ -53,6 +53,22 @@ def test_a_member_is_added_at_the_end(text: str, path: JsonPath, wanted: str | N
     assert rewrite.inserted(text, path, 5) == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "path", "wanted"),
+    [
+        ('{"a": [1]}', ("a",), '{"a": [1, {"b": 5}]}'),
+        ('{"a":[]}', ("a",), '{"a":[{"b":5}]}'),
+        ('{\n  "a": []\n}', ("a",), '{\n  "a": [\n    {\n      "b": 5\n    }\n  ]\n}'),
+        # indented as the item before
+        ('[\r\n\t{\r\n\t\t"b": 1\r\n\t}\r\n]', (), '[\r\n\t{\r\n\t\t"b": 1\r\n\t},\r\n\t{\r\n\t\t"b": 5\r\n\t}\r\n]'),
+        ('{"a": 1}', ("a",), None),
+        ('{"a": [1}', ("a",), None),
+    ],
+)
+def test_an_item_is_added_at_the_end(text: str, path: JsonPath, wanted: str | None) -> None:
+    assert rewrite.appended(text, path, {"b": 5}) == wanted
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_the_encoding_stays(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "a.json"

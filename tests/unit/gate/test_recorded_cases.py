@@ -12,7 +12,7 @@ from builders.build import call
 
 from evalgate import formats
 from evalgate.errors import NothingToDo
-from evalgate.gate import generate
+from evalgate.gate import record
 from evalgate.model import (
     Content,
     Event,
@@ -51,7 +51,7 @@ def run(*keys: str) -> Run:
 
 
 def test_each_scenario_becomes_a_case_with_what_was_said_and_called() -> None:
-    cases, left_out = generate.cases_of(run("one.json", "two.json"))
+    cases, left_out = record.cases_of(run("one.json", "two.json"))
     assert ([case.case_id for case in cases], left_out) == (["a", "a_2"], 0)
     (turn, _) = cases[0].conversation or ()
     assert cases[0].scenario is None
@@ -68,27 +68,27 @@ def test_no_two_cases_have_one_name_and_thoughts_alone_are_no_answer() -> None:
     found = {TrialKey(suite=key, case_id=case_id): Transcript(invocations=(silent,)) for key, case_id in ids.items()}
     suites = tuple(build.suite(led_scenarios.led(case_id, line=1), key=key) for key, case_id in ids.items())
     led = Run(suites=suites, trials=(), transcripts=InMemoryTranscripts(found), repeats=1)
-    cases, _ = generate.cases_of(led)
+    cases, _ = record.cases_of(led)
     assert [case.case_id for case in cases] == ["a", "a_2", "a_2_2"]
     assert [turn.final_response for case in cases for turn in case.conversation or ()] == [None] * 3
 
 
 def test_a_scenario_without_a_conversation_is_counted() -> None:
-    cases, left_out = generate.cases_of(run("two.json"))
+    cases, left_out = record.cases_of(run("two.json"))
     assert ([case.case_id for case in cases], left_out) == (["a"], 1)
 
 
 def test_where_the_first_run_failed_the_next_one_counts() -> None:
     later = {TrialKey(suite="two.json", case_id="a", repeat=2): Transcript(invocations=(TURN, TURN))}
     repeated = dataclasses.replace(run(), transcripts=InMemoryTranscripts(later), repeats=3)
-    cases, left_out = generate.cases_of(repeated)
+    cases, left_out = record.cases_of(repeated)
     assert ([len(case.conversation or ()) for case in cases], left_out) == ([2], 1)
 
 
 def test_what_is_written_is_read_back_and_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
     monkeypatch.setattr(file, "read_results", lambda _: stored(run("one.json")))
-    path, holds = generate.record(tmp_path, results=tmp_path / "results.json", into="recorded")
+    path, holds = record.record_simulated(tmp_path, results=tmp_path / "results.json", into="recorded")
     assert holds == "1 conversation; 1 scenario had none"
     reading = formats.parse_eval_set(path.read_text(encoding="utf-8"), file=path.name)
     assert reading.eval_set is not None
@@ -97,11 +97,11 @@ def test_what_is_written_is_read_back_and_never_overwritten(tmp_path: Path, monk
     assert [build.text_of(turn) for turn in case.conversation or ()] == ["A table."] * 2
     assert json.loads(path.read_text())["eval_set_id"] == path.name.removesuffix(".evalset.json")
     with pytest.raises(Exception, match="exists already"):
-        generate.record(tmp_path, results=tmp_path / "results.json", into="recorded")
+        record.record_simulated(tmp_path, results=tmp_path / "results.json", into="recorded")
 
 
 def test_results_without_scenarios_are_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
     monkeypatch.setattr(file, "read_results", lambda _: stored(run()))
     with pytest.raises(NothingToDo, match="no complete conversation"):
-        generate.record(tmp_path, results=tmp_path / "results.json", into="recorded")
+        record.record_simulated(tmp_path, results=tmp_path / "results.json", into="recorded")

@@ -1,0 +1,152 @@
+"""Conversations that happened, written as cases: those of simulated users, and those that somebody recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
+
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity
+from evalgate.formats import adk_shapes, eval_set, fingerprints, recordings, rewrite
+from evalgate.formats.recordings import Recording
+from evalgate.model import Case, Content, Event, Invocation, Run, Text, TrialKey
+from evalgate.results import file as results_file
+from evalgate.text import words
+
+DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
+
+
+def record_simulated(root: Path, *, results: Path, into: str) -> tuple[Path, str]:
+    """Write the first conversation of every scenario in `results` into a set below `into` (relative to `root`).
+    Returns the file, and what it holds in words.
+
+    Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo without scenarios,
+    UnavailableError where nothing can be written.
+    """
+    run = results_file.read_results(results).run
+    cases, left_out = cases_of(run)
+    if not cases:
+        raise NothingToDo(f"{results.name} has no complete conversation with a simulated user")
+    written = [adk_shapes.case_json(case) for case in cases]
+    name = f"recorded_{fingerprints.digest(written)[:8]}"
+    path = root / into / f"{name}.evalset.json"
+    whole = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
+    rewrite.create(path, json.dumps(whole, indent=2, ensure_ascii=False) + "\n", root=root)
+    rest = f"; {words.counted(left_out, 'scenario')} had none" if left_out else ""
+    return path, words.counted(len(cases), "conversation") + rest
+
+
+def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
+    """A case for each scenario: its first conversation, what the agent did in it as the reference; and how many
+    scenarios have none."""
+    made: list[Case] = []
+    left_out = 0
+    names: set[str] = set()
+    for suite in run.suites:
+        for case in suite.eval_set.cases:
+            if case.scenario is None:
+                continue
+            # the conversation of the first repeat that came to its end
+            repeats = range(run.expected(suite.key, case.case_id))
+            keys = [TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat) for repeat in repeats]
+            ended = (found.invocations for key in keys if (found := run.transcripts.find(key)) and found.invocations)
+            first = next(ended, None)
+            if first is None:
+                left_out += 1
+                continue
+            name = _unused(case.case_id, names)
+            names.add(name)
+            turns = tuple(_turn(each) for each in first)
+            made.append(dataclasses.replace(case, case_id=name, scenario=None, conversation=turns, place=None))
+    return tuple(made), left_out
+
+
+def _unused(case_id: str, names: Container[str]) -> str:
+    """The id, with a number where another suite has it, too."""
+    numbered = (f"{case_id}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([case_id], numbered) if name not in names)
+
+
+def _turn(turn: Invocation) -> Invocation:
+    """What a reference has: the user's words, the agents' words and calls, the answer."""
+    events = steps_of(turn)
+    final = None if turn.final_response is None else _answer_of(turn.final_response)
+    return Invocation(
+        user_content=turn.user_content,
+        final_response=final if final is not None and final.parts else None,
+        events=None if turn.events is None else events,
+        itemized=turn.itemized,
+        rubrics=turn.rubrics,
+    )
+
+
+def steps_of(turn: Invocation) -> tuple[Event, ...]:
+    """The steps of a turn as a reference has them."""
+    return tuple(
+        Event(author=event.author, content=answer)
+        for event in turn.events or ()
+        if event.content is not None and (answer := _answer_of(event.content)).parts
+    )
+
+
+def _answer_of(content: Content) -> Content:
+    """Without the model's thoughts."""
+    parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
+    return Content(parts=parts, role=content.role)
+
+
+def read_recordings(path: Path, *, sessions: Sequence[str] = ()) -> tuple[list[Recording], tuple[Problem, ...]]:
+    """The recorded conversations of a file, all or those of the named sessions, and what the file lacks.
+
+    Raises ConfigError where it holds none, or not that one.
+    """
+    reading = recordings.parse_recordings(rewrite.read(path, shown_as=str(path)).text, file=str(path))
+    if not reading.recordings or any(each.severity is Severity.ERROR for each in reading.problems):
+        raise ConfigError.collected(reading.problems)
+    names = [each.case_id for each in reading.recordings]
+    for wanted in sessions:
+        if wanted not in names:
+            near = words.nearest(wanted, names)
+            hint = f"Did you mean {near!r}?" if near else f"It has {words.listed(names, limit=5)}."
+            raise ConfigError(f"has no session {wanted!r}", where=Place(file=str(path)), hint=hint)
+    chosen = [each for each in reading.recordings if not sessions or each.case_id in sessions]
+    return chosen, reading.problems
+
+
+def add(target: Path, found: Sequence[Recording], *, name: str, redact: Callable[[str], str]) -> list[Case]:
+    """Write conversations as the last cases of an evaluation set, which is made where it is not there yet. `name`: the
+    id of the only one; empty: the sessions' own ids. Secrets are written as `***`.
+
+    Raises ConfigError where the file is no evaluation set in ADK's current format, UnavailableError where it cannot be
+    written.
+    """
+    shown, stem = str(target), target.name.partition(".")[0]
+    source = rewrite.read(target, shown_as=shown) if target.exists() else None
+    text = json.dumps({"eval_set_id": stem, "name": stem, "eval_cases": []}, indent=2) + "\n"
+    names: set[str] = set()
+    if source is not None:
+        text = source.text
+        reading = eval_set.parse_eval_set(text, file=shown)
+        if reading.eval_set is None:
+            raise ConfigError.collected(reading.problems)
+        names = {case.case_id for case in reading.eval_set.cases}
+    made: list[Case] = []
+    for each in found:
+        turns = tuple(_turn(turn) for turn in each.transcript.invocations)
+        case = Case(case_id=_unused(name or each.case_id or stem, names), conversation=turns)
+        names.add(case.case_id)
+        made.append(case)
+        value = json.loads(redact(json.dumps(adk_shapes.case_json(case), ensure_ascii=False)))
+        keys = ("eval_cases", "evalCases")
+        changed = next((new for key in keys if (new := rewrite.appended(text, (key,), value)) is not None), None)
+        if changed is None:
+            hint = "`evalgate migrate` writes old formats in ADK's current one."
+            raise ConfigError("has no list `eval_cases` to add to", where=Place(file=shown), hint=hint)
+        text = changed
+    if source is not None:
+        rewrite.save(source, text)
+    else:
+        rewrite.create(target, text, root=target.parent)
+    return made
