@@ -1,5 +1,5 @@
-"""ADK's `AgentEvaluator.evaluate` by evalgate's engine: same call, same rule on what fails, honest where nothing was
-measured (docs/pytest.md)."""
+"""ADK's `AgentEvaluator` by evalgate's engine: same calls, same rule on what fails, honest where nothing was measured
+(docs/pytest.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -43,10 +43,14 @@ COLUMNS: Final = (
 
 
 class AgentEvaluator:
-    """Stands where google-adk's class of this name stood: `from evalgate import AgentEvaluator`."""
+    """Stands where google-adk's class of this name stood: `from evalgate import AgentEvaluator`.
+
+    Each call is to be awaited, as in google-adk. Where no event loop runs, it runs at once: google-adk was called so
+    before 1.0, and such a test has passed there ever since, without running anything.
+    """
 
     @staticmethod
-    async def evaluate(  # noqa: PLR0917 - google-adk's signature
+    def evaluate(  # noqa: PLR0917 - google-adk's signature
         agent_module: str,
         eval_dataset_file_path_or_dir: str,
         num_runs: int = 2,
@@ -57,56 +61,147 @@ class AgentEvaluator:
         output_file: str | None = None,
         app_name: str | None = None,
         eval_set_results_manager: Any = None,
-    ) -> None:
+    ) -> Awaitable[None]:
         """Run every case `num_runs` times; raises AssertionError with a line for each criterion of a case that fails.
 
         A criterion of a case fails where the mean of its turns over all runs misses the threshold, as in google-adk,
         and where a run of it was not measured. Raises ValueError for arguments that cannot be honored, EvalgateError
         where there is nothing to judge. Source: google-adk `evaluation/agent_evaluator.py`.
         """
-        _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
-        root = isolation.top_of(Path(eval_dataset_file_path_or_dir).absolute().parent)
-        files = _test_files(Path(eval_dataset_file_path_or_dir))
-        agent = {"path": _path_of(agent_module, root), "python": sys.executable}
-        agent |= {key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value}
-        mark = hashlib.sha256(repr((agent, files, initial_session_file)).encode()).hexdigest()[:8]
-        output = Path("evalgate-report") / f"{files[0].name.split('.')[0]}-{mark}"
-        (root / output).mkdir(parents=True, exist_ok=True)
-        more: dict[str, Any] = {}
-        if initial_session_file:
-            files, more = _with_session(files, Path(initial_session_file), root / output)
+
+        def work() -> None:
+            _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
+            call = _Call(agent_module, Path(eval_dataset_file_path_or_dir), agent_name=agent_name, app_name=app_name)
+            if initial_session_file:
+                call.begin_with(Path(initial_session_file))
+            call.run(num_runs, details=print_detailed_results, output_file=output_file)
+
+        return _now_or_awaited(work)
+
+    @staticmethod
+    def evaluate_eval_set(  # noqa: PLR0917 - google-adk's signature
+        agent_module: str,
+        eval_set: Any,
+        criteria: Mapping[str, float] | None = None,
+        eval_config: Any = None,
+        num_runs: int = 2,
+        agent_name: str | None = None,
+        print_detailed_results: bool = True,  # noqa: FBT001, FBT002 - google-adk's signature
+        artifact_service: Any = None,
+        output_file: str | None = None,
+        app_name: str | None = None,
+        eval_set_results_manager: Any = None,
+    ) -> Awaitable[None]:
+        """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON), or `criteria`."""
+
+        def work() -> None:
+            _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
+            config = {"criteria": dict(criteria)} if criteria else eval_config
+            if config is None:
+                raise ValueError("`eval_config` is required.")
+            given = {"made.test.json": _as_json(eval_set), "test_config.json": _as_json(config)}
+            mark = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:8]
+            folder = isolation.top_of(Path.cwd()) / "evalgate-report" / f"made-{mark}"
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in given.items():
+                (folder / name).write_text(text, encoding="utf-8")
+            call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name, app_name=app_name)
+            call.run(num_runs, details=print_detailed_results, output_file=output_file)
+
+        return _now_or_awaited(work)
+
+
+evaluate = AgentEvaluator.evaluate
+
+
+class _Call:
+    """One call: which files, which agent, where the report goes."""
+
+    def __init__(self, module: str, dataset: Path, *, agent_name: str | None, app_name: str | None) -> None:
+        self.module = module
+        self.root = isolation.top_of(dataset.absolute().parent)
+        self.files = _test_files(dataset)
+        self.agent = {"path": _path_of(module, self.root), "python": sys.executable}
+        self.agent |= {key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value}
+        mark = hashlib.sha256(repr((self.agent, self.files)).encode()).hexdigest()[:8]
+        self.output = Path("evalgate-report") / f"{self.files[0].name.split('.')[0]}-{mark}"
+        self.more: dict[str, Any] = {}
+        (self.root / self.output).mkdir(parents=True, exist_ok=True)
+
+    def begin_with(self, session: Path) -> None:
+        """Start every case from this session. Raises AssertionError, ValueError: see `_with_session`."""
+        mark = hashlib.sha256(str(session).encode()).hexdigest()[:4]
+        self.output = self.output.with_name(f"{self.output.name}-{mark}")
+        (self.root / self.output).mkdir(parents=True, exist_ok=True)
+        self.files, self.more = _with_session(self.files, session, self.root / self.output)
+
+    def run(self, num_runs: int, *, details: bool, output_file: str | None) -> None:
+        """Run the gate; raises AssertionError for what fails."""
         settings = load.load_settings(
             {
-                "root": str(root),
-                "config": _gate_file(root, agent, root / output),
-                "paths": [os.path.relpath(each, root) for each in files],
+                "root": str(self.root),
+                "config": _gate_file(self.root, self.agent, self.root / self.output),
+                "paths": [os.path.relpath(each, self.root) for each in self.files],
                 "runs": num_runs,
                 "threshold": "all",
                 "baseline": "none",
-                "output": str(output),
-                **more,
+                "output": str(self.output),
+                **self.more,
             }
         )
-        told: list[str] = []
         rows: list[dict[str, Any]] = []
 
         def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
-            told.append(reports.render_terminal(report) if print_detailed_results else "")
+            if details:
+                print(reports.render_terminal(report))  # noqa: T201 - what the argument asks for
             rows.extend(_rows(report) if output_file else ())
 
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher(), present=present)
-        report = await asyncio.to_thread(gate_run.run, settings, context)
-        if print_detailed_results:
-            print("".join(told))  # noqa: T201 - what the argument asks for
+        report = gate_run.run(settings, context)
         if output_file:
             _append(rows, Path(output_file))
         failures = list(_failures(report))
         if failures:
-            lines = [f"{agent_module}: {len(failures)} of the criteria of its cases failed", *failures]
-            raise AssertionError("\n".join([*lines, f"Report: {root / output / 'report.html'}"]))
+            lines = [f"{self.module}: {len(failures)} of the criteria of its cases failed", *failures]
+            raise AssertionError("\n".join([*lines, f"Report: {self.root / self.output / 'report.html'}"]))
 
 
-evaluate = AgentEvaluator.evaluate
+def _now_or_awaited(work: Callable[[], None]) -> Awaitable[None]:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        work()
+        return _Done()
+    return asyncio.to_thread(work)
+
+
+class _Done(Coroutine[Any, Any, None]):
+    """What has been done already, for `asyncio.run` and `await`; nobody need await it."""
+
+    def send(self, value: Any) -> Any:  # noqa: ARG002 - the protocol's signature
+        """See `Coroutine.send`."""
+        raise StopIteration
+
+    def throw(self, *given: Any) -> Any:
+        """See `Coroutine.throw`."""
+        raise given[0]
+
+    def close(self) -> None:
+        """See `Coroutine.close`."""
+
+    def __await__(self) -> Iterator[Any]:  # type: ignore[override]  # nothing to wait for
+        return iter(())
+
+
+def _as_json(given: Any) -> str:
+    """A pydantic model of google-adk, or what it is as JSON. Raises ValueError for anything else."""
+    if hasattr(given, "model_dump_json"):
+        text: str = given.model_dump_json(exclude_none=True, by_alias=True)
+        return text
+    if isinstance(given, Mapping):
+        return json.dumps(given)
+    raise ValueError(f"expected an `EvalSet` or `EvalConfig` of google-adk, got {type(given).__name__}")
+
 
 INSTEAD: Final[Mapping[str, str]] = {
     "artifact_service": "the agent runs in a process of its own, and each case has an artifact service of its own.",
