@@ -46,7 +46,7 @@ class AgentEvaluator:
     """Stands where google-adk's class of this name stood: `from evalgate import AgentEvaluator`.
 
     Each call is to be awaited, as in google-adk. Where no event loop runs, it runs at once: google-adk was called so
-    before 1.0, and such a test has passed there ever since, without running anything.
+    before 0.5, and such a test has passed there ever since, without running anything.
     """
 
     @staticmethod

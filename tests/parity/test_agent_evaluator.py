@@ -137,7 +137,7 @@ def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path) -> None:
 
 
 def test_a_call_that_nobody_awaits_runs(project: Path, adk_python: Path) -> None:
-    """As tests of google-adk before 1.0 are written; google-adk itself makes a coroutine there and passes."""
+    """As tests of google-adk before 0.5 are written; google-adk itself makes a coroutine there and passes."""
     lines = """
 import evalgate, sys
 evalgate.evaluate("desk_agent", "evals/old.test.json", num_runs=1, print_detailed_results=False)
