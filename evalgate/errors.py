@@ -140,7 +140,11 @@ class ConfigError(EvalgateError):
             (errors, "problem", "") if errors else (warnings, "warning", ", treated as errors (`strict`)")
         )
         plural = "" if count == 1 else "s"
-        return cls(f"{count} {noun}{plural} in the configuration or the evaluation files{why}", problems=found)
+        error = cls(f"{count} {noun}{plural} in the configuration or the evaluation files{why}", problems=found)
+        for problem in found:  # a traceback shows them: of a test, of a call from Python
+            if problem.severity is Severity.ERROR or not errors:
+                error.add_note(str(problem))
+        return error
 
 
 class UnavailableError(EvalgateError):

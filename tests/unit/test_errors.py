@@ -24,3 +24,5 @@ def test_problems_are_counted_by_what_stops_the_run(severities: list[str], messa
     error = ConfigError.collected(problems)
     assert error.message == message
     assert error.problems == tuple(problems)
+    shown = [each for each in problems if each.severity is Severity.ERROR] or problems
+    assert error.__notes__ == [str(each) for each in shown]  # what a traceback adds
