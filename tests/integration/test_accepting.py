@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import signal
-import subprocess
-import termios
 import time
 from pathlib import Path
 
 import pytest
-from builders import forked_command
+from builders import keyboard
 from builders.gated_repository import Repository
 
 from evalgate.formats import rewrite
@@ -51,30 +48,7 @@ def repo(tmp_path: Path) -> Repository:
 
 def typed(repo: Repository, keys: str, *arguments: str) -> str:
     """What `evalgate accept` shows to somebody who presses these keys."""
-    ours, theirs = pty.openpty()
-    command = subprocess.Popen(
-        [str(forked_command.EVALGATE), "accept", *arguments],
-        cwd=repo.root,
-        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    said, left = bytearray(), list(keys)
-    try:
-        while chunk := os.read(ours, 65_536):
-            said += chunk
-            if left and said.count(b"[q]uit: ") > len(keys) - len(left):
-                while termios.tcgetattr(ours)[3] & termios.ICANON:  # what is typed before it listens is lost
-                    time.sleep(0.01)
-                os.write(ours, left.pop(0).encode())
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert command.wait(timeout=30) == 0, said.decode()
-    return said.decode().replace("\r\n", "\n")
+    return keyboard.typed(["accept", *arguments], keys, after=b"[q]uit: ", cwd=repo.root)
 
 
 def test_an_accepted_answer_is_all_that_changes_and_the_case_passes(repo: Repository) -> None:

@@ -1,0 +1,41 @@
+"""A terminal at which somebody presses keys."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from builders import forked_command
+
+
+def typed(arguments: Sequence[str], keys: str, *, after: bytes, cwd: Path) -> str:
+    """What the command shows to somebody who presses the next of `keys` whenever it has shown `after`."""
+    ours, theirs = pty.openpty()
+    command = subprocess.Popen(
+        [str(forked_command.EVALGATE), *arguments],
+        cwd=cwd,
+        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said, left = bytearray(), list(keys)
+    try:
+        while chunk := os.read(ours, 65_536):
+            said += chunk
+            if left and said.count(after) > len(keys) - len(left):
+                while termios.tcgetattr(ours)[3] & termios.ICANON:  # what is typed before it listens is lost
+                    time.sleep(0.01)
+                os.write(ours, left.pop(0).encode())
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(ours)
+    assert command.wait(timeout=30) == 0, said.decode()
+    return said.decode().replace("\r\n", "\n")
