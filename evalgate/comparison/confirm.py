@@ -33,7 +33,6 @@ from evalgate.model import (
     GradedTrial,
     Policy,
     Run,
-    Shard,
     Suite,
     ThresholdRule,
     VerdictKind,
@@ -159,16 +158,16 @@ def suspects(
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
-    in_shards: bool = False,
 ) -> tuple[Suspect, ...]:
     """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
     their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
-    is no accident, and what is `recorded` (suites) cannot be run again. `in_shards`: none of them knows how many there
-    are elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
+    is no accident, and what is `recorded` (suites) cannot be run again. A shard does not know how many there are
+    elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
     word.
     """
     if policy.threshold is ThresholdRule.ALL:
         return ()
+    in_shards = bool(_homes(head))
     compared = comparison if comparison is not None and comparison.base is not None else None
     by_case = {} if compared is None else {case.key: case for case in compared.cases}
     alone = frozenset() if compared is None or compared.base is None else absent(compared.base)
@@ -417,19 +416,24 @@ def of(
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
-    shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
-    """What is to be confirmed; of a plan with shards the failures of each shard by themselves, as it had to do it."""
-    found = suspects(
-        head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, in_shards=shard is not None
-    )
+    """What is to be confirmed; of a shard, and of shards that were joined, the failures of each shard by themselves, as
+    it had to do it."""
+    homes = _homes(head)
     groups: defaultdict[int | None, list[Suspect]] = defaultdict(list)
-    for each in found:
-        groups[None if shard is None else shard.homes.get(each.key)].append(each)
-    parts = 1 if shard is None else shard.of
+    for each in suspects(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded):
+        groups[homes.get(each.key)].append(each)
+    parts = head.shards if head.shard is None else head.shard.of
     return tuple(
         Confirmation(own, level=level(policy, comparison, suspects=len(own), parts=parts)) for own in groups.values()
     )
+
+
+def _homes(head: Run) -> Mapping[CaseKey, int]:
+    """The shard of each case; nothing where there is only one."""
+    if head.shard is None:
+        return head.homes if head.shards > 1 else {}
+    return head.shard.homes if head.shard.of > 1 else {}
 
 
 def is_failed(run: Run, confirmed: Collection[CaseKey], *, policy: Policy) -> bool:

@@ -42,7 +42,6 @@ from evalgate.model import (
     Comparison,
     Policy,
     Run,
-    Shard,
     Suite,
     ThresholdRule,
 )
@@ -169,11 +168,10 @@ def confirmations(
     *,
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
-    shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
     recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}
-    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, shard=shard)
+    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded)
 
 
 def measure(
@@ -261,8 +259,8 @@ class _Measuring:
     ) -> tuple[Run, Run | None, Comparison | None]:
         """Fresh runs of what fails, until each failure is confirmed or flaky. Once the gate fails for certain, at most
         as many more as there are cases, for the others' sake."""
-        session, policy, shard = self._session, self._rules.policy, self._rules.shard
-        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined, shard=shard)
+        session, policy = self._session, self._rules.policy
+        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined)
         left: int | None = None
         while session.goes_on and asked:
             wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=left is not None)

@@ -127,11 +127,12 @@ class Run:
     cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
     `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the
     agents' own files, by the same key as `agents`; `surroundings`: of all else that makes them do what they do.
-    `judges`: what judging took, by criterion and model; what was taken from a journal is not in it. `shard`: the
-    part of a plan that this run is; None: the whole. `root`: the folder of the repository that it was a run of, ""
-    for all of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
-    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that
-    is not known.
+    `judges`: what judging took, by criterion and model; what was taken from a journal is not in it. `shard`: the part
+    of a plan that this run is; None: the whole. `shards`, `homes`: of a whole that was joined, how many parts it had,
+    and which of them measured each case: what reruns confirmed there is judged by the part's share. `root`: the folder
+    of the repository that it was a run of, "" for all of it; None where that is not known. `workflow_run`: the workflow
+    run that wrote it, `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit;
+    None where that is not known.
     """
 
     suites: tuple[Suite, ...]
@@ -155,6 +156,8 @@ class Run:
     surroundings: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     shard: Shard | None = None
+    shards: ShardIndex = 1
+    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     root: str | None = None
     workflow_run: str = ""
 

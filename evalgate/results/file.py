@@ -160,6 +160,7 @@ class CaseEntry(Entry):
     label: CaseLabel | None = Field(default=None, description="What it is counted as; absent for a plain pass.")
     quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
     quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
+    shard: ShardIndex | None = Field(default=None, description="The shard that ran it, where shards were merged.")
     burn_in: BurnInEntry | None = Field(default=None, description="How a new or changed case did in all of its runs.")
     trials: list[TrialEntry] = Field(default_factory=list)
 
@@ -206,7 +207,7 @@ ResultsFile: Any = entry(
     "Results",
     Run,
     doc="The whole file. What says no more than the default is left out.",
-    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes", "surroundings"},
+    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes", "surroundings", "homes"},
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
     repeated=(
@@ -334,6 +335,7 @@ def _suite_lines(
             "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
             "quarantined": case_verdict.quarantined,
             "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
+            "shard": report.run.homes.get(key),
             "burn_in": case_verdict.burn_in and shapes.written(BurnInEntry, case_verdict.burn_in),
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
@@ -535,6 +537,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         surroundings={key: suite.agent.surroundings for key, suite in zip(keys, read.suites, strict=True)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         shard=None if read.shard is None else _read_shard(read.shard),
+        homes={(suite.suite, case.case_id): case.shard for suite in read.suites for case in suite.cases if case.shard},
     )
     return Stored(
         run=run,
@@ -655,6 +658,8 @@ def _insist_possible(run: Run, place: Place) -> None:
     most = run.repeats + run.more
     if run.shard is not None:
         raise _untrusted("is a shard", place)
+    if any(home > run.shards for home in run.homes.values()):
+        raise _untrusted(f"has a case of a shard beyond the {run.shards:,} that it names", place)
     if not (1 <= run.repeats <= MOST_RUNS and 0 <= run.more <= MOST_RUNS):
         raise _untrusted("has an invalid number of repeats", place)
     if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) > MOST_TRIALS:

@@ -338,6 +338,8 @@ def join(parts: Sequence[Stored]) -> Stored:
         fingerprints=dict(shard.fingerprints) | _merged(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
+        shards=shard.of,
+        homes=dict(shard.homes) if shard.of > 1 else {},
     )
     told = [part.comparison for part in parts if part.comparison is not None]
     return Stored(

@@ -300,11 +300,40 @@ def test_both_gates_spend_one_alpha() -> None:
     assert confirm.level(Policy(), None, suspects=2, parts=3) == pytest.approx(0.03 / 6)
 
 
-def test_shards_are_confirmed_by_what_each_of_them_knew() -> None:
-    head = sides.run([["F", "F", "P"]])
-    homes = {(sides.SUITE, "c0"): 1, (sides.SUITE, "c1"): 2, (sides.SUITE, "c2"): 1}
-    asked = confirm.of(head, None, policy=Policy(), shard=Shard(index=1, of=2, homes=homes))
-    assert [[each.key[1] for each in own.suspects] for own in asked] == [["c0"], ["c1"]]
+@pytest.mark.parametrize(
+    ("shards", "homes", "head", "base", "origins"),
+    [
+        # one run: 0.025 for each of two failures, which three pairs hold
+        (1, "", "FF FFF", "PP PPP", "unconfirmed new"),
+        # two shards with a failure each: 0.015 for each, with one slip five pairs
+        (2, "12", "FFF FFFF", "PPP PPPP", "unconfirmed new"),
+        (2, "12", "PFFFF FFFF", "PPPPP PPPP", "new new"),
+        # both failures are one shard's: 0.0075 for each, with one slip six pairs
+        (2, "11", "PFFFF FFFF", "PPPPP PPPP", "unconfirmed new"),
+        (2, "11", "PFFFFF FFFF", "PPPPPP PPPP", "new new"),
+        # twenty shards: 0.0015 for each
+        (20, "12", "FFFFF FFFFFF", "PPPPP PPPPPP", "unconfirmed new"),
+    ],
+)
+def test_reruns_of_shards_are_judged_by_the_share_that_each_had(
+    shards: int, homes: str, head: str, base: str, origins: str
+) -> None:
+    """In the shard, and wherever the joined results are looked at again (merge, `compare`, `mode: post`)."""
+    ours, theirs = sides.sides("F/P F/P")
+    ours, theirs = fresh_run(ours, [head.split()]), fresh_run(theirs, [base.split()])
+    of_case = {(sides.SUITE, f"c{number}"): int(home) for number, home in enumerate(homes)}
+    joined = dataclasses.replace(ours, shards=shards, homes=of_case)
+    comparison = sides.compare_runs(joined, theirs, policy=Policy())
+    asked = confirm.of(joined, comparison, policy=Policy())
+    settled = confirm.settle(comparison, asked, head=joined)
+    assert [case.origin and case.origin.value for case in settled.cases] == origins.split()
+    for index in sorted({*of_case.values()}):
+        part = dataclasses.replace(ours, shard=Shard(index=index, of=shards, homes=of_case))
+        own = [each for each in confirm.of(part, comparison, policy=Policy()) if of_case[each.suspects[0].key] == index]
+        known = {key: said for each in own for key, said in each.settled(part, theirs).items()}
+        assert (
+            known.items() <= {key: said for each in asked for key, said in each.settled(joined, theirs).items()}.items()
+        )
 
 
 # --- in which order -------------------------------------------------------------------------------------
