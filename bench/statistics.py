@@ -25,6 +25,7 @@ if __name__ == "statistics":
     _spec.loader.exec_module(sys.modules["statistics"])
 else:
     import argparse
+    import dataclasses
     import json
     import resource
     import subprocess
@@ -57,8 +58,8 @@ else:
         "judges": "An agent that always does the same, and a judge that is right in 9 or 7 of 10 verdicts, with one "
         "verdict for all runs of a side and with a fresh one for each (what evalgate asks for): how often the default "
         "verdict blocks though nothing changed.",
-        "stored": "A stored base: 20 pull requests beside the same runs of it, 3 runs of head (.98/.8/.4); how many "
-        "of them the regression gate blocks by itself.",
+        "stored": "A stored base: 20 pull requests beside the same runs of it, of one base run (3), or pooled from "
+        "several (.98/.8/.4; 3 runs of head). How many of them the regression gate blocks by itself.",
         "unchanged": "How often a row says `unchanged` though every case passes 10 points less often (the most of all "
         "mixes):",
         "line": "The power line: how often a drop as large as the one that it names is seen, by the default verdict "
@@ -185,6 +186,8 @@ else:
             pull = simulated.draw(mix, CHANGES[random.choice(list(CHANGES))], 5, random)
             k = (1, 3, 5)[number % 3]
             assert simulated.regressed(pull, k) == simulated.real(pull, k), pull
+            pooled = dataclasses.replace(pull, head=[row[:1] for row in pull.head])
+            assert simulated.regressed(pooled, 1, of_base=5) == simulated.real(pooled, 1, of_base=5), pull
             assert simulated.two_stage(pull, FIRST, MORE) == simulated.real_two_stage(pull, FIRST, MORE), pull
             decided = simulated.default(pull, k, random)
             assert decided.blocks == simulated.real_default(pull, k, decided), pull

@@ -270,13 +270,6 @@ def absent(base: Run) -> frozenset[CaseKey]:
     )
 
 
-def _by_case(trials: Iterable[GradedTrial]) -> Mapping[CaseKey, Sequence[GradedTrial]]:
-    found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
-    for trial in sorted(trials, key=lambda trial: trial.key.repeat):
-        found[trial.key.suite, trial.key.case_id].append(trial)
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What the fresh runs of a suspect say.
@@ -305,7 +298,7 @@ class Confirmation:
 
     def outcomes(self, head: Run, base: Run | None) -> Outcomes:
         """Those of the fresh runs of both sides."""
-        heads, bases = _by_case(head.confirmations), _by_case(() if base is None else base.confirmations)
+        heads, bases = pairing.by_case(head.confirmations), pairing.by_case(() if base is None else base.confirmations)
         ours, theirs = (
             [[_passed(trial, each.uses) for trial in trials.get(each.key, ())] for each in self.suspects]
             for trials in (heads, bases)
@@ -452,7 +445,7 @@ def burned_in(head: Run) -> Mapping[CaseKey, BurnIn]:
     more = [trial for trial in head.confirmations if trial.key.repeat >= BURN_IN]
     keys = {(trial.key.suite, trial.key.case_id) for trial in more}
     found: dict[CaseKey, BurnIn] = {}
-    for key, trials in _by_case((*head.trials, *more)).items() if keys else ():
+    for key, trials in pairing.by_case((*head.trials, *more)).items() if keys else ():
         if key in keys and key in uses:
             outcomes = [_passed(trial, pairing.deciding(uses[key])) for trial in trials]
             found[key] = BurnIn(passed=outcomes.count(True), runs=len(outcomes) - outcomes.count(None))

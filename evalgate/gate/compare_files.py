@@ -176,6 +176,7 @@ def _base_to_compare(
         suites=then,
         trials=tuple(trial(known, other) for known in run.trials),
         confirmations=tuple(trial(known, {}) for known in run.confirmations),
+        pooled=tuple(trial(known, other) for known in run.pooled),
         transcripts=_Renamed(transcripts=run.transcripts, names=renamed),
         repeated=frozenset((names.get(suite, suite), case) for suite, case in run.repeated),
         fingerprints={(names.get(suite, suite), case): known for (suite, case), known in run.fingerprints.items()},

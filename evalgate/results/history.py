@@ -8,7 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
@@ -126,7 +126,7 @@ class History:
         if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, adk_compat=adk_compat))
         found = recent_drift(past)
-        is_recent = found is not None and (self.context.now - moment(found.since)).days <= DRIFT_DAYS
+        is_recent = found is not None and (self.context.now - results_stores.moment(found.since)).days <= DRIFT_DAYS
         return found if is_recent else None
 
     @property
@@ -374,16 +374,7 @@ def recent_drift(past: PastRuns) -> Drift | None:
 def drifted_at(past: PastRuns | None) -> datetime | None:
     """Before when no stored result may be compared with: when the provider last moved; None where it did not."""
     drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
-    return moment(drifts[-1].since) if drifts else None
-
-
-def moment(written: str) -> datetime:
-    """A time as it was written; the earliest where it cannot be read."""
-    try:
-        read = datetime.fromisoformat(written)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
-    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+    return results_stores.moment(drifts[-1].since) if drifts else None
 
 
 def _rules(suite: Suite, *, adk_compat: bool) -> list[object]:
