@@ -31,7 +31,9 @@ from evalgate.model import (
     FailureKind,
     FailureOrigin,
     GradedTrial,
+    NotEvaluated,
     Policy,
+    Reason,
     Run,
     Suite,
     ThresholdRule,
@@ -286,7 +288,8 @@ class State:
 
 
 Outcomes = Sequence[tuple[Sequence[bool | None], Sequence[bool | None]]]
-"""What the fresh runs of each suspect gave, on head and on the base: whether they passed; None: not measured."""
+"""What the fresh runs of each suspect gave, on head and on the base: whether they passed; None: not measured. A judge
+that is replayed has no reply for further runs: what it lacks counts as all that may fail to be measured."""
 
 
 class Confirmation:
@@ -300,7 +303,10 @@ class Confirmation:
         """Those of the fresh runs of both sides."""
         heads, bases = pairing.by_case(head.confirmations), pairing.by_case(() if base is None else base.confirmations)
         ours, theirs = (
-            [[_passed(trial, each.uses) for trial in trials.get(each.key, ())] for each in self.suspects]
+            [
+                [passed for trial in trials.get(each.key, ()) for passed in _outcomes(trial, each.uses)]
+                for each in self.suspects
+            ]
             for trials in (heads, bases)
         )
         return list(zip(ours, theirs, strict=True))
@@ -390,6 +396,34 @@ def _passed(trial: GradedTrial, uses: Sequence[CriterionUse]) -> bool | None:
     if any(each is False and use.on_the_test for each, use in zip(pattern, uses, strict=True)):
         return None
     return False if False in pattern else pairing.passes(pattern)
+
+
+def _outcomes(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Sequence[bool | None]:
+    return [None] * (SPARE + 1) if _is_unrecorded(trial, uses) else [_passed(trial, uses)]
+
+
+def _is_unrecorded(trial: GradedTrial, uses: Sequence[CriterionUse]) -> bool:
+    grades = [trial.grades.get(use.name) for use in uses]
+    is_lacking = any(isinstance(each, NotEvaluated) and each.reason is Reason.JUDGE_NOT_RECORDED for each in grades)
+    return is_lacking and _passed(trial, uses) is None
+
+
+def unrecorded(asked: Iterable[Confirmation], *, head: Run, base: Run | None) -> tuple[Problem, ...]:
+    """A warning where failures stay unconfirmed since the replayed judge has no replies for their reruns."""
+    trials = pairing.by_case((*head.confirmations, *(() if base is None else base.confirmations)))
+    found = {
+        state.suspect.key
+        for each in asked
+        for state in each.states(each.outcomes(head, base))
+        if state.finding is Finding.OPEN
+        and any(_is_unrecorded(trial, state.suspect.uses) for trial in trials.get(state.suspect.key, ()))
+    }
+    if not found:
+        return ()
+    failures = words.counted(len(found), "failure")
+    message = f"{failures} could not be confirmed: the judge's recorded replies have none for reruns"
+    hint = "They count as failures. Record again with this agent, judge live, or set `threshold: all`."
+    return (Problem(severity=Severity.WARNING, code="judge-not-recorded", message=message, hint=hint),)
 
 
 def _given_up(outcomes: Sequence[bool | None]) -> bool:

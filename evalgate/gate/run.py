@@ -233,8 +233,10 @@ def conclude(
     if comparison is not None:
         comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
-    if not was_run:
-        problems = (*problems, *confirm.not_run(asked, head=head, base=base))
+    lacking = confirm.unrecorded(asked, head=head, base=base)
+    if not was_run and not lacking:
+        lacking = confirm.not_run(asked, head=head, base=base)
+    problems = (*problems, *lacking)
     # once each: the parts of a plan have told their own
     known = tuple(dict.fromkeys((*problems, *(_apart(rules) if comparison is None else ()))))
     report = Report(

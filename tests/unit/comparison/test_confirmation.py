@@ -21,7 +21,9 @@ from evalgate.model import (
     FailOn,
     FailureOrigin,
     NonBlocking,
+    NotEvaluated,
     Policy,
+    Reason,
     Run,
     Shard,
     ThresholdRule,
@@ -386,6 +388,48 @@ def test_enough_failures_fail_a_suite_for_certain() -> None:
     assert confirm.is_failed(run, one, policy=Policy())
     assert not confirm.is_failed(run, one, policy=Policy(pass_rate=0.7))
     assert confirm.is_failed(run, two, policy=Policy(pass_rate=0.7))
+
+
+@pytest.mark.parametrize(
+    ("text", "fresh", "lacks", "runs", "told"),
+    [
+        # one rerun shows that there are no replies: the agent is not asked twice more
+        ("F/P", "?/", Reason.JUDGE_NOT_RECORDED, [], ["judge-not-recorded"]),
+        ("F/F", "?", Reason.JUDGE_NOT_RECORDED, [], ["judge-not-recorded"]),
+        ("F/P", "F/?", Reason.JUDGE_NOT_RECORDED, [], ["judge-not-recorded"]),
+        ("F/P", "?/", Reason.JUDGE_UNAVAILABLE, ["c0"], []),  # an outage may be over
+        # some other criterion than the judge's says that it fails
+        ("P/P ; F/P", "?/P ; F/P", Reason.JUDGE_NOT_RECORDED, ["c0"], []),
+        # what the recording has counts
+        ("F/P", "FFF/PPP", Reason.JUDGE_NOT_RECORDED, [], []),
+    ],
+)
+def test_a_replayed_judge_that_has_no_reply_for_reruns_leaves_the_failure_standing(
+    text: str, fresh: str, lacks: Reason, runs: list[str], told: list[str]
+) -> None:
+    _, asked, head = rerun(text, fresh)
+    base = rerun(text, fresh)[0].base
+    assert base is not None
+    unknown = NotEvaluated(reason=lacks, message="nothing is recorded for this question")
+    head, base = (
+        dataclasses.replace(
+            run,
+            confirmations=tuple(
+                dataclasses.replace(
+                    trial,
+                    grades={name: unknown if each == sides.OUTAGE else each for name, each in trial.grades.items()},
+                )
+                for trial in run.confirmations
+            ),
+        )
+        for run in (head, base)
+    )
+    wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=False)
+    assert [key[1] for key in wanted[0]] == runs
+    assert [problem.code for problem in confirm.unrecorded(asked, head=head, base=base)] == told
+    comparison = sides.compare_runs(head, base, policy=Policy())
+    settled = confirm.settle(comparison, asked, head=head)
+    assert comparison_verdict.decide(head, Policy(), comparison=settled, asked=asked).blocks
 
 
 def test_unconfirmed_failures_of_files_are_told() -> None:
