@@ -114,8 +114,11 @@ def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     found = None if rules.shard is not None else history.drift(head, adk_compat=rules.settings.adk_compat)
     if found is None:
         return
-    rates = f"{words.percent(found.after)} instead of {words.percent(found.before)} of runs"
-    message = f"since {found.since[:10]} the unchanged agent of the base branch passes {rates} (p = {found.p:.1g})"
+    does = f"passes {words.percent(found.after)} instead of {words.percent(found.before)} of runs"
+    if found.criterion:
+        name = plain.label(found.criterion, NAME_WIDTH)
+        does = f"scores {found.after:.2f} instead of {found.before:.2f} by `{name}`"
+    message = f"since {found.since[:10]} the unchanged agent of the base branch {does} (p = {found.p:.1g})"
     hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
     yield Problem(severity=Severity.WARNING, code="provider-drift", message=message, hint=hint)
 

@@ -459,14 +459,15 @@ class Power:
 class Drift:
     """That the unchanged agent of the base branch does otherwise than before: its model, a judge or a service moved.
 
-    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed.
-    `p`: two-sided, times the number of windows.
+    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed,
+    or the means of `criterion` where its graded scores show it. `p`: two-sided, times the number of tests.
     """
 
     since: str
     before: float
     after: float
     p: float
+    criterion: str = ""
 
 
 class BaseSource(enum.StrEnum):
