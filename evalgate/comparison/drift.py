@@ -26,7 +26,7 @@ DIRECTIONS: Final = 2
 SCREEN, SCREENED = 1_999, 0.01
 """Graded scores are permuted so often at first, and by `DRAWS` only where that gives so small a p: it takes rejections
 away, and nearly all of the time."""
-DRAWS: Final = 99_999
+DRAWS: Final = 49_999
 
 
 class PastRun(NamedTuple):

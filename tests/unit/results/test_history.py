@@ -213,7 +213,7 @@ def test_graded_scores_drift_as_well(before: tuple[float, ...], last: tuple[floa
 def test_only_the_last_runs_keep_their_scores() -> None:
     record = PastRuns()
     for number in range(results_history.SCORED + 3):
-        record = results_history.update(record, graded(number % 30, 0.5, 0.6 + number / 100))
+        record = results_history.update(record, graded(number % 30, 0.5, 0.6, 0.7, cases=1))
     for known in record.cases:
         assert [each.number for each in known.scores["rubric"]] == list(range(4, results_history.SCORED + 4))
         assert len(known.outcomes) == results_history.SCORED + 3
