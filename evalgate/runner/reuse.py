@@ -144,7 +144,8 @@ def pool(
                 if own is None or not _same_case(dataclasses.replace(task.key, suite=name), task, other, side):
                     continue
                 needed = [use.name for use in pairing.deciding(suite.criteria_of(case))]
-                for trial in known.get((name, case.case_id), ()):
+                # further runs were chosen by how the first came out
+                for trial in known.get((name, case.case_id), ())[: other.run.repeats]:
                     if trial.failure is None and all(isinstance(trial.grades.get(each), Score) for each in needed):
                         key = dataclasses.replace(task.key, repeat=POOLED + len(own))
                         own.append(dataclasses.replace(trial, key=key, reused=True))
