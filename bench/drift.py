@@ -33,7 +33,15 @@ START = dt.date(2026, 1, 1)
 Rates = Sequence[float]
 
 
-def alarms(rng: random.Random, rates: Callable[[int], Rates], *, days: int, runs: int, a_day: int = 1) -> list[int]:
+def _scores(rng: random.Random, passed: int, runs: int) -> list[float]:
+    """Graded ones beside the outcomes: 0.6 to 1 of what passes, 0.4 to 0.8 of what fails."""
+    lowest = (0.6,) * passed + (0.4,) * (runs - passed)
+    return [round(low + 0.4 * rng.random(), 3) for low in lowest]
+
+
+def alarms(
+    rng: random.Random, rates: Callable[[int], Rates], *, days: int, runs: int, a_day: int = 1, graded: bool = False
+) -> list[int]:
     """The days of a history, from 0, whose look says that something moved: the first run of a day looks, and after an
     alarm the runs before it are no longer looked at."""
     past: list[PastRun] = []
@@ -44,7 +52,8 @@ def alarms(rng: random.Random, rates: Callable[[int], Rates], *, days: int, runs
                 ("suite", str(case)): (sum(rng.random() < rate for _ in range(runs)), runs)
                 for case, rate in enumerate(rates(day))
             }
-            past.append(((START + dt.timedelta(days=day)).isoformat(), outcomes))
+            scores = {"graded": {case: _scores(rng, *counts) for case, counts in outcomes.items()}} if graded else {}
+            past.append(PastRun((START + dt.timedelta(days=day)).isoformat(), outcomes, scores))
             past = past[-LAST_RUNS:]
             if number == 0 and drift.look(past) is not None:
                 found.append(day)
@@ -52,10 +61,10 @@ def alarms(rng: random.Random, rates: Callable[[int], Rates], *, days: int, runs
     return found
 
 
-def false_alarms(rates: Rates, *, months: int, runs: int, a_day: int, seed: int = 0) -> float:
+def false_alarms(rates: Rates, *, months: int, runs: int, a_day: int, seed: int = 0, graded: bool = False) -> float:
     """The share of months with an alarm, of histories that begin a month before."""
     rng = random.Random(seed)
-    hits = (alarms(rng, lambda _: rates, days=2 * DAYS, runs=runs, a_day=a_day) for _ in range(months))
+    hits = (alarms(rng, lambda _: rates, days=2 * DAYS, runs=runs, a_day=a_day, graded=graded) for _ in range(months))
     return sum(any(day >= DAYS for day in days) for days in hits) / months
 
 
@@ -84,6 +93,9 @@ def main() -> None:
             worst = max(worst, share)
             print(f"| {name} | {runs} | {a_day} | {share:.1%} |", flush=True)
     mix, medians = next(iter(MIXES)), {}
+    share = false_alarms(MIXES[mix], months=max(months // 10, 1), runs=3, a_day=1, graded=True)
+    worst = max(worst, share)
+    print(f"| {mix}, and graded scores | 3 | 1 | {share:.1%} |", flush=True)
     print("\n| Pass probabilities | Change | Runs per case | Median days | Seen in 7 days |")
     print("| --- | --- | --- | --- | --- |")
     for change, changed in BROKEN.items():

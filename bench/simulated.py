@@ -24,6 +24,7 @@ from evalgate.comparison.sensitivity import Gates, Runs
 from evalgate.comparison.tests import DUST, Stratum
 from evalgate.model import (
     FRESH,
+    POOLED,
     AgentUse,
     BaseOrigin,
     BaseSource,
@@ -180,9 +181,15 @@ def _falls(samples: Sequence[Sample], stage: Stage) -> bool:
     return is_significant and _is_beyond_margin(samples)
 
 
-def real(pull: PullRequest, k: int) -> bool:
-    """The same through runs, comparison and decision."""
+def real(pull: PullRequest, k: int, *, of_base: int = 0) -> bool:
+    """The same through runs, comparison and decision; all but the first `k` of the base's runs are pooled ones."""
     head, base = run(pull.head, k), run(pull.base, k)
+    pooled = tuple(
+        _trial(number, POOLED + at, outcome)
+        for number, row in enumerate(pull.base)
+        for at, outcome in enumerate(row[k : of_base or k])
+    )
+    base = dataclasses.replace(base, pooled=pooled)
     return _decided(head, base, Stage.ONLY) is VerdictKind.FAIL
 
 

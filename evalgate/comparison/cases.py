@@ -169,8 +169,17 @@ def of(
         )
         for run in (head, base)
     )
+    pooled = pairing.by_case(base.pooled)
     pairs = [
-        pairing.pair(key, head=head, base=base, head_trials=ours.trials, base_trials=theirs.trials, uses=own)
+        pairing.pair(
+            key,
+            head=head,
+            base=base,
+            head_trials=ours.trials,
+            base_trials=theirs.trials,
+            uses=own,
+            pooled=pooled.get(key, ()),
+        )
         for key, own in uses.items()
         if unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
     ]

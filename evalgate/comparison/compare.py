@@ -19,6 +19,7 @@ from evalgate.comparison.repeats import SHARES, Stage
 from evalgate.comparison.sensitivity import Gates
 from evalgate.comparison.tests import ScoredStratum, Stratum, Tails
 from evalgate.model import (
+    POOLED,
     AgentFailure,
     AppliedRule,
     BaseOrigin,
@@ -363,7 +364,8 @@ def compare(
         criteria=rows,
         overall=overall,
         head_rates=power.rates([sample.head[: sample.head_first] for sample in outcomes]),
-        base_rates=power.rates([sample.base[: sample.base_first] for sample in outcomes]),
+        # pass^k of both sides by the same k
+        base_rates=power.rates([sample.base[: sample.base_first] for sample in outcomes], most=base.repeats),
         power=criteria.power(outcomes, rows, overall),
         relaxed=relaxed,
         by_base=by_base,
@@ -380,9 +382,10 @@ def compare(
 
 
 def _is_steady(table: comparison_cases.Table, unchanged: Collection[str]) -> bool:
-    """Whether all runs of a side did the same; an agent that did not change has one side."""
+    """Whether all runs of a side did the same; an agent that did not change has one side. Of pooled runs what they did
+    may not have been kept."""
     return confirm.is_steady(
-        side.trials
+        [trial for trial in side.trials if trial is None or trial.key.repeat < POOLED or trial.behavior]
         for pair in table.pairs
         for side in ((pair.head,) if pair.key[0] in unchanged else (pair.head, pair.base))
     )

@@ -31,9 +31,10 @@ from evalgate.model import (
     FailureKind,
     FailureOrigin,
     GradedTrial,
+    NotEvaluated,
     Policy,
+    Reason,
     Run,
-    Shard,
     Suite,
     ThresholdRule,
     VerdictKind,
@@ -159,16 +160,16 @@ def suspects(
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
-    in_shards: bool = False,
 ) -> tuple[Suspect, ...]:
     """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
     their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
-    is no accident, and what is `recorded` (suites) cannot be run again. `in_shards`: none of them knows how many there
-    are elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
+    is no accident, and what is `recorded` (suites) cannot be run again. A shard does not know how many there are
+    elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
     word.
     """
     if policy.threshold is ThresholdRule.ALL:
         return ()
+    in_shards = bool(_homes(head))
     compared = comparison if comparison is not None and comparison.base is not None else None
     by_case = {} if compared is None else {case.key: case for case in compared.cases}
     alone = frozenset() if compared is None or compared.base is None else absent(compared.base)
@@ -271,13 +272,6 @@ def absent(base: Run) -> frozenset[CaseKey]:
     )
 
 
-def _by_case(trials: Iterable[GradedTrial]) -> Mapping[CaseKey, Sequence[GradedTrial]]:
-    found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
-    for trial in sorted(trials, key=lambda trial: trial.key.repeat):
-        found[trial.key.suite, trial.key.case_id].append(trial)
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What the fresh runs of a suspect say.
@@ -294,7 +288,8 @@ class State:
 
 
 Outcomes = Sequence[tuple[Sequence[bool | None], Sequence[bool | None]]]
-"""What the fresh runs of each suspect gave, on head and on the base: whether they passed; None: not measured."""
+"""What the fresh runs of each suspect gave, on head and on the base: whether they passed; None: not measured. A judge
+that is replayed has no reply for further runs: what it lacks counts as all that may fail to be measured."""
 
 
 class Confirmation:
@@ -306,9 +301,12 @@ class Confirmation:
 
     def outcomes(self, head: Run, base: Run | None) -> Outcomes:
         """Those of the fresh runs of both sides."""
-        heads, bases = _by_case(head.confirmations), _by_case(() if base is None else base.confirmations)
+        heads, bases = pairing.by_case(head.confirmations), pairing.by_case(() if base is None else base.confirmations)
         ours, theirs = (
-            [[_passed(trial, each.uses) for trial in trials.get(each.key, ())] for each in self.suspects]
+            [
+                [passed for trial in trials.get(each.key, ()) for passed in _outcomes(trial, each.uses)]
+                for each in self.suspects
+            ]
             for trials in (heads, bases)
         )
         return list(zip(ours, theirs, strict=True))
@@ -400,6 +398,34 @@ def _passed(trial: GradedTrial, uses: Sequence[CriterionUse]) -> bool | None:
     return False if False in pattern else pairing.passes(pattern)
 
 
+def _outcomes(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Sequence[bool | None]:
+    return [None] * (SPARE + 1) if _is_unrecorded(trial, uses) else [_passed(trial, uses)]
+
+
+def _is_unrecorded(trial: GradedTrial, uses: Sequence[CriterionUse]) -> bool:
+    grades = [trial.grades.get(use.name) for use in uses]
+    is_lacking = any(isinstance(each, NotEvaluated) and each.reason is Reason.JUDGE_NOT_RECORDED for each in grades)
+    return is_lacking and _passed(trial, uses) is None
+
+
+def unrecorded(asked: Iterable[Confirmation], *, head: Run, base: Run | None) -> tuple[Problem, ...]:
+    """A warning where failures stay unconfirmed since the replayed judge has no replies for their reruns."""
+    trials = pairing.by_case((*head.confirmations, *(() if base is None else base.confirmations)))
+    found = {
+        state.suspect.key
+        for each in asked
+        for state in each.states(each.outcomes(head, base))
+        if state.finding is Finding.OPEN
+        and any(_is_unrecorded(trial, state.suspect.uses) for trial in trials.get(state.suspect.key, ()))
+    }
+    if not found:
+        return ()
+    failures = words.counted(len(found), "failure")
+    message = f"{failures} could not be confirmed: the judge's recorded replies have none for reruns"
+    hint = "They count as failures. Record again with this agent, judge live, or set `threshold: all`."
+    return (Problem(severity=Severity.WARNING, code="judge-not-recorded", message=message, hint=hint),)
+
+
 def _given_up(outcomes: Sequence[bool | None]) -> bool:
     return outcomes.count(None) > SPARE
 
@@ -417,19 +443,24 @@ def of(
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
     recorded: Collection[str] = (),
-    shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
-    """What is to be confirmed; of a plan with shards the failures of each shard by themselves, as it had to do it."""
-    found = suspects(
-        head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, in_shards=shard is not None
-    )
+    """What is to be confirmed; of a shard, and of shards that were joined, the failures of each shard by themselves, as
+    it had to do it."""
+    homes = _homes(head)
     groups: defaultdict[int | None, list[Suspect]] = defaultdict(list)
-    for each in found:
-        groups[None if shard is None else shard.homes.get(each.key)].append(each)
-    parts = 1 if shard is None else shard.of
+    for each in suspects(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded):
+        groups[homes.get(each.key)].append(each)
+    parts = head.shards if head.shard is None else head.shard.of
     return tuple(
         Confirmation(own, level=level(policy, comparison, suspects=len(own), parts=parts)) for own in groups.values()
     )
+
+
+def _homes(head: Run) -> Mapping[CaseKey, int]:
+    """The shard of each case; nothing where there is only one."""
+    if head.shard is None:
+        return head.homes if head.shards > 1 else {}
+    return head.shard.homes if head.shard.of > 1 else {}
 
 
 def is_failed(run: Run, confirmed: Collection[CaseKey], *, policy: Policy) -> bool:
@@ -448,7 +479,7 @@ def burned_in(head: Run) -> Mapping[CaseKey, BurnIn]:
     more = [trial for trial in head.confirmations if trial.key.repeat >= BURN_IN]
     keys = {(trial.key.suite, trial.key.case_id) for trial in more}
     found: dict[CaseKey, BurnIn] = {}
-    for key, trials in _by_case((*head.trials, *more)).items() if keys else ():
+    for key, trials in pairing.by_case((*head.trials, *more)).items() if keys else ():
         if key in keys and key in uses:
             outcomes = [_passed(trial, pairing.deciding(uses[key])) for trial in trials]
             found[key] = BurnIn(passed=outcomes.count(True), runs=len(outcomes) - outcomes.count(None))

@@ -21,8 +21,13 @@ Pattern: TypeAlias = tuple[bool | None, ...]
 
 def trials_by_case(run: Run) -> Trials:
     """A run's trials by case, in the order of repeats."""
+    return by_case(run.trials)
+
+
+def by_case(each: Iterable[GradedTrial]) -> Trials:
+    """Trials by case, in the order of repeats."""
     found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
-    for trial in run.trials:
+    for trial in each:
         found[trial.key.suite, trial.key.case_id].append(trial)
     for trials in found.values():
         trials.sort(key=lambda trial: trial.key.repeat)
@@ -38,13 +43,13 @@ def case_verdicts(
     run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
 ) -> dict[CaseKey, CaseVerdict]:
     """The verdict on each of the cases of `uses`, from the trials of a run."""
-    by_case = trials_by_case(run)
+    known = trials_by_case(run)
     return {
         key: threshold.judge_case(
             suite=key[0],
             case_id=key[1],
             criteria=own,
-            trials=by_case.get(key, ()),
+            trials=known.get(key, ()),
             repeats=run.expected(*key),
             adk_compat=policy.adk_compat,
             truncated=run.truncated,
@@ -103,19 +108,29 @@ class Pair:
 
 
 def pair(
-    key: CaseKey, *, head: Run, base: Run, head_trials: Trials, base_trials: Trials, uses: Sequence[CriterionUse]
+    key: CaseKey,
+    *,
+    head: Run,
+    base: Run,
+    head_trials: Trials,
+    base_trials: Trials,
+    uses: Sequence[CriterionUse],
+    pooled: Sequence[GradedTrial] = (),
 ) -> Pair:
     """A case on both sides, in one stage or two.
 
     With adaptive repeats (`Run.more` of head) the first `Run.repeats` of head are the first stage, on both sides, and
     later runs count only where both sides have them: a stored base may have more. Without, there is one stage, and
-    the sides may have different numbers of runs.
+    the sides may have different numbers of runs, `pooled` ones of the base among them: which cases are run again must
+    not depend on runs of another day, so adaptive repeats have none.
     """
     slots = []
     for run, trials in ((head, head_trials), (base, base_trials)):
         by_repeat = {trial.key.repeat: trial for trial in trials.get(key, ())}
         count = max([run.expected(*key), *(repeat + 1 for repeat in by_repeat)])
         slots.append([by_repeat.get(repeat) for repeat in range(count)])
+    if not head.more:
+        slots[1] += pooled
     first = head.repeats if head.more else max(map(len, slots))
     if any(len(trials) <= first for trials in slots):
         slots = [trials[:first] for trials in slots]

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from evalgate.comparison import pairing, tests
 from evalgate.comparison.pairing import Sample
-from evalgate.model import Interval, PassRates
+from evalgate.model import MOST_REPEATS, Interval, PassRates
 
 POWER = 0.8
 
@@ -121,17 +121,18 @@ def design_effect(clusters: Iterable[tuple[int, int]]) -> float:
     return min(max(clustered / (share * (1 - share) / total), 1.0), worst)
 
 
-def rates(outcomes: Sequence[Sequence[float | None]]) -> PassRates | None:
+def rates(outcomes: Sequence[Sequence[float | None]], *, most: int = MOST_REPEATS) -> PassRates | None:
     """From the outcomes (1 passed, 0 failed, None unknown) of every case; cases without a known one are left out.
 
-    k is the fewest known runs of a case. pass^k: all of k runs pass, the mean over cases of C(passes, k) / C(runs, k);
-    pass@k: at least one of k does. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021 (arXiv 2107.03374).
-    The intervals are those of other cases of this kind: the runs of a case are no cases of their own.
+    k is the fewest known runs of a case, and no more than `most`. pass^k: all of k runs pass, the mean over cases of
+    C(passes, k) / C(runs, k); pass@k: at least one of k does. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al.
+    2021 (arXiv 2107.03374). The intervals are those of other cases of this kind: the runs of a case are no cases of
+    their own.
     """
     counts = [(sum(value == 1 for value in known), len(known)) for known in map(pairing.known, outcomes) if known]
     if not counts:
         return None
-    k = min(runs for _, runs in counts)
+    k = min(most, *(runs for _, runs in counts))
     passes, total = sum(hits for hits, _ in counts), sum(runs for _, runs in counts)
     all_of_k = [math.comb(hits, k) / math.comb(runs, k) for hits, runs in counts]
     return PassRates(

@@ -130,7 +130,7 @@ def _judged(
     passed = [verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None]
     if lack is not None and not (ballot.adk_compat and passed):
         return JudgedText(turn=checked.turn, score=None, findings=findings, lack=lack)
-    return JudgedText(turn=checked.turn, score=Fraction(sum(passed), len(passed)), findings=findings)
+    return JudgedText(turn=checked.turn, score=Fraction(sum(passed), len(passed)), findings=findings, lack=lack)
 
 
 def _together(by_text: Sequence[JudgedText], number: int, *, adk_compat: bool) -> JudgedTurn:
@@ -142,7 +142,8 @@ def _together(by_text: Sequence[JudgedText], number: int, *, adk_compat: bool) -
         findings = findings if lack else (*findings, Finding(text=NO_TEXT, turn=number))
         return JudgedTurn(findings=findings, lack=lack)
     if adk_compat:  # which rounds at every step
-        return JudgedTurn(scores=(turns.mean([float(score) for score in scores]),), findings=findings)
+        mean = turns.mean([float(score) for score in scores])
+        return JudgedTurn(scores=(mean,), findings=findings, dropped=lack)
     return JudgedTurn(scores=(sum(scores, start=Fraction()) / len(scores),), findings=findings, lack=lack)
 
 

@@ -215,8 +215,10 @@ def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> Lack | None:
 def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
     if undecided is Undecided.UNREADABLE:
         return Reason.JUDGE_UNREADABLE
-    refused = any(sample.failure and sample.failure.kind in REFUSED for sample in samples)
-    return Reason.CREDENTIALS_MISSING if refused else Reason.JUDGE_UNAVAILABLE
+    kinds = {sample.failure.kind for sample in samples if sample.failure}
+    if kinds & REFUSED:
+        return Reason.CREDENTIALS_MISSING
+    return Reason.JUDGE_NOT_RECORDED if kinds == {JudgeFailureKind.NO_RECORDING} else Reason.JUDGE_UNAVAILABLE
 
 
 def _again(_: JudgeReply, items: tuple[str, ...], *, asked: Question, names: Mapping[str, str]) -> str:
@@ -228,12 +230,14 @@ def _again(_: JudgeReply, items: tuple[str, ...], *, asked: Question, names: Map
 class JudgedTurn:
     """What came of one turn: the scores of what was judged in it, or why one of them is unknown.
 
-    Neither scores nor a lack: there was nothing to judge, and the turn is left out of the mean.
+    Neither scores nor a lack: there was nothing to judge, and the turn is left out of the mean. `dropped`: why a part
+    of it has no score beside those that count, as in ADK.
     """
 
     scores: tuple[Fraction | float, ...] = ()
     findings: tuple[Finding, ...] = ()
     lack: Lack | None = None
+    dropped: Lack | None = None
 
     @property
     def value(self) -> float | None:
@@ -263,7 +267,16 @@ def conclude(
             )
     if not scores:
         return NotEvaluated(reason=nothing.reason, message=nothing.message, turns=values, findings=findings)
-    return Score(value=mean(scores), turns=values, findings=findings)
+    return Score(value=mean(scores), turns=values, findings=findings, lacking=_lacking(judged))
+
+
+def _lacking(by_turn: Sequence[JudgedTurn]) -> str:
+    """Why the first thing was not judged that the score leaves out; "" where nothing is."""
+    for number, turn in enumerate(by_turn, start=1):
+        lack = turn.lack or turn.dropped
+        if lack is not None:
+            return f"turn {number}: {lack.message}" if len(by_turn) > 1 else lack.message
+    return ""
 
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:

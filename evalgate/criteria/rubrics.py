@@ -386,13 +386,16 @@ def judge_rubrics(
     verdicts = [result.items[rubric.rubric_id] for rubric in rubrics]
     lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
+    lack = next((lack for lack in lacks if lack is not None), None)
+    is_partial = ballot.adk_compat and bool(scores)
     return JudgedTurn(
         scores=scores,
         findings=tuple(
             judged.finding_of(result, ballot, item=rubric.rubric_id, subject=rubric.text, turn=turn)
             for rubric in rubrics
         ),
-        lack=None if ballot.adk_compat and scores else next((lack for lack in lacks if lack is not None), None),
+        lack=None if is_partial else lack,
+        dropped=lack if is_partial else None,
     )
 
 

@@ -92,7 +92,8 @@ def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grad
         values[-1] = end
     total = sum(value for value in values if value is not None and value >= threshold)
     findings = tuple(finding for turn in by_turn for finding in turn.findings)
-    return Score(value=total / len(values), turns=tuple(values), findings=findings)
+    lacking = next((turn.lack.message for turn in by_turn if turn.lack), "")
+    return Score(value=total / len(values), turns=tuple(values), findings=findings, lacking=lacking)
 
 
 def _sampled(

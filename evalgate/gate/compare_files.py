@@ -73,6 +73,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
         # one run, which ran all of the base beside the head
         run_together=_are_sides(theirs, ours) and told is not None and told.origin.source is BaseSource.RERUN,
         by_base=rules.by_base,
+        unchanged=told.unchanged if told is not None and _are_sides(theirs, ours) else (),
     )
     report = gate_run.conclude(
         head_run, base_run, comparison, rules, context, problems=settings.problems, was_run=False
@@ -175,6 +176,7 @@ def _base_to_compare(
         suites=then,
         trials=tuple(trial(known, other) for known in run.trials),
         confirmations=tuple(trial(known, {}) for known in run.confirmations),
+        pooled=tuple(trial(known, other) for known in run.pooled),
         transcripts=_Renamed(transcripts=run.transcripts, names=renamed),
         repeated=frozenset((names.get(suite, suite), case) for suite, case in run.repeated),
         fingerprints={(names.get(suite, suite), case): known for (suite, case), known in run.fingerprints.items()},

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from evalgate import agents
@@ -24,7 +24,7 @@ from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.github import events
 from evalgate.model import FRESH, Suite, TrialKey
-from evalgate.results import attempts
+from evalgate.results import attempts, stores
 from evalgate.results.attempts import Keeping, Kept
 from evalgate.results.file import Stored
 from evalgate.runner import reuse
@@ -120,7 +120,8 @@ class Earlier:
         name = base.project.renamed.get(suite.key, suite.key)
         then = next((each for each in stored.run.suites if each.key == name), None)
         key = fingerprints.agent_key(suite.agent)
-        if then is None or fingerprints.agent_key(then.agent) != key or not _is_recent(stored, self.oldest):
+        is_recent = stores.moment(stored.run.started_at) >= self.oldest
+        if then is None or fingerprints.agent_key(then.agent) != key or not is_recent:
             return None
         code, told = stored.run.codes.get(key, ""), stored.run.surroundings.get(key, "")
         if not code or code != side.codes[key] or not told:
@@ -145,14 +146,6 @@ def _is_told(suite: Suite, side: Side) -> bool:
     except AgentFailed:
         return False  # its trials say so
     return True
-
-
-def _is_recent(stored: Stored, oldest: datetime) -> bool:
-    try:
-        when = datetime.fromisoformat(stored.run.started_at)
-    except ValueError:
-        return False
-    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)) >= oldest
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,9 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     Comparison,
+    GradedTrial,
     Policy,
     Run,
-    Shard,
     Suite,
     ThresholdRule,
 )
@@ -169,11 +170,10 @@ def confirmations(
     *,
     policy: Policy,
     unreliable: Collection[CaseKey] = (),
-    shard: Shard | None = None,
 ) -> tuple[Confirmation, ...]:
     """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
     recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}
-    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded, shard=shard)
+    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded)
 
 
 def measure(
@@ -191,7 +191,8 @@ def measure(
 
 class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
-    `cause`: what of the change may have made the base's agent fail; `ended`: what ended the runs of new cases."""
+    `cause`: what of the change may have made the base's agent fail; `ended`: what ended the runs of new cases;
+    `pooled`: trials of as many further stored `results` of the base."""
 
     def __init__(self, session: Session, rules: Rules, base: Base | None, earlier: Earlier) -> None:
         self._session = session
@@ -200,6 +201,8 @@ class _Measuring:
         self._planned = rules.shard.plan if rules.shard else rules.suites
         self._earlier = earlier
         self._of_head, self._taken = reuse.TakenOver(), reuse.TakenOver()
+        self._pooled: tuple[GradedTrial, ...] = ()
+        self._results = 0
         self._cause = ""
         self._ended = ""
 
@@ -212,6 +215,15 @@ class _Measuring:
             reusable = known.reusable - known.unchanged
             own = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
             self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
+            if not runs.more:
+                self._pooled, self._results = reuse.pool(
+                    known.pooled,
+                    known.stored,
+                    [suite for suite in sides[BASE].suites if suite.key in reusable],
+                    sides[BASE],
+                    taken=self._taken,
+                    renamed=known.project.renamed,
+                )
         self._of_head, again = self._earlier.take(session, self._rules, known)
         self._taken.join(again)
         expected = estimate.told(self._open(runs.start), session.settings)
@@ -261,8 +273,8 @@ class _Measuring:
     ) -> tuple[Run, Run | None, Comparison | None]:
         """Fresh runs of what fails, until each failure is confirmed or flaky. Once the gate fails for certain, at most
         as many more as there are cases, for the others' sake."""
-        session, policy, shard = self._session, self._rules.policy, self._rules.shard
-        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined, shard=shard)
+        session, policy = self._session, self._rules.policy
+        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined)
         left: int | None = None
         while session.goes_on and asked:
             wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=left is not None)
@@ -357,6 +369,7 @@ class _Measuring:
         return dataclasses.replace(
             run,
             trials=trials,
+            pooled=self._pooled,
             repeats=repeats,
             more=more,
             repeated=repeated,
@@ -374,11 +387,15 @@ class _Measuring:
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
+        stored = (*reused, *(trial.key for trial in self._pooled))
+        per_case = Counter((key.suite, key.case_id) for key in stored).values() if self._pooled else ()
         notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
         notes += [f"the base's agent failed, and the cause may be this change: {self._cause}"] if self._cause else []
         return dataclasses.replace(
             origin,
             source=source,
+            results=self._results + 1 if per_case else 0,
+            per_case=(min(per_case), max(per_case)) if per_case else (0, 0),
             reused=len(reused),
             run=0 if base.root is None else own - len(reused),
             notes=(*origin.notes, *notes),

@@ -63,7 +63,6 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
             problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
             trends=history.trends(head.run),
             outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
-            plan=shard,
             was_run=False,
         )
         context.present(report)

@@ -108,7 +108,8 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     if comparison is not None:
         comparison = confirm.settle(confirm.with_burn_in(comparison, run), asked, head=run)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, asked=asked)
-    lacking = confirm.not_run(asked, head=run, base=None if base is None else base.run)
+    theirs = None if base is None else base.run
+    lacking = confirm.unrecorded(asked, head=run, base=theirs) or confirm.not_run(asked, head=run, base=theirs)
     return Report(
         run=run,
         verdict=verdict,

@@ -29,7 +29,7 @@ from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, Una
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier, measure, prepare
 from evalgate.github import events, forks
-from evalgate.model import Comparison, Report, Run, Shard, Trend, Verdict, VerdictKind
+from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
@@ -114,8 +114,11 @@ def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     found = None if rules.shard is not None else history.drift(head, adk_compat=rules.settings.adk_compat)
     if found is None:
         return
-    rates = f"{words.percent(found.after)} instead of {words.percent(found.before)} of runs"
-    message = f"since {found.since[:10]} the unchanged agent of the base branch passes {rates} (p = {found.p:.1g})"
+    does = f"passes {words.percent(found.after)} instead of {words.percent(found.before)} of runs"
+    if found.criterion:
+        name = plain.label(found.criterion, NAME_WIDTH)
+        does = f"scores {found.after:.2f} instead of {found.before:.2f} by `{name}`"
+    message = f"since {found.since[:10]} the unchanged agent of the base branch {does} (p = {found.p:.1g})"
     hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
     yield Problem(severity=Severity.WARNING, code="provider-drift", message=message, hint=hint)
 
@@ -216,26 +219,27 @@ def conclude(
     problems: Sequence[Problem],
     trends: tuple[Trend, ...] = (),
     outcomes: Sequence[RawOutcomes] = (),
-    plan: Shard | None = None,
     was_run: bool = True,
     write: Write | None = None,
 ) -> Report:
     """Decide and write every report; what could not be written is among the report's problems.
 
     `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
-    are written. `plan`: that of the shards that were joined. `was_run`: by this command, which makes the reruns.
+    are written. `was_run`: by this command, which makes the reruns.
     `write`: what else than `output.write_all` writes the files: it keeps a run.
     """
     settings = rules.settings
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    asked = measure.confirmations(head, comparison, policy=policy, unreliable=rules.quarantined, shard=plan)
+    asked = measure.confirmations(head, comparison, policy=policy, unreliable=rules.quarantined)
     if comparison is not None:
         comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
-    if not was_run:
-        problems = (*problems, *confirm.not_run(asked, head=head, base=base))
+    lacking = confirm.unrecorded(asked, head=head, base=base)
+    if not was_run and not lacking:
+        lacking = confirm.not_run(asked, head=head, base=base)
+    problems = (*problems, *lacking)
     # once each: the parts of a plan have told their own
     known = tuple(dict.fromkeys((*problems, *(_apart(rules) if comparison is None else ()))))
     report = Report(

@@ -83,6 +83,8 @@ from evalgate.model.report import Links, Report, Trend
 from evalgate.model.run import (
     BURN_IN,
     FRESH,
+    MOST_REPEATS,
+    POOLED,
     USER_SIMULATOR,
     GradedTrial,
     InMemoryTranscripts,
@@ -114,7 +116,9 @@ __all__ = [
     "BURN_IN",
     "FRESH",
     "INFRASTRUCTURE",
+    "MOST_REPEATS",
     "OPEN",
+    "POOLED",
     "USER_SIMULATOR",
     "AgentDetails",
     "AgentFailure",

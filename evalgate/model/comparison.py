@@ -459,14 +459,15 @@ class Power:
 class Drift:
     """That the unchanged agent of the base branch does otherwise than before: its model, a judge or a service moved.
 
-    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed.
-    `p`: two-sided, times the number of windows.
+    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed,
+    or the means of `criterion` where its graded scores show it. `p`: two-sided, times the number of tests.
     """
 
     since: str
     before: float
     after: float
     p: float
+    criterion: str = ""
 
 
 class BaseSource(enum.StrEnum):
@@ -483,8 +484,9 @@ class BaseOrigin:
     """Which base, and how its results came to be.
 
     `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between the stored results
-    and the wanted base. `reused`, `run`: trials taken from the store, and trials run now. `notes`: what a reader
-    must know (stale results, another model answered).
+    and the wanted base. `results`: how many stored base runs its trials come from, where there are several, and
+    `per_case` then how many trials that makes for a case, the fewest and the most. `reused`, `run`: trials taken from
+    the store, and trials run now. `notes`: what a reader must know (stale results, another model answered).
     """
 
     source: BaseSource
@@ -493,6 +495,8 @@ class BaseOrigin:
     measured_at: str = ""
     age_days: float | None = None
     distance: int | None = None
+    results: int = 0
+    per_case: tuple[int, int] = (0, 0)
     reused: int = 0
     run: int = 0
     notes: tuple[str, ...] = ()

@@ -19,6 +19,8 @@ MOST_REPEATS: Final = 10_000
 MOST_SHARDS: Final = 1_000
 FRESH: Final = 1_000_000
 """Where the repeats begin that only confirm a failure: they are in no mean."""
+POOLED: Final = 500_000
+"""Where the repeats begin that earlier runs of the very same agent gave: they are in the test, and in no verdict."""
 BURN_IN: Final = 1_500_000
 """Where those begin of cases that are new or changed; nor are they."""
 
@@ -123,15 +125,17 @@ class Run:
 
     `repeats`: how many trials each case was to have; `more`: how many further ones the cases in `repeated` (suite key,
     case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure was
-    confirmed with; they are in no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the
-    cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
-    `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the
-    agents' own files, by the same key as `agents`; `surroundings`: of all else that makes them do what they do.
-    `judges`: what judging took, by criterion and model; what was taken from a journal is not in it. `shard`: the
-    part of a plan that this run is; None: the whole. `root`: the folder of the repository that it was a run of, ""
-    for all of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
-    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that
-    is not known.
+    confirmed with; they are in no mean. `pooled`: of a stored base, trials of further stored runs of the very same
+    agent. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials were not
+    measured. `truncated`: the budget that ended the run early, in words. `fingerprints`: of the content of cases, by
+    suite key and case id, as far as they are known. `codes`: of the agents' own files, by the same key as `agents`;
+    `surroundings`: of all else that makes them do what they do. `judges`: what judging took, by criterion and model;
+    what was taken from a journal is not in it. `shard`: the part of a plan that this run is; None: the whole. `shards`,
+    `homes`: of a whole that was joined, how many parts it had, and which of them measured each case: what reruns
+    confirmed there is judged by the part's share. `root`: the folder of the repository that it was a run of, "" for all
+    of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
+    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that is
+    not known.
     """
 
     suites: tuple[Suite, ...]
@@ -141,6 +145,7 @@ class Run:
     more: Repeats = 0
     repeated: frozenset[tuple[str, str]] = frozenset()
     confirmations: tuple[GradedTrial, ...] = ()
+    pooled: tuple[GradedTrial, ...] = ()
     truncated: str = ""
     seed: int = 0
     started_at: str = ""
@@ -155,6 +160,8 @@ class Run:
     surroundings: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     shard: Shard | None = None
+    shards: ShardIndex = 1
+    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     root: str | None = None
     workflow_run: str = ""
 

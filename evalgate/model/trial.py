@@ -126,6 +126,7 @@ class Reason(enum.StrEnum):
     TURNS_MISSING = "turns_missing"  # the agent gave fewer or more turns than the case has
     CRITERION_FAILED = "criterion_failed"  # the criterion itself raised or answered nonsense
     JUDGE_UNAVAILABLE = "judge_unavailable"  # the judge gave no reply: out of reach, refused, budget spent
+    JUDGE_NOT_RECORDED = "judge_not_recorded"  # the judge is replayed, and has no reply for this question or this run
     JUDGE_UNREADABLE = "judge_unreadable"  # it replied, but with none of the labels
     CREDENTIALS_MISSING = "credentials_missing"  # the judge refused whoever asked, or cannot be asked at all
     RUBRICS_MISSING = "rubrics_missing"  # there is no rubric to judge by
@@ -169,7 +170,8 @@ class Score:
     """A number on the criterion's own scale; `turns` one value an invocation, None where not evaluated.
 
     `breakdown` holds named parts (token kinds, seconds by phase). `passed`: what a custom metric said of its own
-    score; the gate compares scores, and the criterion refuses one that contradicts its own word.
+    score; the gate compares scores, and the criterion refuses one that contradicts its own word. `lacking`: why a part
+    was not judged and does not count, as in ADK (`adk_compat`); else there is no score then.
     """
 
     value: Annotated[float, Field(ge=-MOST, le=MOST)]
@@ -177,6 +179,7 @@ class Score:
     breakdown: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     passed: bool | None = None
+    lacking: str = ""
 
     @property
     def is_number(self) -> bool:

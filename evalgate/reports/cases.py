@@ -401,6 +401,10 @@ def origin_words(origin: BaseOrigin) -> str:
         BaseSource.FILE: "results from a file",
     }[origin.source]
     stored = origin.source is not BaseSource.RERUN
+    if origin.results:
+        fewest, most = origin.per_case
+        each = f"{fewest} to {most}" if fewest < most else f"{most}"
+        how += f" of {words.counted(origin.results, 'base run')} ({each} runs per case)"
     parts = [how]
     if stored and origin.age_days is not None:
         age = f"{origin.age_days:.0f} days"

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.model import (
     AgentFailure,
+    CaseKey,
     CaseStatus,
     CriterionVerdict,
     FailureKind,
@@ -21,6 +22,7 @@ from evalgate.model import (
     RelaxedKind,
     RelaxedRule,
     Report,
+    Score,
     ThresholdRule,
     Verdict,
     VerdictKind,
@@ -56,6 +58,7 @@ REASONS: Final[Mapping[Reason, str]] = {
     Reason.TURNS_MISSING: "turns are missing",
     Reason.CRITERION_FAILED: "scoring failed",
     Reason.JUDGE_UNAVAILABLE: "the judge did not answer",
+    Reason.JUDGE_NOT_RECORDED: "the judge has no recorded reply",
     Reason.JUDGE_UNREADABLE: "the judge's answer could not be parsed",
     Reason.CREDENTIALS_MISSING: "the judge's credentials are missing or were refused",
     Reason.RUBRICS_MISSING: "there are no rubrics",
@@ -203,31 +206,44 @@ def last_words(failure: AgentFailure) -> str:
 
 
 UNSCORED: Final = frozenset(
-    {Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_UNREADABLE, Reason.CREDENTIALS_MISSING, Reason.CRITERION_FAILED}
+    {
+        *(Reason.JUDGE_UNAVAILABLE, Reason.JUDGE_NOT_RECORDED, Reason.JUDGE_UNREADABLE),
+        *(Reason.CREDENTIALS_MISSING, Reason.CRITERION_FAILED),
+    }
 )
 """Why a criterion that should have given a score gave none."""
 
 
 def passed_unscored(report: Report) -> str:
-    """That cases pass although a criterion of theirs broke down, as they do in ADK, and why the first of them did; ""
-    where none does."""
+    """That cases pass although a criterion of theirs broke down or was judged in part, as they do in ADK, and why the
+    first of them did; "" where none does."""
+    passed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.PASS}
+    in_part = [
+        ((trial.key.suite, trial.key.case_id), name, grade.lacking)
+        for trial in report.run.trials
+        if (trial.key.suite, trial.key.case_id) in passed
+        for name, grade in trial.grades.items()
+        if isinstance(grade, Score) and grade.lacking
+    ]
     found = [
         (case.key, each)
         for suite in report.verdict.suites
         for case in suite.cases
         for each in case.criteria
-        if case.kind is VerdictKind.PASS and each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
+        if case.key in passed and each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
     ]
-    if not found:
-        return ""
-    first = found[0][1]
-    cases = len({key for key, _ in found})
-    total = words.counted(report.verdict.count(VerdictKind.PASS), "passing case")
-    names = words.listed(dict.fromkeys(f"`{plain.label(each.name, NAME_WIDTH)}`" for _, each in found), limit=3)
-    return (
-        f"{cases:,} of {total} passed without a score of {names}, as in ADK (`adk-compat`): "
-        f"{plain.keep_advice(unmeasured_sentence(first), CAUSE_LIMIT).rstrip('.')}."
-    )
+    without = [(key, each.name, unmeasured_sentence(each)) for key, each in found]
+    partly = [(key, name, bounded(why, WHY_LIMIT)) for key, name, why in in_part]
+    said = [("passed without a score of", without), ("passed by a part of", partly)]
+    return " ".join(_passed_as_in_adk(how, each, of=len(passed)) for how, each in said if each)
+
+
+def _passed_as_in_adk(how: str, found: Sequence[tuple[CaseKey, str, str]], *, of: int) -> str:
+    """`found`: case, criterion and why."""
+    cases, total = len({key for key, _, _ in found}), words.counted(of, "passing case")
+    names = words.listed(dict.fromkeys(f"`{plain.label(name, NAME_WIDTH)}`" for _, name, _ in found), limit=3)
+    why = plain.keep_advice(found[0][2], CAUSE_LIMIT).rstrip(".")
+    return f"{cases:,} of {total} {how} {names}, as in ADK (`adk-compat`): {why}."
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:

@@ -20,6 +20,7 @@ from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
 from evalgate.model import (
     BURN_IN,
     FRESH,
+    POOLED,
     AgentDetails,
     AgentFailure,
     AgentUse,
@@ -66,8 +67,8 @@ TrialEntry: Any = entry(
         Annotated[int, Field(ge=0, le=2 * FRESH)],
         Field(
             default=0,
-            description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure; from {BURN_IN:,} on: "
-            "runs of a new or changed case.",
+            description=f"Which repeat, from 0; from {POOLED:,} on: of other stored base runs; from {FRESH:,} on: "
+            f"reruns that confirm a failure; from {BURN_IN:,} on: runs of a new or changed case.",
         ),
     ),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
@@ -160,6 +161,7 @@ class CaseEntry(Entry):
     label: CaseLabel | None = Field(default=None, description="What it is counted as; absent for a plain pass.")
     quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
     quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
+    shard: ShardIndex | None = Field(default=None, description="The shard that ran it, where shards were merged.")
     burn_in: BurnInEntry | None = Field(default=None, description="How a new or changed case did in all of its runs.")
     trials: list[TrialEntry] = Field(default_factory=list)
 
@@ -206,7 +208,17 @@ ResultsFile: Any = entry(
     "Results",
     Run,
     doc="The whole file. What says no more than the default is left out.",
-    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes", "surroundings"},
+    without={
+        "trials",
+        "transcripts",
+        "confirmations",
+        "agents",
+        "fingerprints",
+        "codes",
+        "surroundings",
+        "homes",
+        "pooled",
+    },
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
     repeated=(
@@ -255,7 +267,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
     """
     run, verdict, comparison = report.run, report.verdict, report.comparison
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
-    for trial in (*run.trials, *run.confirmations):
+    for trial in (*run.trials, *run.pooled, *run.confirmations):
         by_case.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
     head = shapes.written(
         ResultsFile,
@@ -334,6 +346,7 @@ def _suite_lines(
             "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
             "quarantined": case_verdict.quarantined,
             "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
+            "shard": report.run.homes.get(key),
             "burn_in": case_verdict.burn_in and shapes.written(BurnInEntry, case_verdict.burn_in),
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
@@ -525,7 +538,8 @@ def _stored(read: Any, *, file: str) -> Stored:
         Run,
         read,
         suites=suites,
-        trials=tuple(each for each in graded if each.key.repeat < FRESH),
+        trials=tuple(each for each in graded if each.key.repeat < POOLED),
+        pooled=tuple(each for each in graded if POOLED <= each.key.repeat < FRESH),
         confirmations=tuple(each for each in graded if each.key.repeat >= FRESH),
         transcripts=outcomes,
         repeated=frozenset(read.repeated),
@@ -535,6 +549,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         surroundings={key: suite.agent.surroundings for key, suite in zip(keys, read.suites, strict=True)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         shard=None if read.shard is None else _read_shard(read.shard),
+        homes={(suite.suite, case.case_id): case.shard for suite in read.suites for case in suite.cases if case.shard},
     )
     return Stored(
         run=run,
@@ -655,20 +670,22 @@ def _insist_possible(run: Run, place: Place) -> None:
     most = run.repeats + run.more
     if run.shard is not None:
         raise _untrusted("is a shard", place)
+    if any(home > run.shards for home in run.homes.values()):
+        raise _untrusted(f"has a case of a shard beyond the {run.shards:,} that it names", place)
     if not (1 <= run.repeats <= MOST_RUNS and 0 <= run.more <= MOST_RUNS):
         raise _untrusted("has an invalid number of repeats", place)
-    if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
+    if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) + len(run.pooled) > MOST_TRIALS:
         raise _untrusted(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
     for what, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
         ("criterion", names),
-        ("run of a case", [trial.key for trial in (*run.trials, *run.confirmations)]),
+        ("run of a case", [trial.key for trial in (*run.trials, *run.pooled, *run.confirmations)]),
     ):
         if len(set(keys)) != len(keys):
             raise _untrusted(f"has the same {what} twice", place)
-    repeats = {trial.key.repeat for trial in (*run.trials, *run.confirmations)}
-    starts = ((0, most), (FRESH, MOST_RUNS), (BURN_IN, MOST_RUNS))
+    repeats = {trial.key.repeat for trial in (*run.trials, *run.pooled, *run.confirmations)}
+    starts = ((0, most), (POOLED, MOST_RUNS), (FRESH, MOST_RUNS), (BURN_IN, MOST_RUNS))
     if not all(any(start <= repeat < start + count for start, count in starts) for repeat in repeats):
         raise _untrusted("has a run of a case with an invalid repeat number", place)
 

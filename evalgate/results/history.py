@@ -8,7 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
@@ -36,6 +36,10 @@ LAST_RUNS: Final = 50
 """How many base runs are remembered; a case that none of them had is forgotten."""
 RECENT: Final = 20
 """How many of them tell how flaky a case is, and make a trend."""
+SCORED: Final = 20
+"""How many of them keep their scores, which a drift of graded ones is seen by."""
+MOST_SCORES: Final = 20_000
+"""A run with more of them keeps none: history.json is to stay small."""
 DRIFT_DAYS: Final = 14
 """How long after it began a drift is told of."""
 ENVIRONMENT: Final = ("framework_version", "python", "requirements")
@@ -71,12 +75,20 @@ class PastOutcome(NamedTuple):
     runs: Count
 
 
+class PastScores(NamedTuple):
+    """The scores that a criterion gave the repeats of a case in the run of this number."""
+
+    number: Count
+    values: tuple[Mean, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseHistory:
     """Outcomes of a case, oldest first, since its content or its criteria were last changed.
 
     `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and equal deciding
-    criteria, thresholds included; outcomes of different ones are never counted together.
+    criteria, thresholds included; outcomes of different ones are never counted together. `scores`: by criterion that
+    decides, of the last `SCORED` runs.
     """
 
     suite: str
@@ -84,6 +96,7 @@ class CaseHistory:
     question: str = ""
     fingerprint: str
     outcomes: Annotated[tuple[PastOutcome, ...], Field(min_length=1)]
+    scores: Mapping[str, tuple[PastScores, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +139,7 @@ class History:
         if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
             past = update(past, summary_of(run, run.commit, adk_compat=adk_compat))
         found = recent_drift(past)
-        is_recent = found is not None and (self.context.now - moment(found.since)).days <= DRIFT_DAYS
+        is_recent = found is not None and (self.context.now - results_stores.moment(found.since)).days <= DRIFT_DAYS
         return found if is_recent else None
 
     @property
@@ -297,9 +310,27 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
         question = run.fingerprints.get(key) or UNKNOWN
         outcome = PastOutcome(1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.expected(*key))
         fingerprint = fingerprints.digest([question, rules[key[0]]])
+        known = {
+            use.name: pairing.known(pairing.value_of(trial, use.name) for trial in by_case.get(key, ()))
+            for use in deciding
+        }
         cases.append(
-            CaseHistory(suite=key[0], case_id=key[1], question=question, fingerprint=fingerprint, outcomes=(outcome,))
+            CaseHistory(
+                suite=key[0],
+                case_id=key[1],
+                question=question,
+                fingerprint=fingerprint,
+                outcomes=(outcome,),
+                # rounded, as what is tested; few digits, as there are many
+                scores={
+                    name: (PastScores(1, tuple(float(f"{value:.4g}") for value in values)),)
+                    for name, values in known.items()
+                    if values
+                },
+            )
         )
+    if sum(len(each[0].values) for case in cases for each in case.scores.values()) > MOST_SCORES:
+        cases = [replace(case, scores={}) for case in cases]
     this = PastRun(number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run))
     return PastRuns(runs=(this,), cases=tuple(cases))
 
@@ -333,14 +364,23 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
         same = before is not None and before.fingerprint == case.fingerprint
         kept = [each for each in before.outcomes if each.number < number] if before is not None and same else []
         outcomes = (*kept, case.outcomes[0]._replace(number=number))
-        cases[case.suite, case.case_id] = replace(case, outcomes=outcomes)
+        then = before.scores if before is not None and same else {}
+        scores = {name: (*then.get(name, ()), own[0]._replace(number=number)) for name, own in case.scores.items()}
+        cases[case.suite, case.case_id] = replace(case, outcomes=outcomes, scores={**then, **scores})
     recent = []
     for _, case in sorted(cases.items()):
         outcomes = tuple(each for each in case.outcomes if each.number >= runs[0].number)
         if outcomes:
-            recent.append(replace(case, outcomes=outcomes))
+            recent.append(replace(case, outcomes=outcomes, scores=_last(case.scores, runs)))
     made = PastRuns(runs=runs, cases=tuple(recent))
     return replace(made, runs=(*runs[:-1], replace(runs[-1], drift=_look(made))))
+
+
+def _last(scores: Mapping[str, Sequence[PastScores]], runs: Sequence[PastRun]) -> dict[str, tuple[PastScores, ...]]:
+    """Those of the last runs."""
+    since = runs[-SCORED:][0].number
+    kept = {name: tuple(each for each in own if each.number >= since) for name, own in scores.items()}
+    return {name: own for name, own in kept.items() if own}
 
 
 # --- drift ---------------------------------------------------------------------------------------
@@ -362,7 +402,13 @@ def _look(past: PastRuns) -> Drift | None:
         for outcome in case.outcomes:
             if outcome.number in by_number:
                 by_number[outcome.number][case.suite, case.case_id] = (outcome.passes, outcome.measured)
-    return drift.look([(run.at, by_number[run.number]) for run in stretch])
+    scores: dict[int, dict[str, dict[CaseKey, Sequence[float]]]] = {run.number: {} for run in stretch}
+    for case in past.cases:
+        for name, own in case.scores.items():
+            for number, values in own:
+                if number in scores:
+                    scores[number].setdefault(name, {})[case.suite, case.case_id] = values
+    return drift.look([drift.PastRun(run.at, by_number[run.number], scores[run.number]) for run in stretch])
 
 
 def recent_drift(past: PastRuns) -> Drift | None:
@@ -374,16 +420,7 @@ def recent_drift(past: PastRuns) -> Drift | None:
 def drifted_at(past: PastRuns | None) -> datetime | None:
     """Before when no stored result may be compared with: when the provider last moved; None where it did not."""
     drifts = [run.drift for run in (past.runs if past is not None else ()) if run.drift is not None]
-    return moment(drifts[-1].since) if drifts else None
-
-
-def moment(written: str) -> datetime:
-    """A time as it was written; the earliest where it cannot be read."""
-    try:
-        read = datetime.fromisoformat(written)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
-    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+    return results_stores.moment(drifts[-1].since) if drifts else None
 
 
 def _rules(suite: Suite, *, adk_compat: bool) -> list[object]:
@@ -428,7 +465,7 @@ def schema() -> dict[str, Any]:
 def render_history(past: PastRuns) -> bytes:
     """history.json, one case a line so that its own history diffs well."""
     runs = _lines(_RUNS.dump_python(list(past.runs), mode="json", exclude_defaults=True))
-    cases = _lines(_CASES.dump_python(list(past.cases), mode="json"))
+    cases = _lines(_CASES.dump_python(list(past.cases), mode="json", exclude_defaults=True))
     text = f'{{"schema_version":{SCHEMA_VERSION},"runs":[\n{runs}\n],"cases":[\n{cases}\n]}}\n'
     return text.encode("utf-8", "replace")  # lone surrogates, which JSON readers refuse
 
@@ -454,7 +491,8 @@ def parse_history(text: bytes) -> PastRuns:
     for case in past.cases:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
             raise UnreadableHistory(f"{case.case_id[:80]}: more passed than were measured, or more than were asked for")
-    by_case = ([outcome.number for outcome in case.outcomes] for case in past.cases)
+    by_case = [[outcome.number for outcome in case.outcomes] for case in past.cases]
+    by_case += [[each.number for each in own] for case in past.cases for own in case.scores.values()]
     for numbers in ([run.number for run in past.runs], *by_case):
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise UnreadableHistory("the runs are not in order")

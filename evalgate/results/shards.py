@@ -320,6 +320,7 @@ def join(parts: Sequence[Stored]) -> Stored:
         confirmations=tuple(
             sorted((trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key)
         ),
+        pooled=tuple(sorted((trial for run in runs for trial in run.pooled), key=lambda trial: trial.key)),
         transcripts=outcomes,
         repeats=first.run.repeats,
         more=max(run.more for run in runs),
@@ -338,6 +339,8 @@ def join(parts: Sequence[Stored]) -> Stored:
         fingerprints=dict(shard.fingerprints) | _merged(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
+        shards=shard.of,
+        homes=dict(shard.homes) if shard.of > 1 else {},
     )
     told = [part.comparison for part in parts if part.comparison is not None]
     return Stored(
@@ -444,10 +447,18 @@ def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
         measured_at=min(times, default=""),
         age_days=max(ages, default=None),
         distance=max(distances, default=None),
+        results=max(each.results for each in origins),
+        per_case=_range(each.per_case for each in origins),
         reused=sum(each.reused for each in origins),
         run=sum(each.run for each in origins),
         notes=tuple(dict.fromkeys(note for each in origins for note in each.notes)),
     )
+
+
+def _range(several: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The least and the most of ranges; (0, 0) is none."""
+    known = [each for each in several if each[1]]
+    return min((least for least, _ in known), default=0), max((most for _, most in known), default=0)
 
 
 def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:

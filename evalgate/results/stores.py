@@ -30,6 +30,10 @@ from evalgate.text.words import size
 RUNS = "runs"
 README = "README.md"
 KEPT_RUNS = 50
+MOST_POOLED = 10
+"""Runs of the very same agent that a base is made of at most, and runs of one commit that are kept."""
+MOST_POOLED_TRIALS = 20_000
+"""Larger runs need no others beside them, which would take memory and time."""
 MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
 MOST_BYTES = 1024**3
 MOST_HISTORY_BYTES = 32 * 1024**2
@@ -103,9 +107,10 @@ def pick(entries: Iterable[Entry], candidates: Sequence[str]) -> list[tuple[int,
 
 
 def pick_removed(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
-    """What goes when `new` comes: earlier runs of its commit, and the oldest beyond `keep`; never `new` itself."""
+    """What goes when `new` comes: the oldest runs of its commit beyond `MOST_POOLED`, and the oldest beyond `keep`;
+    never `new` itself."""
     others = sorted(entry for entry in entries if entry != new)
-    repeated = [entry for entry in others if entry.commit == new.commit and entry < new]
+    repeated = [entry for entry in others if entry.commit == new.commit and entry < new][: -MOST_POOLED + 1]
     left = [entry for entry in others if entry not in set(repeated)]
     surplus = max(len(left) + 1 - max(keep, 1), 0)
     return [*repeated, *left[:surplus]]
@@ -200,8 +205,8 @@ class Store(Protocol):
         """As people call it: `data branch evalgate-data`."""
         ...
 
-    def find(self, candidates: Sequence[str]) -> StoredRun | None:
-        """Results of the first of `candidates` (commit SHAs, nearest first) that has readable ones."""
+    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
+        """Readable results of `candidates` (commit SHAs), the nearest first, each read when it is asked for."""
         ...
 
     def read(self, name: str) -> bytes | None:
@@ -213,10 +218,10 @@ class Store(Protocol):
         ...
 
 
-def _find_first(
+def _unpacked(
     picked: Iterable[tuple[int, Entry]], read: Callable[[Entry], bytes | None], *, scratch: Path, where: str, warn: Warn
-) -> StoredRun | None:
-    """The first run that can be unpacked to `scratch`. `read`: what is stored, None if dropped; raises Unreadable."""
+) -> Iterator[StoredRun]:
+    """The runs that can be unpacked to `scratch`. `read`: what is stored, None if dropped; raises Unreadable."""
     scratch.mkdir(parents=True, exist_ok=True)
     for distance, entry in picked:
         path = scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
@@ -229,8 +234,7 @@ def _find_first(
             path.unlink(missing_ok=True)
             warn(f"{entry.name} {where} was ignored: it {error}")
         else:
-            return StoredRun(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
-    return None
+            yield StoredRun(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
 
 
 PATIENCE_S = 300.0
@@ -296,7 +300,7 @@ class DataBranch:
         """See `Store`."""
         return f"data branch {self._branch}"
 
-    def find(self, candidates: Sequence[str]) -> StoredRun | None:
+    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
         """See `Store`."""
         tip = self._fetched()
 
@@ -307,7 +311,7 @@ class DataBranch:
                 raise Unreadable(error.words) from error
 
         picked = pick(tip.entries, candidates)
-        return _find_first(picked, read, scratch=self._repo.folder, where=f"on the {self.name}", warn=self._warn)
+        yield from _unpacked(picked, read, scratch=self._repo.folder, where=f"on the {self.name}", warn=self._warn)
 
     def read(self, name: str) -> bytes | None:
         """See `Store`."""
@@ -434,10 +438,10 @@ class Folder:
         """See `Store`."""
         return f"folder {self._folder}"
 
-    def find(self, candidates: Sequence[str]) -> StoredRun | None:
+    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
         """See `Store`."""
         with _unavailable(self._folder):
-            return _find_first(
+            yield from _unpacked(
                 pick(self._entries(), candidates),
                 lambda entry: _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES),
                 scratch=self._scratch,
@@ -565,45 +569,69 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
 def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
     """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What is passed over, or
     wrong with a store, is said, and the next nearest is taken."""
-    if not stores:
-        return None
-    try:
-        candidates = git.ancestors(repo, sha)
-    except EvalgateError as error:
-        say(f"the base's ancestors are not known: {error.message}")
-        candidates = (sha,)
+    candidates = _candidates(repo, sha, say=say) if stores else ()
     found: Found | None = None
     for store in stores:
-        found = _nearest(store, candidates[: None if found is None else found.distance], say=say) or found
+        nearer = candidates[: None if found is None else found.distance]
+        found = next(_usable(store, nearer, say=say), found)
     return found
 
 
-def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], None]) -> Found | None:
-    """What one store has; a run that cannot be compared with hides no earlier one."""
-    behind = 0
-    for _ in range(MOST_PASSED_OVER):
-        try:
-            kept = store.find(candidates[behind:])
-        except EvalgateError as error:
-            say(f"the {store.name} was not used: {error.message}")
-            return None
-        if kept is None:
-            return None
-        distance = behind + kept.distance
-        try:
-            stored = results_file.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
-            run = stored.run
-            why = "" if has_conversation(run) else "the agent failed in every run"
-            if run.commit and run.commit != kept.commit:
-                why = f"they are of {run.commit[:12]}"
-        except EvalgateError as error:
-            why = error.message
-        else:
-            if not why:
-                return Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=distance)
-        say(f"the results of {kept.commit[:12]} in the {store.name} were skipped: {why}")
-        behind = distance + 1
-    return None
+def others(stores: Sequence[Store], repo: Repository, sha: str, found: Found, *, since: datetime) -> tuple[Stored, ...]:
+    """Usable results of the commit and its ancestors beside those that were found, measured `since` then: each once,
+    whichever stores have it. Nothing where they are many already."""
+    most = min(MOST_POOLED, MOST_POOLED_TRIALS // max(len(found.stored.run.trials), 1))
+    pooled = {(found.commit, found.stored.run.started_at): found.stored}
+    for store in stores if most > 1 else ():
+        for each in _usable(store, _candidates(repo, sha, say=_say_nothing), say=_say_nothing):
+            # the nearest are the newest, so that nothing behind the first old one is worth its reading
+            if len(pooled) == most or moment(each.saved_at) < since:
+                break
+            if moment(each.stored.run.started_at) >= since:
+                pooled.setdefault((each.commit, each.stored.run.started_at), each.stored)
+    return tuple(pooled.values())[1:]
+
+
+def _say_nothing(_: str) -> None:
+    """What is wrong with a store was said when the nearest results were looked for."""
+
+
+def _candidates(repo: Repository, sha: str, *, say: Callable[[str], None]) -> Sequence[str]:
+    try:
+        return git.ancestors(repo, sha)
+    except EvalgateError as error:
+        say(f"the base's ancestors are not known: {error.message}")
+        return (sha,)
+
+
+def moment(written: str) -> datetime:
+    """A time as it was written; the earliest where it cannot be read."""
+    try:
+        read = datetime.fromisoformat(written)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+
+
+def _usable(store: Store, candidates: Sequence[str], *, say: Callable[[str], None]) -> Iterator[Found]:
+    """What one store has, the nearest first; a run that cannot be compared with hides no earlier one."""
+    try:
+        for kept in itertools.islice(store.find(candidates), MOST_PASSED_OVER):
+            try:
+                stored = results_file.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
+                run = stored.run
+                why = "" if has_conversation(run) else "the agent failed in every run"
+                if run.commit and run.commit != kept.commit:
+                    why = f"they are of {run.commit[:12]}"
+            except EvalgateError as error:
+                why = error.message
+            else:
+                if not why:
+                    yield Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=kept.distance)
+                    continue
+            say(f"the results of {kept.commit[:12]} in the {store.name} were skipped: {why}")
+    except EvalgateError as error:
+        say(f"the {store.name} was not used: {error.message}")
 
 
 def has_conversation(run: Run) -> bool:

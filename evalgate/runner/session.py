@@ -142,7 +142,7 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence) -> Grade:
 
 def _as_kept(found: Grade) -> Grade:
     """The grade, as one value with all equal ones: most have nothing but a number."""
-    if found.findings or (isinstance(found, Score) and (found.breakdown or found.passed is not None)):
+    if found.findings or (isinstance(found, Score) and (found.breakdown or found.lacking or found.passed is not None)):
         return found
     if isinstance(found, Score):
         return _plain(Score, value=found.value, turns=found.turns)

@@ -41,8 +41,9 @@ def passing() -> Report:
     return build.report("pass pass pass pass")
 
 
-def judge_down(*, adk_compat: bool = False) -> Report:
-    """Nothing passes where a judge is down; under `adk_compat` it is green, as in ADK."""
+def judge_down(*, adk_compat: bool = False, in_part: bool = False) -> Report:
+    """Nothing passes where a judge is down; under `adk_compat` it is green, as in ADK. `in_part`: it gave some of the
+    verdicts that make each score."""
     meaning = "final_response_match_v2"
     asked = [
         case(f"case_{at}", turn("Book it.", call("book", city="Oslo"), answer="Booked."), line=10 * at)
@@ -51,6 +52,8 @@ def judge_down(*, adk_compat: bool = False) -> Report:
     suite = build.suite(*asked, criteria={TOOLS: 1.0, meaning: 0.8})
     down = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message=f"all 5 samples failed: {DOWN}")
     passes = {TOOLS: Score(value=1.0, turns=(1.0,)), meaning: down}
+    if in_part:
+        passes[meaning] = Score(value=1.0, turns=(1.0,), lacking=down.message)
     done = {(suite.key, each.case_id): [build.Done(turns=each.conversation or (), grades=passes)] for each in asked}
     return build.run_report([suite], done, policy=Policy(adk_compat=adk_compat))
 

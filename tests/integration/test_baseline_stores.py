@@ -105,24 +105,24 @@ def text_of(path: Path) -> str:
 
 
 def test_an_empty_store_has_nothing(store: Make) -> None:
-    assert store().find([A, B]) is None
+    assert next(store().find([A, B]), None) is None
     assert store().read("history.json") is None
 
 
 def test_the_nearest_commit_wins(store: Make, tmp_path: Path) -> None:
     store().save(C, results(tmp_path, "far"), now=NOW)
     store().save(B, results(tmp_path, "near"), now=NOW + timedelta(seconds=5))
-    found = store().find([A, B, C])
+    found = next(store().find([A, B, C]), None)
     assert found is not None
     assert (found.commit, found.distance, found.saved_at) == (B, 1, "2026-01-02T03:04:10Z")
     assert text_of(found.path) == "near"
-    assert store().find([A, D]) is None
+    assert next(store().find([A, D]), None) is None
 
 
 def test_the_newest_run_of_a_commit_wins(store: Make, tmp_path: Path) -> None:
     store().save(A, results(tmp_path, "first"), now=NOW)
     store().save(A, results(tmp_path, "again"), now=NOW + timedelta(days=1))
-    found = store().find([A])
+    found = next(store().find([A]), None)
     assert found is not None
     assert text_of(found.path) == "again"
 
@@ -131,7 +131,7 @@ def test_the_oldest_runs_go(store: Make, tmp_path: Path) -> None:
     for number, commit in enumerate([A, B, C]):
         store().save(commit, results(tmp_path, commit), now=NOW + timedelta(hours=number))
     store(keep=2).save(D, results(tmp_path, D), now=NOW + timedelta(hours=9))
-    assert [store().find([commit]) is not None for commit in (A, B, C, D)] == [False, False, True, True]
+    assert [next(store().find([commit]), None) is not None for commit in (A, B, C, D)] == [False, False, True, True]
 
 
 def count_up(ledger: bytes | None) -> Mapping[str, bytes]:
@@ -188,7 +188,7 @@ def test_what_no_run_wrote_is_left_aside(
     put("runs/20269999T000000Z-" + A + ".json.gz", gzip.compress(b"{}"))
     put("runs/notes.txt", b"mine")
     warnings: list[str] = []
-    found = store(warnings=warnings).find([A, B])
+    found = next(store(warnings=warnings).find([A, B]), None)
     assert found is not None
     assert (found.commit, text_of(found.path)) == (B, "good")
     assert len(warnings) == 1
@@ -229,7 +229,7 @@ def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "stored/history.json").symlink_to(tmp_path / "secret.gz")
     warnings: list[str] = []
     folder = Folder(tmp_path / "stored", scratch=tmp_path / "scratch", warn=warnings.append)
-    assert folder.find([A]) is None
+    assert next(folder.find([A]), None) is None
     assert "is a symbolic link" in warnings[0]
     with pytest.raises(UnavailableError, match="symbolic link"):
         folder.read("history.json")
@@ -282,7 +282,7 @@ def test_writers_of_a_folder_take_turns(tmp_path: Path) -> None:
     store = Folder(tmp_path / "stored", scratch=tmp_path / "scratch")
     assert json.loads(store.read("history.json") or b"")["count"] == 2 * SAVES
     for letter in "ab":
-        assert all(store.find([f"{letter}{number:039d}"]) for number in range(SAVES))
+        assert all(next(store.find([f"{letter}{number:039d}"]), None) for number in range(SAVES))
     assert not list((tmp_path / "stored").rglob(".new-*"))
 
 
@@ -320,7 +320,9 @@ def test_two_runs_race_for_the_branch(
     assert photograph(workspace) == before
     store = DataBranch(repo, branch="evalgate-data")
     assert json.loads(store.read("history.json") or b"")["count"] == 2 * SAVES
-    there = [f"{letter}{n:039d}" for n in range(SAVES) for letter in "ab" if store.find([f"{letter}{n:039d}"])]
+    there = [
+        f"{letter}{n:039d}" for n in range(SAVES) for letter in "ab" if next(store.find([f"{letter}{n:039d}"]), None)
+    ]
     if keep == 100:
         assert len(there) == 2 * SAVES
         assert int(git_(origin, "rev-list", "--count", "evalgate-data")) == 2 * SAVES
@@ -370,7 +372,7 @@ def test_only_the_run_that_is_asked_for_is_fetched(origin: Path, repo: Repositor
             commit, results(tmp_path, commit), now=NOW + timedelta(hours=number)
         )
     store = DataBranch(repo, branch="evalgate-data")
-    assert store.find([B]) is not None
+    assert next(store.find([B]), None) is not None
     (folder,) = [path.parent for path in repo.folder.rglob(f"{B}-*.json")]
     objects = git_(folder / "repository.git", "cat-file", "--batch-check", "--batch-all-objects")
     assert objects.count(" blob ") == 1
@@ -408,7 +410,7 @@ def test_a_remote_out_of_reach_is_said(origin: Path, workspace: Path, tmp_path: 
     with git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         store = DataBranch(repo, branch="evalgate-data")
         with pytest.raises(GitFailed):
-            store.find([A])
+            next(store.find([A]), None)
         with pytest.raises(GitFailed):
             store.save(A, results(tmp_path, "x"), now=NOW)
 
@@ -420,7 +422,7 @@ def test_a_workspace_without_a_remote_is_said(tmp_path: Path) -> None:
         git.open_repository(alone, environ=ENVIRON, token=None, under=tmp_path / "private") as repo,
         pytest.raises(GitFailed, match="has no remote"),
     ):
-        DataBranch(repo, branch="evalgate-data").find([A])
+        next(DataBranch(repo, branch="evalgate-data").find([A]), None)
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a..b", "a b", "a.lock", "/a", "a/", "a~1", "x:y", "a//b", "a/.b", "@{u}"])
@@ -433,5 +435,5 @@ def test_a_full_clone_is_not_made_shallow(origin: Path, tmp_path: Path) -> None:
     """Reading the branch at depth 1 must not hide history from the search for the merge base."""
     full = made.cloned(origin, tmp_path / "full")
     with git.open_repository(full, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
-        DataBranch(repo, branch="main").find([A])
+        next(DataBranch(repo, branch="main").find([A]), None)
         assert not repo.is_shallow

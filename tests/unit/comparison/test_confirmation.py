@@ -21,7 +21,9 @@ from evalgate.model import (
     FailOn,
     FailureOrigin,
     NonBlocking,
+    NotEvaluated,
     Policy,
+    Reason,
     Run,
     Shard,
     ThresholdRule,
@@ -300,11 +302,40 @@ def test_both_gates_spend_one_alpha() -> None:
     assert confirm.level(Policy(), None, suspects=2, parts=3) == pytest.approx(0.03 / 6)
 
 
-def test_shards_are_confirmed_by_what_each_of_them_knew() -> None:
-    head = sides.run([["F", "F", "P"]])
-    homes = {(sides.SUITE, "c0"): 1, (sides.SUITE, "c1"): 2, (sides.SUITE, "c2"): 1}
-    asked = confirm.of(head, None, policy=Policy(), shard=Shard(index=1, of=2, homes=homes))
-    assert [[each.key[1] for each in own.suspects] for own in asked] == [["c0"], ["c1"]]
+@pytest.mark.parametrize(
+    ("shards", "homes", "head", "base", "origins"),
+    [
+        # one run: 0.025 for each of two failures, which three pairs hold
+        (1, "", "FF FFF", "PP PPP", "unconfirmed new"),
+        # two shards with a failure each: 0.015 for each, with one slip five pairs
+        (2, "12", "FFF FFFF", "PPP PPPP", "unconfirmed new"),
+        (2, "12", "PFFFF FFFF", "PPPPP PPPP", "new new"),
+        # both failures are one shard's: 0.0075 for each, with one slip six pairs
+        (2, "11", "PFFFF FFFF", "PPPPP PPPP", "unconfirmed new"),
+        (2, "11", "PFFFFF FFFF", "PPPPPP PPPP", "new new"),
+        # twenty shards: 0.0015 for each
+        (20, "12", "FFFFF FFFFFF", "PPPPP PPPPPP", "unconfirmed new"),
+    ],
+)
+def test_reruns_of_shards_are_judged_by_the_share_that_each_had(
+    shards: int, homes: str, head: str, base: str, origins: str
+) -> None:
+    """In the shard, and wherever the joined results are looked at again (merge, `compare`, `mode: post`)."""
+    ours, theirs = sides.sides("F/P F/P")
+    ours, theirs = fresh_run(ours, [head.split()]), fresh_run(theirs, [base.split()])
+    of_case = {(sides.SUITE, f"c{number}"): int(home) for number, home in enumerate(homes)}
+    joined = dataclasses.replace(ours, shards=shards, homes=of_case)
+    comparison = sides.compare_runs(joined, theirs, policy=Policy())
+    asked = confirm.of(joined, comparison, policy=Policy())
+    settled = confirm.settle(comparison, asked, head=joined)
+    assert [case.origin and case.origin.value for case in settled.cases] == origins.split()
+    for index in sorted({*of_case.values()}):
+        part = dataclasses.replace(ours, shard=Shard(index=index, of=shards, homes=of_case))
+        own = [each for each in confirm.of(part, comparison, policy=Policy()) if of_case[each.suspects[0].key] == index]
+        known = {key: said for each in own for key, said in each.settled(part, theirs).items()}
+        assert (
+            known.items() <= {key: said for each in asked for key, said in each.settled(joined, theirs).items()}.items()
+        )
 
 
 # --- in which order -------------------------------------------------------------------------------------
@@ -357,6 +388,48 @@ def test_enough_failures_fail_a_suite_for_certain() -> None:
     assert confirm.is_failed(run, one, policy=Policy())
     assert not confirm.is_failed(run, one, policy=Policy(pass_rate=0.7))
     assert confirm.is_failed(run, two, policy=Policy(pass_rate=0.7))
+
+
+@pytest.mark.parametrize(
+    ("text", "fresh", "lacks", "runs", "told"),
+    [
+        # one rerun shows that there are no replies: the agent is not asked twice more
+        ("F/P", "?/", Reason.JUDGE_NOT_RECORDED, [], ["judge-not-recorded"]),
+        ("F/F", "?", Reason.JUDGE_NOT_RECORDED, [], ["judge-not-recorded"]),
+        ("F/P", "F/?", Reason.JUDGE_NOT_RECORDED, [], ["judge-not-recorded"]),
+        ("F/P", "?/", Reason.JUDGE_UNAVAILABLE, ["c0"], []),  # an outage may be over
+        # some other criterion than the judge's says that it fails
+        ("P/P ; F/P", "?/P ; F/P", Reason.JUDGE_NOT_RECORDED, ["c0"], []),
+        # what the recording has counts
+        ("F/P", "FFF/PPP", Reason.JUDGE_NOT_RECORDED, [], []),
+    ],
+)
+def test_a_replayed_judge_that_has_no_reply_for_reruns_leaves_the_failure_standing(
+    text: str, fresh: str, lacks: Reason, runs: list[str], told: list[str]
+) -> None:
+    _, asked, head = rerun(text, fresh)
+    base = rerun(text, fresh)[0].base
+    assert base is not None
+    unknown = NotEvaluated(reason=lacks, message="nothing is recorded for this question")
+    head, base = (
+        dataclasses.replace(
+            run,
+            confirmations=tuple(
+                dataclasses.replace(
+                    trial,
+                    grades={name: unknown if each == sides.OUTAGE else each for name, each in trial.grades.items()},
+                )
+                for trial in run.confirmations
+            ),
+        )
+        for run in (head, base)
+    )
+    wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=False)
+    assert [key[1] for key in wanted[0]] == runs
+    assert [problem.code for problem in confirm.unrecorded(asked, head=head, base=base)] == told
+    comparison = sides.compare_runs(head, base, policy=Policy())
+    settled = confirm.settle(comparison, asked, head=head)
+    assert comparison_verdict.decide(head, Policy(), comparison=settled, asked=asked).blocks
 
 
 def test_unconfirmed_failures_of_files_are_told() -> None:

@@ -217,7 +217,10 @@ def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
     compat = ScriptedJudge(
         lambda asked: '{"is_the_agent_response_valid": "valid"\n}' if "how much?" in asked.prompt else "<bad_request>"
     )
-    assert score(grade(MATCH, compat, [ONE, turn("b", answer="x")], [REFERENCE, REFERENCE], adk_compat=True)) == 1.0
+    as_adk = grade(MATCH, compat, [ONE, turn("b", answer="x")], [REFERENCE, turn("b", answer="y")], adk_compat=True)
+    assert score(as_adk) == 1.0
+    assert isinstance(as_adk, Score)
+    assert as_adk.lacking.startswith("turn 2: ")  # which reports tell of, where it passes
 
 
 # --- rubrics --------------------------------------------------------------------------------------
@@ -317,6 +320,8 @@ def test_a_rubric_forgotten_twice_is_unknown_never_absent() -> None:
     as_adk = "ID: a\nProperty: It is a.\nRationale: so\nVerdict: yes"
     compat = grade(ANSWER, ScriptedJudge(say(as_adk)), [ONE], adk_compat=True, **written(rubric("a"), rubric("b")))
     assert score(compat) == 1.0  # ADK's own fault
+    assert isinstance(compat, Score)
+    assert "`b`" in compat.lacking
 
 
 def test_tool_use_needs_recorded_steps() -> None:
@@ -462,7 +467,10 @@ def test_a_service_without_a_score_is_unknown(reply: Any, expected: Reason) -> N
 def test_adk_leaves_out_turns_without_a_score_but_not_a_service_that_fails() -> None:
     actual = [ONE, turn("b", answer="bomb")]
     unscored = ScriptedJudge(service(seven={"score": None}, bomb={"score": 1.0}))
-    assert score(grade(SAFETY, unscored, actual, adk_compat=True)) == 1.0
+    found = grade(SAFETY, unscored, actual, adk_compat=True)
+    assert score(found) == 1.0
+    assert isinstance(found, Score)
+    assert found.lacking.startswith("turn 1: ")
     failing = ScriptedJudge(service(seven="<timeout>", bomb={"score": 1.0}))
     assert reason(grade(SAFETY, failing, actual, adk_compat=True))[0] is Reason.JUDGE_UNAVAILABLE
 

@@ -32,6 +32,23 @@ def test_fresh_runs_of_the_claimed_run_count(
     assert [problem.code for problem in report.problems] == problems
 
 
+@pytest.mark.parametrize(
+    ("shards", "origin"),
+    [
+        (1, "new"),  # three pairs are enough for 0.05
+        (2, "unconfirmed"),  # a shard of two had 0.015, for which it takes four
+    ],
+)
+def test_a_claim_of_merged_shards_is_judged_by_the_share_of_each(shards: int, origin: str) -> None:
+    head = claimed("fail", "fail fail fail")
+    homes = {(suite.key, case.case_id): 1 for suite in head.run.suites for case in suite.eval_set.cases}
+    head = dataclasses.replace(head, run=dataclasses.replace(head.run, shards=shards, homes=homes))
+    report = post.decide(choice(), head, claimed("pass", "pass pass pass"), links=Links())
+    assert report.comparison is not None
+    assert [case.origin for case in report.comparison.cases] == [origin]
+    assert report.verdict.blocks
+
+
 @pytest.mark.parametrize("has_base", [True, False])
 def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> None:
     base = claimed("pass", "") if has_base else None

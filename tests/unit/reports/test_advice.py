@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import build, report_page
-from builders.scenarios import SCENARIOS
+from builders import build, report_page, scenarios
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,11 +70,14 @@ def test_advice_is_kept_whole(what: str, advice: str) -> None:
     assert plain.keep_advice(f"{what}; {advice}", 300).endswith(advice)
 
 
+@pytest.mark.parametrize(("in_part", "how"), [(False, "without a score of"), (True, "by a part of")])
 @pytest.mark.parametrize("name", ["comment", "summary", "html", "terminal", "annotations"])
-def test_a_judge_that_is_down_is_told_above_all_where_the_run_passes_without_it(name: str) -> None:
-    report = SCENARIOS["judge_down_compat"]()
+def test_a_judge_that_is_down_is_told_above_all_where_the_run_passes_without_it(
+    name: str, how: str, *, in_part: bool
+) -> None:
+    report = scenarios.judge_down(adk_compat=True, in_part=in_part)
     told = told_by(name, report)
-    said = "6 of 6 passing cases passed without a score of final_response_match_v2, as in ADK (adk-compat):"
+    said = f"6 of 6 passing cases passed {how} final_response_match_v2, as in ADK (adk-compat):"
     above = told.partition("<h1>")[0].partition("[!TIP]")[0] if name != "terminal" else told.splitlines()[0]
     above = above.replace("`", "")
     assert said in above

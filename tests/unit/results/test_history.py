@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
+from builders import sides
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.results import history as results_history
-from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns
+from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns, PastScores
 
 
 def outcomes(text: str) -> tuple[PastOutcome, ...]:
@@ -173,6 +175,56 @@ def test_drift_is_seen_by_the_first_run_of_a_day_of_one_agent(
     runs: tuple[str, ...], more: dict[str, str], found: list[str]
 ) -> None:
     assert drifts(*runs, **more) == found
+
+
+def graded(number: int, *scores: float, cases: int = 3, name: str = "rubric") -> PastRuns:
+    """A run whose cases all have these scores, and pass."""
+    own = tuple(
+        dataclasses.replace(case(f"case_{each}", "P" * len(scores)), scores={name: (PastScores(1, scores),)})
+        for each in range(cases)
+    )
+    at = f"2026-01-{number + 1:02d}T04:00:00+00:00"
+    return PastRuns(runs=(PastRun(number=1, commit="c", at=at, agent="a"),), cases=own)
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "seen"),
+    [
+        ((0.9, 0.8), (0.9, 0.8), ""),
+        ((0.9, 0.8), (0.6, 0.5), "rubric 0.85 0.55"),  # nothing fails, and yet it is another model
+        ((0.6, 0.5), (0.9, 0.8), "rubric 0.55 0.85"),
+        ((0.9, 0.8), (0.85, 0.8), ""),
+        ((1.0, 1.0), (0.0, 0.0), ""),  # two values: passes and failures say as much, and they say nothing
+        ((0.9,), (0.2,), "rubric 0.90 0.20"),  # three values: those before vary in one run
+    ],
+)
+def test_graded_scores_drift_as_well(before: tuple[float, ...], last: tuple[float, ...], seen: str) -> None:
+    record = PastRuns()
+    for number in range(10):
+        first = (before[0] + 0.01, *before[1:]) if len(before) == 1 and number == 0 else before
+        record = results_history.update(record, graded(number, *first, cases=4))
+        assert record.runs[-1].drift is None
+    record = results_history.update(record, graded(10, *last, cases=4))
+    found = record.runs[-1].drift
+    assert ("" if found is None else f"{found.criterion} {found.before:.2f} {found.after:.2f}") == seen
+    assert results_history.parse_history(results_history.render_history(record)) == record
+
+
+def test_only_the_last_runs_keep_their_scores() -> None:
+    record = PastRuns()
+    for number in range(results_history.SCORED + 3):
+        record = results_history.update(record, graded(number % 30, 0.5, 0.6, 0.7, cases=1))
+    for known in record.cases:
+        assert [each.number for each in known.scores["rubric"]] == list(range(4, results_history.SCORED + 4))
+        assert len(known.outcomes) == results_history.SCORED + 3
+
+
+@pytest.mark.parametrize(("most", "kept"), [(6, True), (5, False)])
+def test_scores_are_taken_from_a_run(most: int, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results_history, "MOST_SCORES", most)
+    made = results_history.summary_of(sides.run([["98?", "7.5", "P6"]]), "c")
+    values = [tuple(own.values) for known in made.cases for own in known.scores.get("m", ())]
+    assert values == ([(0.9, 0.8), (0.7, 0.5), (1.0, 0.6)] if kept else [])
 
 
 def test_an_agent_of_which_nothing_is_known_does_not_drift() -> None:

@@ -53,7 +53,9 @@ def test_nearest_first_and_newest_of_a_commit_first() -> None:
     [
         ([(1, A), (2, B)], (3, C), 3, []),
         ([(1, A), (2, B)], (3, C), 2, [(1, A)]),
-        ([(1, A), (2, B)], (3, A), 3, [(1, A)]),  # an earlier run of the same commit
+        ([(1, A), (2, B)], (3, A), 3, []),  # an earlier run of the same commit counts beside it
+        ([(day, A) for day in range(1, 12)], (12, A), 50, [(1, A), (2, A)]),  # ten of one commit
+        ([(1, B), *((day, A) for day in range(2, 12))], (12, A), 11, [(2, A)]),
         ([(1, A), (2, B)], (3, C), 0, [(1, A), (2, B)]),  # the new one stays in any case
         ([(5, A), (6, B)], (1, C), 2, [(5, A)]),  # a clock that runs late
         ([(5, A)], (1, A), 2, []),  # the same commit, but saved later elsewhere

@@ -91,6 +91,7 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("no number", no_number, "an invalid number"),
     ("a huge number", lambda raw: case(raw)["trials"][0].update(tokens=10**300), "too large"),
     ("negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "(suites[0].cases[0].trials[0].seconds)"),
+    ("a shard too many", lambda raw: raw["suites"][0]["cases"][0].update(shard=2), "of a shard beyond the 1"),
     ("a part", lambda raw: raw.update(shard={"index": 1, "of": 2, "fingerprint": "x", "plan": []}), "is a shard"),
     ("another version", lambda raw: raw.update(schema_version=99), "schema_version"),
     ("no suites", lambda raw: raw.pop("suites"), "(suites): does not fit results.json: required key"),
