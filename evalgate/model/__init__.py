@@ -79,7 +79,7 @@ from evalgate.model.conversation import (
     ToolResponse,
     Usage,
 )
-from evalgate.model.report import Links, Report, Trend
+from evalgate.model.report import FailureCause, Links, Report, Trend
 from evalgate.model.run import (
     BURN_IN,
     FRESH,
@@ -155,6 +155,7 @@ __all__ = [
     "Evidence",
     "Example",
     "FailOn",
+    "FailureCause",
     "FailureKind",
     "FailureOrigin",
     "Finding",
