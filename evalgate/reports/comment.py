@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
+from evalgate.reports import agent_changes, causes, moved, trends, view, wording
 from evalgate.reports import cases as reports_cases
-from evalgate.reports import causes, moved, trends, view, wording
 from evalgate.reports import turns as reports_turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
@@ -77,7 +77,7 @@ def render_head(report: Report) -> str:
     v, comment = view.of(report), _macros("comment")
     parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM), _notices(v)]
     parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
-    parts.append(_causes(v, limit=CAUSES))
+    parts += [_agent(report), _causes(v, limit=CAUSES)]
     if report.comparison is not None and report.comparison.criteria:
         parts.append(comment.compared(report.comparison, CRITERIA))
     else:
@@ -111,7 +111,7 @@ def render_summary(report: Report) -> str:
         head += [comment.figures(v), _causes(v, limit=200)]
     else:
         drawn = chart(comparison.criteria, limit=20)
-        head += [comment.changes(v), _causes(v, limit=200), summary.chart(drawn) if drawn else ""]
+        head += [comment.changes(v), _agent(report), _causes(v, limit=200), summary.chart(drawn) if drawn else ""]
         head += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
     head.append(comment.broken(v.broken, 50) if v.broken else "")
     head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
@@ -145,6 +145,12 @@ def _rules(report: Report, *, room: int) -> list[str]:
         size=lambda text: markdown.length(text) + len("> - \n"),
     )
     return [_macros("comment").rules(comparison, relaxed)]
+
+
+def _agent(report: Report) -> str:
+    """One line on what changed in the agent."""
+    found = agent_changes.of(report)
+    return f"**Agent changed**: {agent_changes.sentence(found, markdown.code)}." if found else ""
 
 
 def _causes(v: View, *, limit: int) -> str:

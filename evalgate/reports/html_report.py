@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from evalgate.model import Report, call_diff
-from evalgate.reports import cases, moved, page_data, trends, turns, view, wording
+from evalgate.reports import agent_changes, cases, forest, moved, page_data, trends, turns, view, wording
 from evalgate.text import diff, html, plain, templates, words
 from evalgate.text.templates import Safe
 
@@ -48,9 +48,11 @@ def _page() -> Any:
 
 
 _KNOWN = {
+    "agent_changes": agent_changes,
     "call_diff": call_diff,
     "cases": cases,
     "diff": diff,
+    "forest": forest,
     "moved_cases": moved,
     "trends": trends,
     "turns": turns,

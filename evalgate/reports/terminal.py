@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
-from evalgate.reports import cases, causes, moved, turns, view, wording
+from evalgate.reports import agent_changes, cases, causes, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
 from evalgate.reports.turns import Turn
@@ -345,6 +345,8 @@ def _compared(report: Report, width: int, *, where: str, everything: bool) -> It
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
     yield from _wrapped(Line(f"base{sha}: {cases.base_words(comparison)}"), width)
+    changed = agent_changes.sentence(agent_changes.of(report))
+    yield from _wrapped(Line(changed and f"agent changed: {changed}"), width)
     for fall in moved.falls(view.of(report))[:FALLS]:
         yield from _fallen(fall, width)
     for note in origin.notes:
