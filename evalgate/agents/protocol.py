@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evalgate.agents.tools import cassette
 from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
@@ -216,7 +215,7 @@ def description_of(told: Any, *, redact: Callable[[str], str]) -> AgentDescripti
     def bounded(value: Any, level: int) -> Any:
         nonlocal left
         if isinstance(value, str):
-            text = value[: min(MOST_TEXT, left)]
+            text = redact(value)[: min(MOST_TEXT, left)]
             left -= len(text)
             return text
         if level and isinstance(value, dict):
@@ -226,7 +225,7 @@ def description_of(told: Any, *, redact: Callable[[str], str]) -> AgentDescripti
         return None
 
     try:
-        return _DESCRIPTION.validate_python(bounded(cassette.redacted(told, redact), MOST_LEVELS))
+        return _DESCRIPTION.validate_python(bounded(told, MOST_LEVELS))
     except ValidationError:
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,9 @@ from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report, Ru
 from evalgate.text import diff, plain, words
 from evalgate.text.diff import Piece
 
-NAME, TEXT, TOLD = 60, 100_000, 6
+NAME, TEXT, TOLD, PACKAGES = 60, 100_000, 6, 2
+MOST: Final = 2_000
+"""Changes that are looked at: results may come from anybody."""
 FIRST: Final = (
     *("google-adk", "google-genai", "langgraph", "langchain", "openai-agents", "openai", "pydantic-ai", "smolagents"),
     *("litellm", "anthropic"),
@@ -39,9 +42,8 @@ def of(report: Report) -> tuple[AgentChange, ...]:
     comparison = report.comparison
     if comparison is None or comparison.base is None:
         return ()
-    found: dict[AgentChange, None] = {}
-    for before, after in pairs(report.run, comparison.base):
-        found |= dict.fromkeys(_between(before, after))
+    every = (each for before, after in pairs(report.run, comparison.base) for each in _between(before, after))
+    found = dict.fromkeys(itertools.islice(every, MOST))
     order = ("model", "instruction", "tool", "agent", "setting", "package", "file")
     return tuple(sorted(found, key=lambda each: order.index(each.about)))
 
@@ -59,8 +61,9 @@ def sentence(found: Sequence[AgentChange], mark: Callable[[str], str] = str) -> 
     """`model of desk: a → b, instruction of desk (3 lines), google-adk 1.2.0 → 1.3.0 and 7 more packages`; files only
     where nothing else is known."""
     own = [each.told(mark) for each in found if each.about not in ("package", "file")]
-    packages = [each.told(mark) for each in found if each.about == "package" and each.names[0] in FIRST][:2]
-    others = sum(each.about == "package" for each in found) - len(packages)
+    changed = [each for each in found if each.about == "package"]
+    few = changed if len(changed) <= PACKAGES else [each for each in changed if each.names[0] in FIRST][:PACKAGES]
+    packages, others = [each.told(mark) for each in few], len(changed) - len(few)
     packages += [words.counted(others, "more package" if packages else "package")] if others else []
     files = [] if own or packages else [each.told(mark) for each in found]
     left = max(TOLD - len(packages), 1)
