@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 from builders import build
 from builders.compared_scenarios import DESK_NOW, DESK_THEN, fact, with_agents
 from builders.scenarios import SCENARIOS
 
+from evalgate import reports
 from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report
 from evalgate.reports import agent_changes, comment, html_report, terminal
+from evalgate.results import file
+from evalgate.results.file import StoredOutcomes
 
 
 def made(*agents: LoadedAgent, **more: dict[str, str]) -> AgentDescription:
@@ -114,6 +119,16 @@ def test_the_line_names_what_matters_and_counts_the_rest() -> None:
     files = {f"f{number}.py": "1" for number in range(9)}
     changed = dict.fromkeys(files, "2")
     assert sentence(made(files=files), made(files=changed)) == "f0.py, f1.py, f2.py, f3.py, f4.py and 4 more"
+
+
+def test_results_keep_what_agents_are_made_of_and_the_causes(tmp_path: Path) -> None:
+    report = SCENARIOS["base_regressed"]()
+    path = tmp_path / "results.json"
+    told = reports.causes_of(report)
+    path.write_text("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}), causes=told)))
+    assert file.read_results(path).run.descriptions == report.run.descriptions
+    raw = json.loads(path.read_text())["causes"]
+    assert [(each["status"], len(each["cases"])) for each in raw] == [("new", 3), ("mixed results", 1)]
 
 
 def reports_of(report: Report) -> list[str]:
