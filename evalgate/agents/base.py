@@ -14,7 +14,18 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from evalgate.agents.tools.base import DriverTools, ToolSource
-from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
+from evalgate.model import (
+    AgentDescription,
+    AgentFailure,
+    Case,
+    Content,
+    CriterionUse,
+    Evidence,
+    Grade,
+    Invocation,
+    Json,
+    TrialKey,
+)
 from evalgate.system.python_env import World
 from evalgate.text import plain
 
@@ -61,6 +72,9 @@ class Agent(Protocol):
 
     def about(self) -> Mapping[str, str]:
         """What answered: framework, versions, interpreter; empty before the first start."""
+
+    def description(self) -> AgentDescription | None:
+        """What it is made of; None before the first start, and where that is not known."""
 
     def close(self) -> None:
         """End all workers and their process groups. Never raises."""

@@ -20,6 +20,7 @@ from evalgate.agents.conversation import Stopwatch
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
+    AgentDescription,
     AgentFailure,
     Case,
     Content,
@@ -508,6 +509,10 @@ class HttpAgent:
     def about(self) -> Mapping[str, str]:
         """Where it is."""
         return {"url": _USER_INFO.sub("", self._options.url), "flavour": self._options.kind}
+
+    def description(self) -> AgentDescription | None:
+        """Endpoints do not say."""
+        return None
 
     def close(self) -> None:
         """Nothing stays open between conversations."""

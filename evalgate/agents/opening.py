@@ -20,6 +20,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.formats import fingerprints
 from evalgate.model import (
+    AgentDescription,
     AgentFailure,
     AgentUse,
     Case,
@@ -63,6 +64,10 @@ class AbsentAgent:
         """Nothing answered."""
         return {}
 
+    def description(self) -> AgentDescription | None:
+        """Nothing answered."""
+        return None
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -74,7 +79,7 @@ class ExplainedAgent:
         self._agent = agent
         self._variables = variables
         self.run_metric, self.about, self.close = agent.run_metric, agent.about, agent.close
-        self.start = agent.start
+        self.start, self.description = agent.start, agent.description
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from evalgate.agents import python_process
+from evalgate.agents import protocol, python_process
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.conversation import WorkerConversation, seed_of
 from evalgate.agents.worker_process import Launch, Worker
 from evalgate.model import (
+    AgentDescription,
     AgentFailure,
     Case,
     CriterionUse,
@@ -113,6 +114,7 @@ class WorkerPool:
         self._hopeless: AgentFailure | None = None
         self._closed = False
         self._about: Mapping[str, str] = {}
+        self._description: AgentDescription | None = None
 
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
@@ -161,6 +163,10 @@ class WorkerPool:
     def about(self) -> Mapping[str, str]:
         """What the first worker said of itself."""
         return self._about
+
+    def description(self) -> AgentDescription | None:
+        """See base.Agent."""
+        return self._description
 
     def close(self) -> None:
         """Say goodbye to all workers, then end their process groups."""
@@ -258,6 +264,7 @@ class WorkerPool:
             self._opening.remove(worker)
             self._failed_starts.clear()
             self._about = self._about or {**ready.about, **launch.about}
+            self._description = self._description or protocol.description_of(ready.description, redact=worker.redact)
             self._slots.append(slot)
             self._changed.notify_all()
         return slot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
-from evalgate.model import Content, CriterionUse, Evidence, FailureKind, SessionInput, Timings
+from evalgate.model import AgentDescription, Content, CriterionUse, Evidence, FailureKind, SessionInput, Timings
 from evalgate.model.run import MOST_SECONDS
 from evalgate.model.shapes import Seconds
 
@@ -30,13 +30,14 @@ class Said(BaseModel):
 
 
 class Ready(Said):
-    """Answer to hello. `tools`: it asks before it runs a tool."""
+    """Answer to hello. `tools`: it asks before it runs a tool. `description`: see `description_of`."""
 
     type: Literal["ready"]
     protocol: int
     about: dict[str, str] = Field(default_factory=dict)
     sessions: int = Field(default=1, ge=1)
     tools: bool = False
+    description: Any = None
 
 
 class Fatal(Said):
@@ -199,6 +200,34 @@ def parse_worker_message(line: bytes) -> WorkerMessage:
                     holder = holder[step]
                 del holder[path[-1]]
     raise ProtocolError("has content that cannot be read")
+
+
+MOST_TEXT, MOST_CHARACTERS, MOST_ENTRIES, MOST_LEVELS = 20_000, 400_000, 2_000, 8
+"""Of a description: characters of one text and of all, entries of one list or object, lists within each other."""
+_DESCRIPTION: TypeAdapter[AgentDescription] = TypeAdapter(AgentDescription)
+
+
+def description_of(told: Any, *, redact: Callable[[str], str]) -> AgentDescription | None:
+    """What a worker says that its agent is made of, without secrets and bounded; None where it cannot be read: it is
+    for reports only, and no reason to fail."""
+    left = MOST_CHARACTERS
+
+    def bounded(value: Any, level: int) -> Any:
+        nonlocal left
+        if isinstance(value, str):
+            text = redact(value)[: min(MOST_TEXT, left)]
+            left -= len(text)
+            return text
+        if level and isinstance(value, dict):
+            return {bounded(key, 0): bounded(each, level - 1) for key, each in list(value.items())[:MOST_ENTRIES]}
+        if level and isinstance(value, list):
+            return [bounded(each, level - 1) for each in value[:MOST_ENTRIES]]
+        return None
+
+    try:
+        return _DESCRIPTION.validate_python(bounded(told, MOST_LEVELS))
+    except ValidationError:
+        return None
 
 
 def failure_kind(word: str) -> FailureKind:

@@ -31,6 +31,7 @@ from evalgate.errors import Severity
 from evalgate.formats import recordings
 from evalgate.formats.recordings import CaseList
 from evalgate.model import (
+    AgentDescription,
     AgentFailure,
     Case,
     Content,
@@ -272,6 +273,10 @@ class ReplayAgent:
     def about(self) -> Mapping[str, str]:
         """Where the recordings are."""
         return {"recordings": self._path or "beside the evaluation files"}
+
+    def description(self) -> AgentDescription | None:
+        """Recordings do not say."""
+        return None
 
     def close(self) -> None:
         """Forget the recordings."""

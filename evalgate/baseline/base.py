@@ -32,7 +32,7 @@ from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, Policy, Run, Suite
+from evalgate.model import AgentDescription, AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, Policy, Run, Suite
 from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found, Store
@@ -741,6 +741,20 @@ def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
         for each in (key, fingerprints.agent_key(suite.agent)):
             if each and about and not found.get(each):
                 found[each] = about
+    return found
+
+
+def descriptions(base: Base, run: Run) -> dict[str, AgentDescription]:
+    """What every agent of the base's run is made of, as `told`; its files are those of the checkout, where there is
+    one."""
+    found, then = dict(run.descriptions), _stored_agents(base)
+    for suite in run.suites:
+        key, _ = then.get(suite.key, ("", {}))
+        stored = base.stored.run.descriptions.get(key) if base.stored is not None else None
+        for each in (key, fingerprints.agent_key(suite.agent)):
+            own = found.get(each, AgentDescription())
+            if stored is not None and not own.packages:
+                found[each] = dataclasses.replace(stored, files=own.files or stored.files)
     return found
 
 

@@ -287,6 +287,19 @@ class CriterionResult:
         """How many cases lack a score for the base's own failures alone."""
         return sum(sample.base_failed for sample in self.samples)
 
+    def side_intervals(self) -> dict[str, Interval]:
+        """Of head's mean and of the base's, as fields of a `Difference`."""
+        means = [case_means(sample) for sample in self.samples if sample.paired]
+        is_share = (self.rule.scale.lowest, self.rule.scale.highest) == (0.0, 1.0)
+        # where runs were added to some cases, their unbiased mean may lie beyond the scale
+        if self.fact or not is_share or not all(0 <= mean <= 1 for pair in means for mean in pair):
+            return {}
+        heads, bases = zip(*means, strict=True)
+        return {
+            "head_interval": power.interval_of_means(heads),
+            "base_interval": power.interval_of_means(bases),
+        }
+
     def missing(self, *, min_measured: float, truncated: bool) -> Change | None:
         """What is said where too little was measured; None where it is enough. What a budget cut short is inconclusive
         where the trials that never ran would have been enough; so is what only the base's own failures keep from being
@@ -601,6 +614,7 @@ class _Criteria:
                         base=found.base,
                         head=found.head,
                         interval=found.interval,
+                        **result.side_intervals(),
                         p=result.p_value(found) if is_sample else None,
                         p_adjusted=p if is_sample else None,
                     ),

@@ -140,12 +140,12 @@ def rates(outcomes: Sequence[Sequence[float | None]], *, most: int = MOST_REPEAT
         rate=passes / total,
         interval=_of_cases(passes / total, total / design_effect(counts), cases=len(counts)),
         all_of_k=math.fsum(all_of_k) / len(counts),
-        all_of_k_interval=_of_means(all_of_k),
+        all_of_k_interval=interval_of_means(all_of_k),
         any_of_k=math.fsum(1 - math.comb(runs - hits, k) / math.comb(runs, k) for hits, runs in counts) / len(counts),
     )
 
 
-def _of_means(values: Sequence[float]) -> Interval:
+def interval_of_means(values: Sequence[float]) -> Interval:
     """The interval of the mean of values from 0 to 1, one a case: that of a share of as many observations as would have
     its variance."""
     cases, mean = len(values), math.fsum(values) / len(values)

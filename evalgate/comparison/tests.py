@@ -74,6 +74,7 @@ def _bootstrap_means(values: Sequence[float], *, draws: int, seed: int) -> Any:
     return means
 
 
+@lru_cache(maxsize=64)
 def student(probability: float, *, freedom: int) -> float:
     """The quantile of Student's t above its middle, by bisection on the finite sum for whole degrees of freedom.
 

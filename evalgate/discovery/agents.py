@@ -99,6 +99,8 @@ def _is_output(entries: Entries) -> bool:
     return False
 
 
+MOST_FILES = 500
+"""Of an agent, that results name."""
 WHOLE_BYTES = 4 * 1024 * 1024
 """Larger files (model weights, data) count by their size only."""
 
@@ -125,7 +127,8 @@ class AgentCode:
         paths = (Path(os.path.normpath(root / each)) for each in apart)
         self._apart = frozenset(path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root))
         self._contents: dict[str, bytes] = {}
-        self._known: dict[str, str] = {}
+        self._known: dict[str, Mapping[str, bytes]] = {}
+        self._fingerprints: dict[str, str] = {}
 
     def fingerprint(self, use: AgentUse) -> str:
         """16 hex digits; "" where the agent's code is elsewhere, and nothing can be told of it.
@@ -133,16 +136,37 @@ class AgentCode:
         An agent may import and read what it likes, so all of the checkout counts that `code_files` gives; of
         recordings only the recordings.
         """
-        key, driver = fingerprints.agent_key(use), agents.DRIVERS.get(use.driver)
-        if driver is None or driver.is_remote:
+        if not self._is_here(use):
             return ""
-        if key not in self._known:
+        key = fingerprints.agent_key(use)
+        if key not in self._fingerprints:
             seen = hashlib.sha256()
-            for path in sorted(driver.files(use.options, SeenCheckout(self._root, apart=self._apart))):
+            for path, content in self._files(use).items():
+                seen.update(os.fsencode(path) + b"\0" + content + b"\0")
+            self._fingerprints[key] = seen.hexdigest()[:16]
+        return self._fingerprints[key]
+
+    def files(self, use: AgentUse) -> dict[str, str]:
+        """The same files, each with 12 hex digits; where they are too many, only those of the agent's own folder."""
+        found = self._files(use) if self._is_here(use) else {}
+        own = f"{use.options.get('path') or ''}/"
+        if len(found) > MOST_FILES:
+            found = {path: content for path, content in found.items() if path.startswith(own)}
+        return {path: content.hex()[:12] for path, content in found.items()} if len(found) <= MOST_FILES else {}
+
+    def _is_here(self, use: AgentUse) -> bool:
+        driver = agents.DRIVERS.get(use.driver)
+        return driver is not None and not driver.is_remote
+
+    def _files(self, use: AgentUse) -> Mapping[str, bytes]:
+        key = fingerprints.agent_key(use)
+        if key not in self._known:
+            checkout = SeenCheckout(self._root, apart=self._apart)
+            found = sorted(agents.DRIVERS[use.driver].files(use.options, checkout))
+            for path in found:
                 if path not in self._contents:
                     self._contents[path] = hashlib.sha256(_content(self._root / path)).digest()
-                seen.update(os.fsencode(path) + b"\0" + self._contents[path] + b"\0")
-            self._known[key] = seen.hexdigest()[:16]
+            self._known[key] = {path: self._contents[path] for path in found}
         return self._known[key]
 
 

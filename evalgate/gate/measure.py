@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from evalgate.gate import estimate
 from evalgate.gate.earlier import Earlier
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
-    AgentUse,
     BaseOrigin,
     BaseSource,
     CaseKey,
@@ -101,13 +100,16 @@ def opened(
         surroundings = functools.partial(unchanged.surroundings, settings, environment=environment)
 
         def side(suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: str, **more: Any) -> Side:
+            code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
+            tools = toolbox.fingerprint(settings, root)
             return Side(
                 session,
                 suites,
                 agents=agents,
                 criteria=built,
                 journal=journals[len(session.sides)],
-                code_of=_code_of(settings, root),
+                code_of=lambda use: code.fingerprint(use) + tools,
+                files_of=code.files,
                 surroundings_of=lambda about: surroundings(tree=tree, about=about),
                 **more,
             )
@@ -155,13 +157,6 @@ def _criteria(
         services = CriterionServices(adk_compat=settings.adk_compat, run_metric=run_metric, judge=judge)
         built[suite.key] = {use.name: criteria.build(use, services) for use in suite.criteria}
     return built
-
-
-def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
-    """The fingerprint of an agent's files in a side's checkout, and of what answers tool calls there."""
-    code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
-    tools = toolbox.fingerprint(settings, root)
-    return lambda use: code.fingerprint(use) + tools
 
 
 def confirmations(
@@ -375,6 +370,7 @@ class _Measuring:
             repeated=repeated,
             commit=base.origin.commit,
             agents=baseline_base.told(base, run),
+            descriptions=baseline_base.descriptions(base, run),
             # it has its own agents in the plan that it is a part of
             shard=run.shard and dataclasses.replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
         )

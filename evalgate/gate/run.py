@@ -297,7 +297,8 @@ def _results(
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
     """results.json, and the base's run in a file of its own, with the threshold gate's word on it."""
     if outcomes:
-        yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0])
+        causes = reports.causes_of(report)
+        yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0], causes=causes)
     if base is not None and len(outcomes) > 1:
         known = report.comparison if report.comparison is not None and report.comparison.base is base else None
         decided = {} if known is None else known.base_decided

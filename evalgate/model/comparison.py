@@ -343,13 +343,16 @@ class PValue:
 class Difference:
     """Both sides' means of the cases' means, and how sure their difference is.
 
-    `interval`: of head - base. `p`: None where nothing may be claimed, or the difference is no sample; `p_adjusted`:
+    `interval`: of head - base. `base_interval`, `head_interval`: of each side alone, for other cases of the kind; None
+    where the scale is not 0 to 1. `p`: None where nothing may be claimed, or the difference is no sample; `p_adjusted`:
     for all criteria of the verdict together.
     """
 
     base: float
     head: float
     interval: Interval | None = None
+    base_interval: Interval | None = None
+    head_interval: Interval | None = None
     p: PValue | None = None
     p_adjusted: PValue | None = None
 

@@ -9,6 +9,7 @@ from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison, Policy, Verdict
 from evalgate.model.run import Run
+from evalgate.model.trial import CaseKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,15 @@ class Trend:
     now: float | None
     since: str = ""
     until: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCause:
+    """Why cases do not pass, in one line, and how they stand beside the base. `cases`: suite and id of each."""
+
+    cause: str
+    status: str
+    cases: tuple[CaseKey, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

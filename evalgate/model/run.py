@@ -79,6 +79,40 @@ class JudgeUse:
     failures: Mapping[str, Count] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTool:
+    """A tool as its agent has it: what models are told of it, and its parameters, each with its type and default."""
+
+    description: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedAgent:
+    """One agent of those that were loaded; "" where it does not say. `kind`: its class. `settings`: of its model and of
+    itself, as JSON."""
+
+    name: str
+    kind: str = ""
+    model: str = ""
+    description: str = ""
+    instruction: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, LoadedTool] = field(default_factory=dict)
+    sub_agents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDescription:
+    """What an agent was made of: the agents as they were loaded (only google-adk tells), the packages in its Python by
+    name with their versions, and its files by path with 12 hex digits over the content. Each is empty where it is not
+    known."""
+
+    agents: tuple[LoadedAgent, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
 class Transcripts(Protocol):
     """Where the transcripts of a run lie: on disk for a real run, whose journal has them anyway."""
 
@@ -123,19 +157,19 @@ class Shard:
 class Run:
     """All that one side gave: `trials` in the order of suites, cases and repeats, whatever order they ran in.
 
-    `repeats`: how many trials each case was to have; `more`: how many further ones the cases in `repeated` (suite key,
-    case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure was
-    confirmed with; they are in no mean. `pooled`: of a stored base, trials of further stored runs of the very same
-    agent. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials were not
-    measured. `truncated`: the budget that ended the run early, in words. `fingerprints`: of the content of cases, by
-    suite key and case id, as far as they are known. `codes`: of the agents' own files, by the same key as `agents`;
-    `surroundings`: of all else that makes them do what they do. `judges`: what judging took, by criterion and model;
-    what was taken from a journal is not in it. `shard`: the part of a plan that this run is; None: the whole. `shards`,
-    `homes`: of a whole that was joined, how many parts it had, and which of them measured each case: what reruns
-    confirmed there is judged by the part's share. `root`: the folder of the repository that it was a run of, "" for all
-    of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
-    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that is
-    not known.
+    `repeats`: how many trials each case was to have; `more`: how many further ones the cases in `repeated` (suite
+    key, case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure
+    was confirmed with; they are in no mean. `pooled`: of a stored base, trials of further stored runs of the very
+    same agent. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials
+    were not measured. `truncated`: the budget that ended the run early, in words. `fingerprints`: of the content of
+    cases, by suite key and case id, as far as they are known. `codes`: of the agents' own files, by the same key as
+    `agents`; `surroundings`: of all else that makes them do what they do. `descriptions`: what the agents are made
+    of, by the same key. `judges`: what judging took, by criterion and model; what was taken from a journal is not
+    in it. `shard`: the part of a plan that this run is; None: the whole. `shards`, `homes`: of a whole that was
+    joined, how many parts it had, and which of them measured each case: what reruns confirmed there is judged by
+    the part's share. `root`: the folder of the repository that it was a run of, "" for all of it; None where that
+    is not known. `workflow_run`: the workflow run that wrote it, `o/r/actions/runs/99/attempts/1`; "" elsewhere.
+    `dirty`: whether files differed from the commit; None where that is not known.
     """
 
     suites: tuple[Suite, ...]
@@ -159,6 +193,7 @@ class Run:
     codes: Mapping[str, str] = field(default_factory=dict)
     surroundings: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
+    descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)
     shard: Shard | None = None
     shards: ShardIndex = 1
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)

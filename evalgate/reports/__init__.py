@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from evalgate.model import Report
+from evalgate.model import FailureCause, Report
 from evalgate.reports import annotations as reports_annotations
-from evalgate.reports import comment, html_report, junit, page_data, sarif, terminal
+from evalgate.reports import comment, html_report, junit, page_data, sarif, terminal, view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,15 @@ RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
         )
     }
 )
+
+
+def causes_of(report: Report) -> tuple[FailureCause, ...]:
+    """Why cases do not pass, as all reports tell it."""
+    return tuple(
+        FailureCause(cause=each.text, status=each.status, cases=tuple(case.verdict.key for case in each.cases))
+        for each in view.of(report).causes
+    )
+
 
 render_annotations = reports_annotations.render
 render_outputs = reports_annotations.render_outputs

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from evalgate.comparison.labels import CaseLabel
-from evalgate.model import Finding, VerdictKind, call_diff
+from evalgate.model import FailureKind, Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import Pair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
@@ -17,6 +18,7 @@ from evalgate.reports.turns import Turn
 from evalgate.text import plain, words
 
 LIMIT: Final = 160
+LEAST_CASES: Final = 3
 NAMED_ARGUMENTS: Final = 3
 VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\d+(?:\.\d+)?")
 """What differs between failures of one cause: addresses, ids, numbers."""
@@ -46,7 +48,7 @@ class Cause:
     cases: tuple[CaseView, ...]
 
 
-def of(found: Sequence[CaseView]) -> tuple[Cause, ...]:
+def of(found: Iterable[CaseView]) -> tuple[Cause, ...]:
     """The causes of all cases that do not pass: new ones first, then the most frequent."""
     groups: defaultdict[tuple[str, str], list[CaseView]] = defaultdict(list)
     for case in found:
@@ -57,32 +59,54 @@ def of(found: Sequence[CaseView]) -> tuple[Cause, ...]:
     return tuple(sorted(made, key=lambda each: (order.index(each.status), -len(each.cases))))
 
 
+def worth_a_list(found: Sequence[Cause]) -> bool:
+    """Whether a reader is helped by them before the cases: several share one. What broke the agent in all of them is
+    told as one already."""
+    count = sum(len(each.cases) for each in found)
+    is_told = len(found) == 1 and not found[0].cases[0].failing
+    return count >= LEAST_CASES and count > len(found) and not is_told
+
+
 def cause(case: CaseView) -> str:
     """The cause of one case that does not pass: what broke the agent, the calls that differ, the rubric that does not
-    hold, else the criteria below their thresholds."""
+    hold, else the criteria that miss their thresholds."""
     if not case.failing:
         said = wording.why_unmeasured(case) if case.failure is None else _failure(case)
         return plain.clip_end(VARYING.sub("#", plain.one_line(said)), LIMIT)
     known = turns.of(case)
     broken = [turn for turn in known.turns if turn.broken] or list(known.turns)
     failing = {each.name for each in case.failing}
-    named = next(iter(_told(broken, known.findings, failing)), "")
-    return plain.clip_end(plain.one_line(named), LIMIT) or words.listed(
-        f"{plain.label(each.name, 60)} below" for each in case.failing[:NAMED_ARGUMENTS]
-    )
+    # where a criterion of calls passes, calls that differ are allowed; where there is none, they are the best guess
+    guess = () if any(map(_is_of_calls, (use.name for use in case.suite.criteria))) else broken
+    told = itertools.chain(_told(broken, known.findings, failing), *map(_calls, guess))
+    named = next(told, "")
+    return plain.clip_end(plain.one_line(named), LIMIT) or words.listed(_missed(case))
+
+
+def _is_of_calls(name: str) -> bool:
+    return "tool" in name or "trajectory" in name
+
+
+def _missed(case: CaseView) -> Iterator[str]:
+    upside_down = {use.name for use in case.suite.criteria if use.lower_is_better}
+    for each in case.failing[:NAMED_ARGUMENTS]:
+        side = "above" if each.name in upside_down else "below"
+        yield f"{plain.label(each.name, 60)} {side} its threshold"
 
 
 def _failure(case: CaseView) -> str:
     """Without the turn, which differs."""
     failure = case.failure
     assert failure is not None
-    return f"agent {wording.FAILURES[failure.kind]}: {plain.clip(failure.message, LIMIT * 2)}"
+    said = plain.clip(failure.message, LIMIT * 2)
+    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
+    return said if said.startswith("the agent") else f"the {who} {wording.FAILURES[failure.kind]}: {said}"
 
 
 def _told(
     broken: Sequence[Turn], whole: Sequence[tuple[str, Finding]], failing: frozenset[str] | set[str]
 ) -> Iterator[str]:
-    if any("tool" in name or "trajectory" in name for name in failing):
+    if any(map(_is_of_calls, failing)):
         for turn in broken:
             yield from _calls(turn)
     for turn in broken:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
+from evalgate.reports import agent_changes, causes, moved, trends, view, wording
 from evalgate.reports import cases as reports_cases
-from evalgate.reports import moved, trends, view, wording
 from evalgate.reports import turns as reports_turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
@@ -27,7 +27,7 @@ FOOT_ROOM = 16_000
 RELAXED_ROOM = 12_000
 FALLS_ROOM = 8_000
 LATER_SHARE = 0.2
-CRITERIA, PROBLEMS, MIXED = 20, 10, 20
+CRITERIA, PROBLEMS, MIXED, CAUSES = 20, 10, 20, 5
 FALLS, MOVED = 3, 5
 """So many criteria that fell are told with their cases, so many cases of each."""
 
@@ -77,6 +77,7 @@ def render_head(report: Report) -> str:
     v, comment = view.of(report), _macros("comment")
     parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM), _notices(v)]
     parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
+    parts += [_agent(report), _causes(v, limit=CAUSES)]
     if report.comparison is not None and report.comparison.criteria:
         parts.append(comment.compared(report.comparison, CRITERIA))
     else:
@@ -107,11 +108,11 @@ def render_summary(report: Report) -> str:
     head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM), _notices(v)]
     comparison = v.comparison
     if comparison is None:
-        head.append(comment.figures(v))
+        head += [comment.figures(v), _causes(v, limit=200)]
     else:
         drawn = chart(comparison.criteria, limit=20)
-        head += [comment.changes(v), summary.chart(drawn) if drawn else "", comment.compared(comparison, 200)]
-        head += [comment.fixed(v), comment.excluded(comparison)]
+        head += [comment.changes(v), _agent(report), _causes(v, limit=200), summary.chart(drawn) if drawn else ""]
+        head += [comment.compared(comparison, 200), comment.fixed(v), comment.excluded(comparison)]
     head.append(comment.broken(v.broken, 50) if v.broken else "")
     head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
     head = [markdown.tidy(part) for part in head]
@@ -144,6 +145,17 @@ def _rules(report: Report, *, room: int) -> list[str]:
         size=lambda text: markdown.length(text) + len("> - \n"),
     )
     return [_macros("comment").rules(comparison, relaxed)]
+
+
+def _agent(report: Report) -> str:
+    """One line on what changed in the agent."""
+    found = agent_changes.of(report)
+    return f"**Agent changed**: {agent_changes.sentence(found, markdown.code)}." if found else ""
+
+
+def _causes(v: View, *, limit: int) -> str:
+    made: str = _macros("comment").causes(v.causes, limit) if causes.worth_a_list(v.causes) else ""
+    return made
 
 
 def _notices(v: View) -> str:

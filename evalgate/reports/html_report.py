@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from evalgate.model import Report, call_diff
-from evalgate.reports import cases, causes, moved, page_data, trends, turns, view, wording
+from evalgate.reports import agent_changes, cases, forest, moved, page_data, trends, turns, view, wording
 from evalgate.text import diff, html, plain, templates, words
 from evalgate.text.templates import Safe
 
@@ -22,7 +22,6 @@ SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 def render(report: Report) -> str:
     """The page. Conversations of passing cases that find no room are left out, which the page says."""
     v = view.of(report)
-    found = causes.of(v.cases)
     comparison = report.comparison
     relaxed = view.relaxed(
         comparison.relaxed if comparison is not None else (),
@@ -33,8 +32,8 @@ def render(report: Report) -> str:
     )
     style, script = _source("report.css"), Safe("\n;").join(_source(name) for name in SCRIPTS)
     policy = html.policy(style=style, script=script)
-    data = map(Safe, page_data.parts(v, found, room=LIMIT))  # base64
-    page = _page().page(v, found, data, relaxed, style, script, policy)
+    data = map(Safe, page_data.parts(v, room=LIMIT))  # base64
+    page = _page().page(v, data, relaxed, style, script, policy)
     return str(page).strip("\n") + "\n"
 
 
@@ -49,9 +48,11 @@ def _page() -> Any:
 
 
 _KNOWN = {
+    "agent_changes": agent_changes,
     "call_diff": call_diff,
     "cases": cases,
     "diff": diff,
+    "forest": forest,
     "moved_cases": moved,
     "trends": trends,
     "turns": turns,

@@ -12,7 +12,7 @@ from junit_xml import TestCase, TestSuite
 
 from evalgate.comparison import labels
 from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind, call_diff
-from evalgate.reports import turns, view, wording
+from evalgate.reports import causes, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
 from evalgate.text import plain, words
@@ -221,7 +221,7 @@ def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
 def _body(case: CaseView) -> str:
     known = turns.of(case).turns
     chosen = [turn for turn in known if turn.broken] or list(known)
-    lines = [line for turn in chosen for line in _turn_lines(turn)]
+    lines = [f"cause: {causes.cause(case)}", *(line for turn in chosen for line in _turn_lines(turn))]
     for trial in case.trials:
         if trial.failure is not None:
             lines += [f"run {trial.key.repeat + 1}: {wording.failure_sentence(trial.failure)}"]

@@ -26,7 +26,6 @@ from evalgate.model import (
 )
 from evalgate.reports import cases, causes, turns, wording
 from evalgate.reports.cases import CaseView
-from evalgate.reports.causes import Cause
 from evalgate.reports.view import View
 from evalgate.text import plain
 
@@ -40,13 +39,13 @@ LEVEL: Final = 6
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def parts(v: View, found: Sequence[Cause], *, room: int) -> Iterator[str]:
+def parts(v: View, *, room: int) -> Iterator[str]:
     """The index first, then the parts; each is JSON, deflated, in base64. At most about `room` characters: passing
     cases lose their conversations first."""
-    ordered = [*(case for cause in found for case in cause.cases), *_passed(v.cases)]
+    ordered = [*(case for cause in v.causes for case in cause.cases), *_passed(v.cases)]
     rows: list[dict[str, Any]] = []
     packed: list[str] = []
-    of_case = {id(case): at for at, cause in enumerate(found) for case in cause.cases}
+    of_case = {id(case): at for at, cause in enumerate(v.causes) for case in cause.cases}
     suites = {suite.key: at for at, suite in enumerate(v.report.run.suites)}
     held: list[str] = []
     size = used = 0
@@ -68,7 +67,7 @@ def parts(v: View, found: Sequence[Cause], *, room: int) -> Iterator[str]:
         "cases": rows,
         "suites": list(suites),
         "statuses": list(causes.STATUS.values()),
-        "causes": [{"text": each.text, "status": each.status} for each in found],
+        "causes": [{"text": each.text, "status": each.status} for each in v.causes],
         "head": v.head_commit[:12],
         "base": v.report.comparison.origin.commit[:12] if v.comparison and v.report.comparison else "",
     }

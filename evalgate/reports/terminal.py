@@ -8,14 +8,14 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
-from evalgate.reports import cases, moved, turns, view, wording
+from evalgate.reports import agent_changes, cases, causes, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
 from evalgate.reports.turns import Turn
 from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
 
-GROUPS, TOLD_WHOLE, NAMED_CASES = 50, 10, 8
+GROUPS, TOLD_WHOLE, NAMED_CASES, CAUSES = 50, 10, 8, 20
 RELAXED_ROOM = 200
 NAMED = 12
 NAME_WIDTH = 60
@@ -63,7 +63,7 @@ def render(report: Report, *, width: int = 0, color: bool = False, everything: b
     criteria = _criteria(v, width, everything=everything)
     compared = _compared(report, width, where=where, everything=everything)
     lines: list[Line] = []
-    for part in (warned, _broken_files(v), broken, criteria, compared, _verdict(v, width)):
+    for part in (warned, _broken_files(v), broken, _causes(v, width), criteria, compared, _verdict(v, width)):
         made = list(part)
         lines += [BLANK, *made] if lines and made else made
     return "\n".join(_painted(line, color=color, folder=folder) for line in lines) + "\n"
@@ -132,6 +132,22 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
     left_out = len(broken) - sum(len(own) for own in list(groups.values())[:GROUPS])
     if left_out:
         yield Line(f"...and {words.counted(left_out, 'more case')}{where and f': see {where}'}")
+
+
+def _causes(v: View, width: int) -> Iterator[Line]:
+    """Why cases do not pass, and how many of them, where several share a cause."""
+    if not causes.worth_a_list(v.causes):
+        return
+    yield Line("why cases do not pass", "bold")
+    shown = v.causes[:CAUSES]
+    widths = max(len(f"{len(each.cases):,}") for each in shown), max(len(each.status) for each in shown)
+    for each in shown:
+        start = f"  {len(each.cases):>{widths[0]},}  {each.status:<{widths[1]}}  "
+        first, *rest = plain.wrap(each.text, max(width - len(start), 20)) if width else [each.text]
+        yield Line(start + first)
+        yield from (Line(" " * len(start) + line) for line in rest)
+    if len(v.causes) > CAUSES:
+        yield Line(f"  ...and {words.counted(len(v.causes) - CAUSES, 'more cause')}", "dim")
 
 
 def _who(own: Sequence[CaseView], width: int) -> tuple[str, str]:
@@ -329,6 +345,8 @@ def _compared(report: Report, width: int, *, where: str, everything: bool) -> It
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
     yield from _wrapped(Line(f"base{sha}: {cases.base_words(comparison)}"), width)
+    changed = agent_changes.sentence(agent_changes.of(report))
+    yield from _wrapped(Line(changed and f"agent changed: {changed}"), width)
     for fall in moved.falls(view.of(report))[:FALLS]:
         yield from _fallen(fall, width)
     for note in origin.notes:

@@ -28,8 +28,10 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import cases as reports_cases
+from evalgate.reports import causes as reports_causes
 from evalgate.reports import wording
 from evalgate.reports.cases import CaseView
+from evalgate.reports.causes import Cause
 from evalgate.text import markdown, plain, words
 
 UNKNOWN = "-"
@@ -50,10 +52,12 @@ FOLDED: Final[Mapping[RelaxedKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
-    """A report, its cases in its verdict's order, and totals; `comparison` None also without results of the base."""
+    """A report, its cases in its verdict's order, why they do not pass, and totals; `comparison` None also without
+    results of the base."""
 
     report: Report
     cases: tuple[CaseView, ...]
+    causes: tuple[Cause, ...]
     totals: Totals
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
@@ -85,9 +89,11 @@ def of(report: Report) -> View:
     global _last  # noqa: PLW0603 - one value, replaced whole
     if _last is None or _last.report is not report:
         comparison = report.comparison
+        cases = tuple(reports_cases.collect(report))
         _last = View(
             report=report,
-            cases=tuple(reports_cases.collect(report)),
+            cases=cases,
+            causes=reports_causes.of(cases),
             totals=count(report),
             criteria=by_criterion(report),
             comparison=None if comparison is None or comparison.problem else comparison,

@@ -33,6 +33,7 @@ from evalgate.model import (
     CriteriaSource,
     CriterionUse,
     EvalSet,
+    FailureCause,
     GradedTrial,
     Outcome,
     Quarantine,
@@ -229,6 +230,10 @@ ResultsFile: Any = entry(
     adk_compat=(bool, False),
     shard=(ShardEntry | None, Field(default=None, description="The part of a plan that was measured; absent: all.")),
     verdict=(VerdictEntry, ...),
+    causes=(
+        list[FailureCause],
+        Field(default=[], description="`new` first, then the most frequent; each case that does not pass is in one."),
+    ),
     comparison=(ComparisonEntry | None, Field(default=None, description="Absent where no base was asked for.")),
     agent_details=(
         Annotated[dict[str, list[dict[str, Any]]], Described(dict[str, list[AgentDetailsWire]])],
@@ -260,7 +265,7 @@ class RawOutcomes(Protocol):
         """What agents were told and given, by the address that outcomes refer to."""
 
 
-def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
+def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[FailureCause] = ()) -> Iterator[str]:
     """The pieces of results.json in order; joined they are one JSON document, one line a case.
 
     A run of many cases never stands in memory as JSON.
@@ -280,6 +285,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
         adk_compat=report.policy.adk_compat,
         shard=None,
         verdict=None,
+        causes=list(causes),
         comparison=None,
         agent_details={key: shapes.agents_json(agents) for key, agents in sorted(outcomes.agents().items())},
         problems=list(report.problems),

@@ -335,6 +335,7 @@ def join(parts: Sequence[Stored]) -> Stored:
         root=next((run.root for run in runs if run.root is not None), None),
         agents=_merged(run.agents for run in runs),
         codes=_merged(run.codes for run in runs),
+        descriptions=_merged(run.descriptions for run in runs),
         surroundings=_agreed(run.surroundings for run in runs),
         fingerprints=dict(shard.fingerprints) | _merged(run.fingerprints for run in runs),
         judges=_judges(runs),

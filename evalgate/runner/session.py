@@ -28,6 +28,7 @@ from evalgate.model import (
     BURN_IN,
     FRESH,
     INFRASTRUCTURE,
+    AgentDescription,
     AgentFailure,
     AgentUse,
     CaseKey,
@@ -170,7 +171,8 @@ class Side:
     compute are computed again rather than kept in `journal`, which holds what is known of this side. `code_of`: the
     fingerprint of an agent's own files. `skipped`: cases (suite key, case id) that this side does not run. `shared`:
     suites of which it runs nothing and has what the side before it gave, since both have the same agent.
-    `surroundings_of`: what an agent runs in, by what it says of itself, "" where that is not known.
+    `surroundings_of`: what an agent runs in, by what it says of itself, "" where that is not known. `files_of`: an
+    agent's own files, for reports.
     """
 
     def __init__(
@@ -185,6 +187,7 @@ class Side:
         skipped: Collection[CaseKey] = (),
         shared: Collection[str] = (),
         surroundings_of: Callable[[Mapping[str, str]], str] = lambda _: "",
+        files_of: Callable[[AgentUse], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.suites = suites
         self.agents = agents
@@ -197,6 +200,7 @@ class Side:
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
         self.codes = {fingerprints.agent_key(suite.agent): code_of(suite.agent) for suite in suites}
+        self._files = {fingerprints.agent_key(suite.agent): files_of(suite.agent) for suite in suites}
         self._session = session
         self._criteria = criteria
         self._surroundings_of = surroundings_of
@@ -231,6 +235,12 @@ class Side:
     def surroundings(self) -> dict[str, str]:
         """What the agents run in, of those that have started, by `agent_key`."""
         return {key: self._surroundings_of(agent.about()) for key, agent in self.agents.items()}
+
+    def descriptions(self) -> dict[str, AgentDescription]:
+        """What the agents are made of, as far as that is known, by `agent_key`."""
+        told = {key: agent.description() or AgentDescription() for key, agent in self.agents.items()}
+        known = {key: dataclasses.replace(each, files=self._files.get(key, {})) for key, each in told.items()}
+        return {key: each for key, each in known.items() if each != AgentDescription()}
 
     def fingerprint(self, task: Task) -> str:
         """The fingerprint of the case, references and rubrics included."""
@@ -468,6 +478,7 @@ class Session:
             codes=side.codes,
             surroundings={key: told for key, told in side.surroundings().items() if told},
             models=frozenset(side.models),
+            descriptions=side.descriptions(),
             shard=self._shard,
         )
 

@@ -18,6 +18,8 @@ CLIP = 6_000
 CONTEXT_LINES = 2
 MOST_PAIRS = 20_000
 """Of equal words; texts with more say the same few words again and again, and are shown side by side."""
+LONG_LINE, MOST_ROWS = 160, 2_000
+_SENTENCES = re.compile(r"(?<=[.!?]) ")
 # Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the character.
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]|\w(?:(?!"
@@ -66,6 +68,32 @@ def compare(expected: str, actual: str) -> Wording:
         else:
             pieces += _changed("".join(left[start:end]), "".join(right[other_start:other_end]))
     return Wording(pieces=tuple(_merged(_without_islands(pieces))), likeness=matcher.ratio())
+
+
+def of_lines(before: str, after: str) -> list[Piece]:
+    """The lines of two texts, each a piece; of what is the same in both only what stands beside a change. A long line
+    is parted at the ends of its sentences."""
+    left, right = (_rows(plain.visible(text)) for text in (before, after))
+    if _pairs(left, right) > MOST_PAIRS:
+        return [*(Piece(mark="-", text=row) for row in left), *(Piece(mark="+", text=row) for row in right)]
+    made: list[Piece] = []
+    last = 0
+    for group in SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):
+        skipped = group[0][1] - last
+        made += [Piece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")] if skipped else []
+        for tag, start, end, other_start, other_end in group:
+            if tag == "equal":
+                made += [Piece(mark="=", text=row) for row in left[start:end]]
+            else:
+                made += [Piece(mark="-", text=row) for row in left[start:end]]
+                made += [Piece(mark="+", text=row) for row in right[other_start:other_end]]
+        last = group[-1][2]
+    return made
+
+
+def _rows(text: str) -> list[str]:
+    found = (row for line in text.splitlines() for row in (_SENTENCES.split(line) if len(line) > LONG_LINE else [line]))
+    return list(found)[:MOST_ROWS]
 
 
 def excerpts(expected: str, actual: str, limit: int) -> tuple[str, str]:

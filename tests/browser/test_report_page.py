@@ -95,6 +95,7 @@ def test_it_asks_for_nothing_and_complains_of_nothing(scenario: str, open_page) 
     ("scenario", "address", "width"),
     [
         ("base_regressed", "", 1280),
+        ("base_regressed", "", 420),
         ("base_regressed", FIRST, 420),
         ("base_regressed", FIRST, 1280),
         ("base_regressed", "#q=nothing-at-all", 420),
@@ -191,6 +192,25 @@ def test_it_reads_without_script(open_page) -> None:
     page, _ = open_page("base_regressed", java_script_enabled=False)
     assert page.get_by_text("waiting_readers expected, renew_loan called").first.is_visible()
     assert "The cases themselves need JavaScript" in page.locator("noscript").inner_text()
+    assert page.get_by_role("img", name="tool_trajectory_avg_score: base 0.99").first.is_visible()
+    assert (
+        page.locator("#agent .gone").first.inner_text() == "- Ask how many readers wait for a book before you renew it."
+    )
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_the_forest_plot_stands_where_the_numbers_are(width: int, open_page) -> None:
+    page, _ = open_page("base_regressed", viewport={"width": width, "height": 800})
+    page.wait_for_selector(".forest")
+    levels, change = (page.locator(".forest svg").nth(at) for at in (0, 1))
+    assert levels.get_attribute("aria-label").startswith("tool_trajectory_avg_score: base 0.99 (")
+    assert change.get_attribute("aria-label").startswith("tool_trajectory_avg_score: change \u22120.14, 95% interval")
+    head, base = (levels.locator(f".{side} circle").bounding_box() for side in ("head", "base"))
+    assert head["x"] < base["x"]
+    middle = change.bounding_box()["x"] + change.bounding_box()["width"] / 2
+    assert change.locator("circle").bounding_box()["x"] < middle, "worse is to the left"
+    assert change.bounding_box()["width"] > 150
+    assert page.locator(".forest li .n").first.bounding_box()["height"] < 30, "a number is on one line"
 
 
 def test_thousands_of_cases_are_few_nodes(open_page) -> None:

@@ -10,7 +10,9 @@ from builders.build import TOOLS, WORDS, Done, call, case, turn
 from builders.comparing import BASE_SHA, RERUN
 from builders.hostile import HOSTILE
 from evalgate.errors import Place
+from evalgate.formats import fingerprints
 from evalgate.model import (
+    AgentDescription,
     AskedJudge,
     BaseOrigin,
     BaseSource,
@@ -22,11 +24,14 @@ from evalgate.model import (
     JudgeIdentity,
     JudgeUse,
     Links,
+    LoadedAgent,
+    LoadedTool,
     Opinion,
     Policy,
     RelaxedKind,
     RelaxedRule,
     Report,
+    Run,
     Score,
     ThresholdRule,
     Trend,
@@ -114,7 +119,56 @@ def regressed() -> Report:
     )
     made = comparing.beside([suite], head, base, judged=frozenset({MEANING}), policy=Policy())
     made = dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(judge,)))
-    return with_past(with_fingerprints(made))
+    return with_agents(with_past(with_fingerprints(made)), DESK_THEN, DESK_NOW)
+
+
+DESK_THEN = AgentDescription(
+    agents=(
+        LoadedAgent(
+            name="desk",
+            kind="LlmAgent",
+            model="gemini-2.5-pro",
+            instruction="You work at the desk of a library.\nAlways look the book up first.\n"
+            "Ask how many readers wait for a book before you renew it.\nNever renew a book that others wait for.\n"
+            "Be kind, and answer in one sentence.",
+            settings={"temperature": "0.2"},
+            tools={
+                "find_book": LoadedTool(description="Finds a book.", parameters={"title": "str"}),
+                "waiting_readers": LoadedTool(parameters={"book_id": "str"}),
+                "renew_loan": LoadedTool(parameters={"book_id": "str", "days": "int = 28"}),
+            },
+        ),
+    ),
+    packages={"google-adk": "2.12.1", "google-genai": "1.20.0", "pydantic": "2.11.1"},
+    files={"agents/library/agent.py": "0123456789ab", "agents/library/tools.py": "ba9876543210"},
+)
+_DESK_NOW = dataclasses.replace(
+    DESK_THEN.agents[0],
+    instruction="You work at the desk of a library.\nAlways look the book up first.\nBe kind, and answer briefly.",
+    tools={
+        "find_book": LoadedTool(description="Finds a book by its title.", parameters={"title": "str"}),
+        "renew_loan": LoadedTool(parameters={"book_id": "str", "days": "int"}),
+    },
+)
+DESK_NOW = AgentDescription(
+    agents=(_DESK_NOW,),
+    packages={"google-adk": "2.13.0", "google-genai": "1.20.0", "pydantic": "2.11.7"},
+    files={"agents/library/agent.py": "ffffffffffff", "agents/library/tools.py": "ba9876543210"},
+)
+
+
+def with_agents(report: Report, then: AgentDescription, now: AgentDescription) -> Report:
+    """What the agent of each side is made of."""
+    comparison = report.comparison
+    assert comparison is not None
+    assert comparison.base is not None
+
+    def described(run: Run, told: AgentDescription) -> Run:
+        keys = {fingerprints.agent_key(suite.agent) for suite in run.suites}
+        return dataclasses.replace(run, descriptions=dict.fromkeys(keys, told))
+
+    beside = dataclasses.replace(comparison, base=described(comparison.base, then))
+    return dataclasses.replace(report, run=described(report.run, now), comparison=beside)
 
 
 def with_past(report: Report) -> Report:
@@ -393,6 +447,29 @@ def hostile_beside() -> Report:
         [suite], head, base, origin=origin, relaxed=rules, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
     )
     gates = tuple(dataclasses.replace(gate, reason=blob) for gate in made.verdict.gates)
+    agents = (
+        LoadedAgent(
+            name=HOSTILE,
+            kind=f"{at}{HOSTILE}",
+            model=f"{at}`{HOSTILE}",
+            description=f"{HOSTILE}{at}",
+            instruction=f"{HOSTILE}{at}\n{blob}",
+            settings={HOSTILE: f"{at}"},
+            tools={
+                HOSTILE: LoadedTool(description=f"{at}{HOSTILE}", parameters={HOSTILE: f"{at}"}),
+                f"{at}{{}}": LoadedTool(),
+            },
+            sub_agents=(f"{at}{HOSTILE}",),
+        )
+        for at in range(2)
+    )
+    told = [
+        AgentDescription(
+            agents=(agent,), packages={HOSTILE: agent.kind, agent.kind: HOSTILE}, files={agent.kind: HOSTILE}
+        )
+        for agent in agents
+    ]
+    made = with_agents(made, told[0], told[1])
     return dataclasses.replace(made, verdict=dataclasses.replace(made.verdict, reason=blob, gates=gates))
 
 

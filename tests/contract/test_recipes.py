@@ -272,6 +272,9 @@ class EchoAgent:
     def about(self) -> Mapping[str, str]:
         return {}
 
+    def description(self) -> None:
+        return None
+
     def close(self) -> None:
         pass
 

@@ -58,6 +58,7 @@ def test_two_versions_of_a_package_one_a_side(repo: Repository) -> None:
     sides = [repo.results(name)["suites"][0]["agent"] for name in ("base.json", "results.json")]
     assert sides[0]["about"]["requirements"] != sides[1]["about"]["requirements"]
     assert sides[0]["code"] != sides[1]["code"]
+    assert "**Agent changed**: `shelf` `1.0` → `2.0`" in repo.comment()
 
 
 def environment(repo: Repository, version: str) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from . import errors, modules, server, tools
+from . import description, errors, modules, server, tools
 from .tools import SessionTools
 
 Message = dict[str, Any]
@@ -566,6 +566,11 @@ class Host:
             "interpreter": sys.executable,
             "agent": str(loaded.root_agent.name),
         }
+
+    def agents(self) -> list[Message]:
+        """What the agent is made of."""
+        assert self._loaded is not None
+        return description.of_tree(self._loaded.root_agent)
 
     async def open(self, start: Message, asked: SessionTools | None) -> Any:
         """A fresh session."""

@@ -43,10 +43,12 @@ Message = dict[str, Any]
 Interval = tuple[float, float]
 
 
-def installed() -> str:
+def installed() -> tuple[str, dict[str, str]]:
     """16 hex digits over the names and versions of all packages, those from git or an archive with where they are from:
-    a requirement without a version is another package one day."""
+    a requirement without a version is another package one day. And the versions by name, as importlib.metadata has
+    them, from the names of the folders alone."""
     found = set()
+    versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
         try:
             names = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
@@ -59,7 +61,10 @@ def installed() -> str:
             # a folder says where it lies, not what is in it, which is part of the checkout
             is_fixed = b"vcs_info" in origin or b"archive_info" in origin
             found.add(os.fsencode(name) + (origin if is_fixed else b""))
-    return hashlib.sha256(b"\0".join(sorted(found))).hexdigest()[:16]
+            package, _, version = name.rpartition(".")[0].partition("-")
+            if version:
+                versions.setdefault(package.lower().replace("_", "-"), version.partition("-py")[0])
+    return hashlib.sha256(b"\0".join(sorted(found))).hexdigest()[:16], dict(sorted(versions.items()))
 
 
 class TurnWatch:
@@ -171,6 +176,8 @@ class Host(Protocol):
     async def close(self) -> None:
         """Let go of what the agent holds open."""
 
+    # A host may have `agents()` as well: what the loaded agent is made of, see `description`.
+
 
 class Server:
     """Turns messages into calls of a host, and what comes of them into messages."""
@@ -236,11 +243,21 @@ class Server:
             found = error.found if isinstance(error, errors.LoadFailed) else errors.describe_start(error, "the agent")
             self._pipe.send({"type": "fatal", **found})
             return False
-        about = {**about, "installed": installed()}
+        fingerprint, packages = installed()
+        about = {**about, "installed": fingerprint}
         ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
+        ready["description"] = {"packages": packages, "agents": self._agents()}
         self._asks = bool(hello.get("tools")) and self._host.asks
         self._pipe.send({**ready, "tools": True} if self._asks else ready)
         return True
+
+    def _agents(self) -> list[Message]:
+        told = getattr(self._host, "agents", list)
+        try:
+            return list(told())
+        except Exception as error:  # it is for reports only
+            sys.stderr.write(f"the agent cannot be described: {errors.sentence(error)}\n")
+            return []
 
     async def _serve(self, message: Message) -> None:
         kind = message.get("type")

@@ -38,6 +38,19 @@ def test_what_the_agent_was_told_and_given_is_recorded(full) -> None:
     assert "shout" not in names
 
 
+def test_what_the_agent_is_made_of_is_told_when_it_is_loaded(full) -> None:
+    told = full.greeting["description"]
+    assert told["packages"]["google-adk"] == full.greeting["about"]["framework_version"]
+    agents = {each["name"]: each for each in told["agents"]}
+    assert list(agents) == ["full", "helper"]
+    assert agents["full"]["sub_agents"] == ["helper"]
+    assert agents["helper"]["instruction"] == "Help."
+    assert agents["full"]["model"] == "scripted"
+    parameters = agents["full"]["tools"]["remember"]["parameters"]
+    assert parameters
+    assert "tool_context" not in parameters
+
+
 def test_the_tree_of_agents_speaks_in_its_own_names(full) -> None:
     events, _ = full.ask("transfer helper", 'call add {"a": 1, "b": 1}', "say done")
     assert events[0]["author"] == "full"

@@ -12,6 +12,19 @@ from evalgate.agents.worker import server
 GIT = '{"url": "https://x.invalid/a", "vcs_info": {"commit_id": "%s"}}'
 
 
+def test_versions_are_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("google_adk-1.2.0.dist-info", "Old-0.5-py3.11.egg-info", "bare.egg-info", "readme.txt")
+    for folder, found in (
+        (tmp_path / "own", names),
+        (tmp_path / "site", ("google_adk-1.0.0.dist-info", "b-2.dist-info")),
+    ):
+        for name in found:
+            (folder / name).mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "own"), str(tmp_path / "site")])
+    # what is found first is what is imported
+    assert server.installed()[1] == {"b": "2", "google-adk": "1.2.0", "old": "0.5"}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "is_same"),
     [
@@ -38,5 +51,5 @@ def test_other_packages_are_another_environment(
             if origin:
                 (folder / "direct_url.json").write_text(origin)
         monkeypatch.setattr(sys, "path", [str(tmp_path / str(number)), str(tmp_path / "none")])
-        told.append(server.installed())
+        told.append(server.installed()[0])
     assert (told[0] == told[1]) is is_same

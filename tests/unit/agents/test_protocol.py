@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evalgate.agents import protocol
 from evalgate.agents.protocol import EventSaid, ProtocolError, Ready, TurnEnd, TurnFailed
 from evalgate.model import (
+    AgentDescription,
     Case,
     Content,
     ConversationScenario,
@@ -18,6 +19,8 @@ from evalgate.model import (
     Evidence,
     FailureKind,
     Invocation,
+    LoadedAgent,
+    LoadedTool,
     Persona,
     Rubric,
     SessionInput,
@@ -26,6 +29,59 @@ from evalgate.model import (
 )
 
 TURN = Invocation(user_content=Content(parts=(Text(text="hi"),)))
+
+
+AGENT = {"name": "desk", "model": "m", "tools": {"find": {"parameters": {"title": "str"}}}, "sub_agents": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            {"agents": [AGENT], "packages": {"a": "1"}, "unheard": "of"},
+            AgentDescription(
+                agents=(
+                    LoadedAgent(
+                        name="desk",
+                        model="m",
+                        tools={"find": LoadedTool(parameters={"title": "str"})},
+                        sub_agents=("b",),
+                    ),
+                ),
+                packages={"a": "1"},
+            ),
+        ),
+        # a secret stands nowhere, and is taken out before texts are cut
+        (
+            {"packages": {"t0ken-x": "a t0ken-x"}},
+            AgentDescription(packages={"***": "a ***"}),
+        ),
+        ({"packages": {"a": "x" * 30_000}}, AgentDescription(packages={"a": "x" * protocol.MOST_TEXT})),
+        # it is for reports only, so that nonsense is no failure
+        (None, None),
+        ("me", None),
+        ([], None),
+        ({"agents": [{"model": "m"}]}, None),
+        ({"agents": [{"name": {"a": "b"}}]}, None),
+        ({"packages": {"a": 1}}, None),
+    ],
+)
+def test_what_an_agent_is_made_of(told: Any, expected: AgentDescription | None) -> None:
+    read = protocol.parse_worker_message(line(type="ready", protocol=1, description=told))
+    assert isinstance(read, Ready)
+    found = protocol.description_of(read.description, redact=lambda text: text.replace("t0ken-x", "***"))
+    assert found == expected
+
+
+def test_a_description_is_bounded() -> None:
+    deep: Any = "x"
+    for _ in range(1_000):
+        deep = [deep]
+    huge = {f"p{number}": "v" * 10_000 for number in range(5_000)}
+    found = protocol.description_of({"packages": huge, "unheard": deep}, redact=str)
+    assert found is not None
+    assert len(found.packages) <= protocol.MOST_ENTRIES
+    assert sum(len(each) for pair in found.packages.items() for each in pair) <= protocol.MOST_CHARACTERS
 
 
 def line(**message: Any) -> bytes:

@@ -409,3 +409,23 @@ def test_min_measured_lets_no_case_pass_that_fails_as_far_as_it_was_measured() -
     verdict = comparison_verdict.decide(lost, policy, comparison=None)
     assert verdict.kind is VerdictKind.NOT_MEASURED
     assert [case.doubtful for case in verdict.suites[0].cases] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "text", ["FFF/PPP " * 3 + "PPP/PPP " * 9, "PPF/PPP " * 8, "P/P P/F F/P", "?P/PP " + "FF/PP " * 9]
+)
+def test_each_side_has_an_interval_of_its_own(text: str) -> None:
+    (row, *_) = sides.compare(text, policy=Policy(threshold=ThresholdRule.ALL)).criteria
+    found = row.difference
+    assert found is not None
+    for mean, interval in ((found.head, found.head_interval), (found.base, found.base_interval)):
+        assert interval is not None
+        assert 0 <= interval.low <= mean + 1e-9
+        assert mean - 1e-9 <= interval.high <= 1
+        assert interval.high > interval.low, "few cases never say all"
+
+
+def test_a_fact_has_no_interval() -> None:
+    (row, *_) = sides.compare("P/P " * 5, policy=Policy(deterministic=True)).criteria
+    assert row.difference is not None
+    assert (row.difference.head_interval, row.difference.base_interval) == (None, None)

@@ -62,6 +62,22 @@ def test_what_makes_another_agent(tmp_path: Path, use: AgentUse, name: str, chan
     assert (AgentCode(root, apart=apart).fingerprint(use) != before) is changes
 
 
+def test_its_files_are_named_and_of_too_many_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = checkout(tmp_path)
+    every = AgentCode(root).files(FOLDER)
+    assert {"agents/desk/agent.py", "shared.py"} <= every.keys()
+    assert {len(each) for each in every.values()} == {12}
+    (root / "shared.py").write_text("something else")
+    now = AgentCode(root).files(FOLDER)
+    assert {path for path in every if every[path] != now[path]} == {"shared.py"}
+    monkeypatch.setattr(agents, "MOST_FILES", len(every) - 1)
+    own = AgentCode(root).files(FOLDER)
+    assert own
+    assert all(path.startswith("agents/desk/") for path in own)
+    monkeypatch.setattr(agents, "MOST_FILES", 0)
+    assert AgentCode(root).files(FOLDER) == {}
+
+
 @pytest.mark.parametrize(
     ("files", "changes"),
     [

@@ -57,6 +57,10 @@ PARTS = {
     "del",
     "ins",
     "circle",
+    "figure",
+    "figcaption",
+    "g",
+    "line",
 }
 
 

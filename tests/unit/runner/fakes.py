@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from evalgate.agents.base import AgentFailed
 from evalgate.model import (
+    AgentDescription,
     AgentDetails,
     AgentFailure,
     AgentUse,
@@ -78,6 +79,9 @@ class FakeAgent:
 
     def about(self) -> Mapping[str, str]:
         return {"framework": "fake"}
+
+    def description(self) -> AgentDescription | None:
+        return AgentDescription(packages={"fake": "1.0"})
 
     def close(self) -> None:
         self.closed = True

@@ -88,3 +88,33 @@ def test_lines_around_the_first_mark(marks: str, shown: str, left_out: int) -> N
     lines = [diff.Piece(mark="=" if mark == " " else mark, text=mark) for mark in marks]  # type: ignore[arg-type]
     found, rest = diff.nearby(lines, 5)
     assert ("".join(line.text for line in found), rest) == (shown, left_out)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("a\nb\nc", "a\nx\nc", ["=a", "-b", "+x", "=c"]),
+        ("", "a", ["+a"]),
+        ("a", "", ["-a"]),
+        ("same", "same", []),
+        # of what is the same only what stands beside a change
+        ("1\n2\n3\n4\n5", "1\n2\n3\n4\n6", ["=[... 2 lines left out ...]", "=3", "=4", "-5", "+6"]),
+        # the sentences of a long line
+        (
+            f"{'b' * 200}. It is so. End.",
+            f"{'b' * 200}. It is not. End.",
+            [f"={'b' * 200}.", "-It is so.", "+It is not.", "=End."],
+        ),
+        # what is hidden is written out
+        ("a\u202e", "a", ["-a[U+202E]", "+a"]),
+    ],
+)
+def test_line_differences(before: str, after: str, shown: list[str]) -> None:
+    assert [f"{piece.mark}{piece.text}" for piece in diff.of_lines(before, after)] == shown
+
+
+def test_lines_that_repeat_without_end_are_not_compared() -> None:
+    left, right = "\n".join(["again"] * 5_000), "\n".join(["again"] * 4_000)
+    found = diff.of_lines(left, right)
+    assert {piece.mark for piece in found} == {"-", "+"}
+    assert len(found) == 2 * diff.MOST_ROWS

@@ -1,0 +1,161 @@
+"""What an agent of ADK is made of, told once when it is loaded: read from its objects, nothing of it is run or asked.
+
+What the agent's own code puts there may be anything: what cannot be read is left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Message = dict[str, Any]
+
+MOST_AGENTS, MOST_TOOLS = 100, 200
+INSTRUCTION, DESCRIPTION, SHORT = 40_000, 4_000, 400
+"""Characters: more than evalgate keeps, which takes secrets out before it cuts."""
+SETTINGS = (
+    *("temperature", "top_p", "top_k", "max_output_tokens", "candidate_count", "seed", "stop_sequences"),
+    *("presence_penalty", "frequency_penalty", "response_mime_type", "thinking_config"),
+)
+"""Of a model's config. Others may hold credentials (`http_options`), or stand elsewhere (`tools`)."""
+INSTRUCTIONS = ("static_instruction", "global_instruction", "instruction")
+OPTIONS = ("include_contents", "max_iterations", "disallow_transfer_to_parent", "disallow_transfer_to_peers")
+"""Of an agent."""
+GIVEN = frozenset({"self", "tool_context", "input_stream"})
+"""Parameters that no model sees."""
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def of_tree(root: Any) -> list[Message]:
+    """The agents below and with `root`, those that are tools of others among them, each once."""
+    found: list[Message] = []
+    waiting, seen = [root], set[int]()
+    while waiting and len(found) < MOST_AGENTS:
+        agent = waiting.pop(0)
+        if id(agent) in seen:
+            continue
+        seen.add(id(agent))
+        children = _many(agent, "sub_agents")
+        tools = _many(agent, "tools")[:MOST_TOOLS]
+        found.append(_agent(agent, children, tools))
+        asked = [_read(tool, "agent") for tool in tools]  # of an AgentTool
+        waiting += [*children, *(each for each in asked if isinstance(_read(each, "name"), str))]
+    return found
+
+
+def _agent(agent: Any, children: list[Any], tools: list[Any]) -> Message:
+    instructions = [_instruction(_read(agent, each)) for each in INSTRUCTIONS]
+    config = _read(agent, "generate_content_config")
+    settings = {name: _value(_read(of, name)) for of, names in ((config, SETTINGS), (agent, OPTIONS)) for name in names}
+    settings["output_schema"] = str(_read(_read(agent, "output_schema"), "__name__") or "")
+    return {
+        "name": str(_read(agent, "name") or ""),
+        "kind": type(agent).__name__,
+        "model": _model(_read(agent, "model")),
+        "description": _text(_read(agent, "description"), DESCRIPTION),
+        "instruction": "\n\n".join(each for each in instructions if each)[:INSTRUCTION],
+        "settings": {name: value for name, value in settings.items() if value},
+        "tools": dict(told for tool in tools for told in _told(tool)),
+        "sub_agents": [str(_read(child, "name") or "") for child in children],
+    }
+
+
+def _read(value: Any, name: str) -> Any:
+    """An attribute; None where there is none, or whatever stands there raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
+def _many(agent: Any, name: str) -> list[Any]:
+    found = _read(agent, name)
+    return list(found) if isinstance(found, (list, tuple)) else []
+
+
+def _text(value: Any, limit: int) -> str:
+    return value[:limit] if isinstance(value, str) else ""
+
+
+def _model(model: Any) -> str:
+    """The name of a model, which may stand within its client."""
+    if model is None or isinstance(model, str):
+        return (model or "")[:SHORT]
+    named = _read(model, "model")
+    return named[:SHORT] if isinstance(named, str) else type(model).__name__
+
+
+def _instruction(value: Any) -> str:
+    """A text, the texts of a content, or which function makes it."""
+    if isinstance(value, str):
+        return value
+    if callable(value) and isinstance(_read(value, "__name__"), str):
+        return f"(made by {value.__name__}())"
+    parts = [_read(part, "text") for part in _many(value, "parts")]
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def _value(value: Any) -> str:
+    """A setting as JSON; "" where it is not set, or as it is without being set."""
+    if value is None or value is False or value == "default":
+        return ""
+    try:
+        dumped = value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value
+        return json.dumps(dumped, sort_keys=True)[:SHORT]
+    except Exception:
+        return ""
+
+
+def _told(tool: Any) -> Iterator[tuple[str, Message]]:
+    """A tool by its name. What a toolset lists may lie on a server, and is not asked for."""
+    function = tool if inspect.isroutine(tool) else _read(tool, "func")
+    name = _read(tool, "name") or _read(function, "__name__") or type(tool).__name__
+    described = _read(tool, "description") or (inspect.getdoc(function) if function is not None else "")
+    read: Callable[[], dict[str, str]] = lambda: _declared(tool) if function is None else _parameters(function)  # noqa: E731
+    try:
+        parameters = read()
+    except Exception:
+        parameters = {}
+    yield str(name)[:SHORT], {"description": _text(described, DESCRIPTION), "parameters": parameters}
+
+
+def _parameters(function: Any) -> dict[str, str]:
+    """`{"amount": "float = 0.0"}`: the parameters of a function, without what differs from process to process."""
+    found = {}
+    for name, each in inspect.signature(function).parameters.items():
+        if name in GIVEN:
+            continue
+        kind, default = each.annotation, each.default
+        said = "" if kind is each.empty else kind if isinstance(kind, str) else inspect.formatannotation(kind)
+        if default is not each.empty:
+            is_plain = default is None or isinstance(default, (bool, int, float, str))
+            said += f" = {default!r}" if is_plain else " = ..."
+        found[name] = _ADDRESS.sub("", said).strip()[:SHORT]
+    return found
+
+
+def _declared(tool: Any) -> dict[str, str]:
+    """The parameters that a tool declares to models."""
+    declare = _read(tool, "_get_declaration")
+    declared = declare() if callable(declare) else None
+    schema = _read(declared, "parameters_json_schema") or _read(declared, "parameters")
+    if schema is not None and hasattr(schema, "model_dump"):
+        schema = schema.model_dump(mode="json", exclude_none=True)
+    if not isinstance(schema, dict):
+        return {}
+    required = schema.get("required") or ()
+    properties = schema.get("properties") or {}
+    return {
+        str(name)[:SHORT]: _schema(each)[:SHORT] + ("" if name in required else " (optional)")
+        for name, each in properties.items()
+    }
+
+
+def _schema(schema: Any) -> str:
+    """As JSON; types are `STRING` in some versions of google-adk, and `string` in others."""
+    if isinstance(schema, dict) and isinstance(schema.get("type"), str):
+        schema = {**schema, "type": schema["type"].lower()}
+    return json.dumps(schema, sort_keys=True)
