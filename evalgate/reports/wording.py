@@ -334,7 +334,7 @@ RESULTS: Final[Mapping[VerdictKind, str]] = {
 
 def _after_inconclusive(report: Report, lies: Lies) -> str:
     if report.run.truncated:
-        return "The run was cut short: increase `budget` or reduce `runs`."
+        return CUT_SHORT
     if has_failed_base(report):
         return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
     if not report.verdict.blocks and _only_flaky(report):
@@ -342,6 +342,7 @@ def _after_inconclusive(report: Report, lies: Lies) -> str:
     return "There is not enough data: rerun with more `runs`."
 
 
+CUT_SHORT: Final = "The run was cut short: increase `budget` or reduce `runs`."
 FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
 
 
@@ -420,6 +421,8 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
     if unmeasured or comparison is None:
         return f"This is not a result about the agent. Fix the errors {lies} and rerun."
+    if comparison.problem and report.run.truncated:
+        return CUT_SHORT
     if comparison.problem:
         return "The base run failed, so regressions are unknown. Fix it or set `baseline: none`."
     return "Regressions are unknown: see which cases could not be evaluated."
