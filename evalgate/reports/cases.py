@@ -330,10 +330,11 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
 
 
 def between(row: CriterionComparison, *, share: bool = False) -> str:
-    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95% interval of a difference; "exact" where it is no sample."""
+    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95% interval of a difference; "exact" where it is no sample. "-"
+    as well for one of no width: all cases moved alike, so that nothing shows how far others would."""
     if row.fact:
         return "exact"
-    if row.interval is None:
+    if row.interval is None or row.interval.low == row.interval.high:
         return "-"
     like = "" if share or row.delta is None else words.compared(row.base, row.head)[2]
     return words.between(row.interval.low, row.interval.high, share=share, like=like)

@@ -342,7 +342,7 @@ def _after_inconclusive(report: Report, lies: Lies) -> str:
     return "There is not enough data: rerun with more `runs`."
 
 
-CUT_SHORT: Final = "The run was cut short: increase `budget` or reduce `runs`."
+CUT_SHORT: Final = "Increase `budget`, or reduce `runs`."
 FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
 
 

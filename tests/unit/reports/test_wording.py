@@ -47,7 +47,7 @@ def test_one_gate_needs_no_list() -> None:
         ("base_failed", ""),  # the reason says what follows
         ("base_no_agent", "only thresholds apply"),
         ("base_inconclusive", "more `runs`"),
-        ("base_cut_short", "increase `budget`"),
+        ("base_cut_short", "Increase `budget`"),
     ],
 )
 def test_the_next_step(scenario: str, step: str) -> None:
@@ -147,7 +147,7 @@ def test_a_budget_that_ended_before_the_base_ran_is_not_the_bases_fault() -> Non
     )
     assert "The base run failed" in wording.next_step(report)
     cut = dataclasses.replace(report, run=dataclasses.replace(report.run, truncated="the budget is spent"))
-    assert wording.next_step(cut).startswith("The run was cut short: increase `budget`")
+    assert wording.next_step(cut).startswith("Increase `budget`")
 
 
 def test_failures_that_the_base_has_too_are_called_so() -> None:
