@@ -66,7 +66,7 @@ def test_a_case_with_mixed_results_is_demoted_and_back_once_it_breaks(repo: Repo
     assert "All 5 deciding cases passed." in told(repo)
     # it is told in a line of its own, and counted by a word of its own
     assert "**6** cases: **5** passed · **0** failed · **1** quarantined · **0** not measured" in told(repo)
-    assert "### 1 case quarantined (non-blocking)" in repo.comment()
+    assert "### 1 quarantined case did not pass (non-blocking)" in repo.comment()
     assert repo.comment().count("| `tool_call_count_v1` |") == 1
     assert "1 more criterion of non-blocking cases" in repo.comment()
     case = repo.results()["suites"][0]["cases"][1]
