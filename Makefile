@@ -69,6 +69,10 @@ golden: .venv/.ready ## rewrite tests/golden; review the diff
 docs: .venv/.ready ## rewrite action.yml, tables, schemas and the picture of the rooms
 	$(BIN)/python docs/generate.py
 
+pictures: .venv/.ready ## draw README's pictures from what the demo writes; look at them
+	@$(BIN)/python examples/demo/demo.py
+	$(BIN)/python docs/pictures.py
+
 lock: $(BIN)/uv ## pin what the image and the parity tests hold
 	$(LOCK) --group image -o requirements.lock pyproject.toml
 	$(LOCK) --group build -o requirements-build.lock
@@ -79,4 +83,4 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test test-action bench golden docs lock clean
+.PHONY: help demo check unit test test-action bench golden docs pictures lock clean

@@ -714,6 +714,31 @@ def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) ->
     return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(new_cases(suites, base), CaseStatus.NEW)
 
 
+def edited(base: Base, suites: tuple[Suite, ...]) -> tuple[CaseKey, ...]:
+    """Cases of an agent that the change does not touch which the change adds, or of which it changes what is asked,
+    expected or required."""
+    rules = base.project.rules
+    then = {} if rules is None else {suite.key: suite for suite in rules.suites}
+    found: list[CaseKey] = []
+    for suite in suites:
+        before = then.get(base.project.renamed.get(suite.key, suite.key))
+        is_known = before is not None and _required(before) == _required(suite)
+        known = {case.case_id: fingerprints.of_case(case) for case in before.eval_set.cases} if before else {}
+        found += [
+            (suite.key, case.case_id)
+            for case in (suite.eval_set.cases if suite.key in base.unchanged else ())
+            if not is_known or known.get(case.case_id) != fingerprints.of_case(case)
+        ]
+    return tuple(found)
+
+
+def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
+    return {
+        use.name: (fingerprints.of_criterion(use, version="", adk_compat=False), use.threshold)
+        for use in suite.criteria
+    }
+
+
 def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:
     """A note for each agent that ran in another environment: of one that was rerun, if it is the same agent on both
     sides, since another one may have changed it; of stored results always, since nobody knows what the time between

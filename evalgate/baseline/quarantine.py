@@ -87,7 +87,7 @@ def _in_force(
                 problems.append(errors.note(CHANGED, message, case.place))
             elif key in known and history.is_broken(known[key]):
                 message = f"`{entry.name}` is quarantined, but failed its last {history.BROKEN_RUNS} base runs"
-                hint = f"It is broken, not flaky ({entry.quarantine.owner}), so it can block again."
+                hint = f"It is broken ({entry.quarantine.owner}), so it can block again."
                 problems.append(errors.warning(BROKEN, message, entry.place, hint))
             else:
                 cases[suite.key, case.case_id] = entry.quarantine

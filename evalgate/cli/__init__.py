@@ -45,7 +45,7 @@ COMMANDS = {
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
     "quarantine": (
         "evalgate.cli.quarantine:command",
-        "Flaky cases that do not block for a while: `quarantine add`, `quarantine list`.",
+        "Cases with mixed results that do not block for a while: `quarantine add`, `quarantine list`.",
     ),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
     "migrate": ("evalgate.cli.migrate:command", "Write an evaluation file of an old format in ADK's current one."),

@@ -65,7 +65,8 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
         sides = 2 if compared else 1
         each = "on both sides, " if compared else ""
         lines.append(
-            f"flaky cases: {words.counted(runs.more, 'more run')} each, {each}at most {most * sides:,} trials in total"
+            f"cases with mixed results: {words.counted(runs.more, 'more run')} each, {each}at most {most * sides:,} "
+            "trials in total"
         )
     if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL:
         lines.append("each failure: run again until it passes, or is confirmed (`threshold`)")

@@ -1,4 +1,4 @@
-"""`evalgate quarantine add` and `list`: flaky cases that do not block for a while."""
+"""`evalgate quarantine add` and `list`: cases with mixed results that do not block for a while."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = ("root", "config", "data_branch", "baseline_folder", "output", "cache
 
 @click.group("quarantine")
 def command() -> None:
-    """Flaky cases that do not block for a while, each with an owner and an expiry date (docs/quarantine.md)."""
+    """Cases with mixed results that do not block for a while, each with an owner and an end (docs/quarantine.md)."""
 
 
 @command.command("add")
@@ -37,11 +37,11 @@ def command() -> None:
     show_default=True,
     help="Days until the case can block again.",
 )
-@click.option("--reason", default="", help="Why it is flaky, as far as that is known.")
+@click.option("--reason", default="", help="Why its results are mixed, as far as that is known.")
 @commands.settings_options(*SETTINGS)
 def add(**values: Any) -> None:
-    """Quarantine a flaky case. Its runs must show that it is flaky: of the base branch, or of the last run here. A case
-    that always fails is broken, and is not quarantined."""
+    """Quarantine a case with mixed results. Its runs must differ: those of the base branch, or of the last run here. A
+    case that always fails is broken, and is not quarantined."""
     sys.exit(cli.run_command(lambda: _add(values), debug=bool(values.get("debug"))))
 
 

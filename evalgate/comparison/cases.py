@@ -138,7 +138,7 @@ class Table:
         # under `adk-compat` an agent that failed is a failure, and no criterion fails
         if whole is FailureOrigin.UNKNOWN or not self.base.failed(key):
             return whole, ()
-        unlike = (FailureOrigin.UNKNOWN, FailureOrigin.FLAKY)
+        unlike = (FailureOrigin.UNKNOWN, FailureOrigin.MIXED)
         return next((each for each in unlike if each in parts.values()), whole), ()
 
     def _divergence(self, key: CaseKey, suite: Suite) -> Divergence | None:
@@ -199,7 +199,7 @@ def of(
 def failure_origin(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> FailureOrigin | None:
     """Whose failure it is by the outcomes of both sides; None where head does not fail.
 
-    Where runs of a side differ among themselves the failure is flaky, unless base passes and the case alone shows
+    Where runs of a side differ among themselves the results are mixed, unless base passes and the case alone shows
     that head is worse (exact test): 5 of 5 against 1 of 5 is no coin toss.
     """
     if head.kind is not VerdictKind.FAIL:
@@ -207,7 +207,7 @@ def failure_origin(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> Fai
     if base.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE):
         return FailureOrigin.UNKNOWN
     passed = base.kind is VerdictKind.PASS
-    if not (head.flaky or base.flaky):
+    if not (head.mixed or base.mixed):
         return FailureOrigin.NEW if passed else FailureOrigin.KNOWN
     stratum = Stratum(
         head_passes=head.passed,
@@ -215,4 +215,4 @@ def failure_origin(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> Fai
         base_passes=base.passed,
         base_runs=base.passed + base.failed,
     )
-    return FailureOrigin.NEW if passed and tests.is_worse(stratum, alpha=alpha) else FailureOrigin.FLAKY
+    return FailureOrigin.NEW if passed and tests.is_worse(stratum, alpha=alpha) else FailureOrigin.MIXED

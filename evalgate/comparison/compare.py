@@ -348,6 +348,7 @@ def compare(
     run_together: bool | None = None,
     by_base: bool = False,
     unchanged: tuple[str, ...] = (),
+    edited: tuple[CaseKey, ...] = (),
 ) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
     that says so.
@@ -388,6 +389,7 @@ def compare(
         spent=_spent(criteria, stage, policy, asked=any(pair.key[0] not in unchanged for pair in table.deciding)),
         deterministic=is_deterministic,
         unchanged=unchanged,
+        edited=edited,
         decided=table.head.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
@@ -444,6 +446,7 @@ def again(
         unreliable=unreliable,
         by_base=by_base,
         unchanged=told.unchanged,
+        edited=told.edited,
     )
     # which knows more of the cause than the runs do
     is_told = bool(found.problem and told.problem) and not found.base_failed

@@ -231,7 +231,7 @@ def _looks(
     return looks
 
 
-ALLOWED_BY_NEW = frozenset({FailureOrigin.KNOWN, FailureOrigin.FLAKY})
+ALLOWED_BY_NEW = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
 
 
 def _is_certain(suspect: Suspect, head: Run, *, steady: bool, of: int, policy: Policy) -> bool:
@@ -487,7 +487,7 @@ def burned_in(head: Run) -> Mapping[CaseKey, BurnIn]:
 
 
 def with_burn_in(comparison: Comparison, head: Run) -> Comparison:
-    """The comparison, with these runs among their cases' outcomes, which are so counted as flaky where they are."""
+    """The comparison, with these runs among their cases' outcomes, so that mixed results show."""
     found = burned_in(head)
     cases = tuple(
         dataclasses.replace(case, head=dataclasses.replace(case.head, passed=own.passed, failed=own.runs - own.passed))

@@ -29,6 +29,7 @@ class CaseLabel(enum.StrEnum):
     NOT_CONFIRMED = "not_confirmed"  # it fails, and too few reruns could be measured to tell
     FAILED = "failed"  # it fails, and there is no base to tell more
     FLAKY = "flaky"  # it failed, and reruns did not bear that out: it does not block
+    QUARANTINED = "quarantined"  # it decides nothing, however it ended
     INCONCLUSIVE = "inconclusive"  # a budget kept it from being run
     NOT_MEASURED = "not_measured"
 
@@ -36,7 +37,8 @@ class CaseLabel(enum.StrEnum):
 OF_ORIGIN: Mapping[FailureOrigin, CaseLabel] = {
     FailureOrigin.NEW: CaseLabel.NEW,
     FailureOrigin.KNOWN: CaseLabel.PRE_EXISTING,
-    FailureOrigin.FLAKY: CaseLabel.MIXED,
+    FailureOrigin.MIXED: CaseLabel.MIXED,
+    FailureOrigin.FLAKY: CaseLabel.FLAKY,
     FailureOrigin.UNKNOWN: CaseLabel.NO_BASE,
     FailureOrigin.UNCONFIRMED: CaseLabel.NOT_CONFIRMED,
 }
@@ -45,11 +47,13 @@ FAILURES = (
     *(CaseLabel.NEW, CaseLabel.PRE_EXISTING, CaseLabel.MIXED, CaseLabel.NO_BASE, CaseLabel.NOT_CONFIRMED),
     CaseLabel.FAILED,
 )
-"""The words of a case that failed, flaky ones aside."""
+"""The words of a case that failed, flaky and quarantined ones aside."""
 
 
 def label(case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: bool = False) -> CaseLabel:
     """The word for a case; `origin`: whose failure it is, where there is a base to tell."""
+    if case.quarantined:
+        return CaseLabel.QUARANTINED
     match case.kind:
         case VerdictKind.PASS:
             return CaseLabel.FIXED if is_fixed else CaseLabel.PASSED
@@ -81,9 +85,9 @@ def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, Case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCounts:
-    """How many cases each word has. `passed`, `failed`, `flaky`, `inconclusive` and `not_measured` add up to `total`;
-    `fixed` ones are among those that passed, and the others among those that failed, which they need not add up to
-    where there is no base."""
+    """How many cases each word has. `passed`, `failed`, `flaky`, `quarantined`, `inconclusive` and `not_measured` add
+    up to `total`; `fixed` ones are among those that passed, and the others among those that failed, which they need
+    not add up to where there is no base."""
 
     total: int = 0
     passed: int = 0
@@ -95,6 +99,7 @@ class CaseCounts:
     no_base: int = 0
     not_confirmed: int = 0
     flaky: int = 0
+    quarantined: int = 0
     inconclusive: int = 0
     not_measured: int = 0
 

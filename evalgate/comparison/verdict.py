@@ -67,12 +67,14 @@ class Allowed:
 SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.NEW: "{} new",
     FailureOrigin.KNOWN: "{} pre-existing",
-    FailureOrigin.FLAKY: "{} with mixed results",
+    FailureOrigin.MIXED: "{} with mixed results",
+    FailureOrigin.FLAKY: "{} flaky",
     FailureOrigin.UNKNOWN: "{} without a base result",
     FailureOrigin.UNCONFIRMED: "{} not confirmed",
 }
 
 UNTOUCHED = "This change does not touch the agent."
+ONLY_CASES = "This change adds or edits evaluation files, not the agent."
 NONE = Allowed()
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
@@ -107,7 +109,7 @@ def find(
     refused = {each.suspect.key for own in asked for each in own.states(own.outcomes(run, base)) if any(each.runs)}
     unconfirmed = {key for key in refused if origins.get(key) is FailureOrigin.UNCONFIRMED}
     if policy.threshold is ThresholdRule.NEW:
-        excused |= {key for key in old if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
+        excused |= {key for key in old if origins[key] in confirm.ALLOWED_BY_NEW}
         unconfirmed |= {key for key in old if origins[key] is FailureOrigin.UNKNOWN}
     return Allowed(
         origins=origins,
@@ -227,29 +229,17 @@ def threshold_gate(
     kinds = {kind, *(each for suite in deciding for each in (suite.kind, *suite.beside))}
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
     blocked_by = None if toothless else _blocking(GateKind.THRESHOLD, kinds, policy)
-    quarantined = [case for suite in suites for case in suite.cases if case.quarantined]
+    quarantined = any(case.quarantined for suite in suites for case in suite.cases)
     by_severity = all(suite.suite in policy.advisory for suite in suites)
     nothing = NOTHING_DECIDES if by_severity or not quarantined else NOTHING_YET
     noun = "deciding case" if quarantined or len(deciding) < len(suites) else "case"
     told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
-    reason = " ".join(each for each in (told, _quarantined(quarantined)) if each)
-    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocked_by=blocked_by)
-    return Verdict(kind=kind, reason=reason, blocked_by=blocked_by, suites=suites, gates=(gate,))
+    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=told, blocked_by=blocked_by)
+    return Verdict(kind=kind, reason=told, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
 
 NOTHING_DECIDES = "Every suite is advisory (non-blocking)."
 NOTHING_YET = "Every case is quarantined (non-blocking)."
-NAMED, NAME_WIDTH = 4, 60
-"""How many names a sentence has room for, and how much of each."""
-
-
-def _quarantined(cases: Sequence[CaseVerdict]) -> str:
-    """Which cases do not block for a while."""
-    if not cases:
-        return ""
-    are = "is" if len(cases) == 1 else "are"
-    shown = ("`" + case.case_id[:NAME_WIDTH].replace("`", "'") + "`" for case in cases)
-    return f"{words.counted(len(cases), 'case')} {are} quarantined: {words.listed(shown, limit=NAMED)}."
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
@@ -432,7 +422,7 @@ def decide(
     # what blocks comes first, then what is worse; a gate that passes is told of only where all do
     ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
     wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
-    if regression is not None and regression.reason == UNTOUCHED and wrong:
+    if regression is not None and regression.reason in (UNTOUCHED, ONLY_CASES) and wrong:
         wrong.append(regression)  # whose failures these are not
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
@@ -456,7 +446,7 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
 
 def _regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     if comparison.base is not None and comparison.is_untouched(run):
-        return _gate({VerdictKind.PASS: UNTOUCHED}, policy)
+        return _gate({VerdictKind.PASS: ONLY_CASES if comparison.edited else UNTOUCHED}, policy)
     return regression_gate(run, comparison, policy)
 
 

@@ -1,4 +1,4 @@
-"""evalgate-quarantine.yml: flaky cases that do not block for a while, each with an owner and an expiry date."""
+"""evalgate-quarantine.yml: cases with mixed results that do not block for a while, each with an owner and an end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME: Final = "evalgate-quarantine.yml"
 DAYS, MOST_DAYS, NOTICE_DAYS = 30, 90, 7
 """Of an entry: how long it lasts unless somebody says otherwise, at most, and from when on its end is told."""
 HEAD: Final = """\
-# Flaky cases that do not block for a while (docs/quarantine.md). Pull requests go by the base branch's copy.
+# Cases that do not block for a while (docs/quarantine.md). Pull requests go by the base branch's copy.
 """
 SHAPE, UNREAD = "quarantine-shape", "quarantine-unread"
 EXPIRED, EXPIRES, TOO_LONG = "quarantine-expired", "quarantine-expires", "quarantine-too-long"

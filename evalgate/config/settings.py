@@ -321,7 +321,7 @@ class Settings(BaseModel):
         default=5,
         ge=0,
         le=100,
-        description="Runs of a new or changed case in its own pull request, to see whether it is flaky; 0: no more "
+        description="Runs of a new or changed case in its own pull request, to see whether they agree; 0: no more "
         "than of others. No effect with `threshold: all` (docs/quarantine.md).",
     )
     pass_rate: float = Field(

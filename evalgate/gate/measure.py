@@ -297,7 +297,7 @@ class _Measuring:
         self, head: Run, base: Run | None, comparison: Comparison | None
     ) -> tuple[Run, Run | None, Comparison | None]:
         """More runs of the cases that this change adds or changes, as far as failures did not ask for some already:
-        whether they are flaky shows here, and not in somebody else's pull request."""
+        mixed results show here, and not in somebody else's pull request."""
         session, rules = self._session, self._rules
         runs = rules.settings.burn_in - rules.settings.runs.start
         if runs <= 0 or rules.policy.threshold is ThresholdRule.ALL or rules.policy.deterministic:
@@ -346,6 +346,7 @@ class _Measuring:
             unreliable=rules.quarantined,
             by_base=rules.by_base,
             unchanged=tuple(sorted(known.unchanged)),
+            edited=baseline_base.edited(known, rules.suites),
         )
         if self._cause and comparison.problem:
             comparison = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""`evalgate quarantine`: put a flaky case on the list that people review, and show how those on it do."""
+"""`evalgate quarantine`: put a case with mixed results on the list that people review, and show how those on it do."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Known:
 
 
 def add(settings: Settings, context: Context, key: CaseKey, given: Quarantine) -> Known:
-    """Write the entry of a flaky case; what is known of its runs. Raises ConfigError where there is no such case, it is
-    listed already, or nothing shows that it is flaky: a case that always fails is broken."""
+    """Write the entry of a case; what is known of its runs. Raises ConfigError where there is no such case, it is
+    listed already, or its runs do not differ: a case that always fails is broken."""
     prints = _prints(settings, context)
     name = ":".join(key)
     if key not in prints:
@@ -49,10 +49,10 @@ def add(settings: Settings, context: Context, key: CaseKey, given: Quarantine) -
     known = _known(settings, context, key, prints[key])
     more = f"Run it more often: `evalgate run {name} --runs 10`."
     if not known.passed and known.measured:
-        message = f"`{name}` failed all {words.counted(known.measured, 'known run')}: it is broken, not flaky"
+        message = f"`{name}` failed all {words.counted(known.measured, 'known run')}: it is broken"
         raise ConfigError(message, hint="A broken case is not quarantined. Fix the agent or the case.")
     if known.passed == known.measured:
-        shown = f"{known}, so nothing shows that it is flaky" if known.measured else "has no known run"
+        shown = f"{known}, so its results are not mixed" if known.measured else "has no known run"
         raise ConfigError(f"`{name}` {shown}", hint=more)
     path = settings.root / quarantine.NAME
     made = quarantine.with_entry(path.read_text(encoding="utf-8") if path.is_file() else "", key, given)

@@ -122,7 +122,7 @@ class NonBlocking(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """Why a flaky case does not block for a while: who sees to it, and the last day (`2026-02-01`, UTC)."""
+    """Why a case does not block for a while: who sees to it, and the last day (`2026-02-01`, UTC)."""
 
     owner: str
     expires: str
@@ -137,7 +137,7 @@ class BurnIn:
     runs: int
 
     @property
-    def flaky(self) -> bool:
+    def mixed(self) -> bool:
         """Whether the runs differed."""
         return 0 < self.passed < self.runs
 
@@ -240,7 +240,8 @@ class FailureOrigin(enum.StrEnum):
 
     NEW = "new"  # the base passes
     KNOWN = "known"  # the base fails it too
-    FLAKY = "flaky"  # outcomes differ within a side, or fresh runs did not confirm it
+    MIXED = "mixed"  # outcomes differ within a side
+    FLAKY = "flaky"  # fresh runs did not confirm it
     UNKNOWN = "unknown"  # the base's outcome is not known
     UNCONFIRMED = "unconfirmed"  # too few fresh runs could be measured to tell
 
@@ -266,7 +267,7 @@ class CaseOutcome:
     kind: VerdictKind
 
     @property
-    def flaky(self) -> bool:
+    def mixed(self) -> bool:
         """Whether repeats of the same side ended differently."""
         return self.passed > 0 and self.failed > 0
 
@@ -312,16 +313,16 @@ class CaseComparison:
         return self.suite, self.case_id
 
     @property
-    def flaky(self) -> bool:
+    def mixed(self) -> bool:
         """Whether outcomes differ within a side, or reruns do not confirm a failure."""
-        varies = any(side is not None and side.flaky for side in (self.head, self.base))
+        varies = any(side is not None and side.mixed for side in (self.head, self.base))
         return not self.quarantined and (varies or self.origin is FailureOrigin.FLAKY)
 
     @property
     def broken(self) -> bool:
         """Base passes, head fails, and not by accident."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
-        is_told = self.quarantined or self.origin is FailureOrigin.FLAKY
+        is_told = self.quarantined or self.origin in (FailureOrigin.MIXED, FailureOrigin.FLAKY)
         return kinds == (VerdictKind.PASS, VerdictKind.FAIL) and not is_told
 
     @property
@@ -539,7 +540,8 @@ class Comparison:
     `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
     of the bootstrap. `spent`: how often chance alone makes a criterion regress, at most `alpha`. `deterministic`: the
     agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `unchanged`: suites
-    whose agent is the very same on both sides, so that their results are those of both. `decided`,
+    whose agent is the very same on both sides, so that their results are those of both. `edited`: cases of these that
+    this change adds, or of which it changes what is asked, expected or required. `decided`,
     `base_decided`: the sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was
     read from files.
     """
@@ -563,6 +565,7 @@ class Comparison:
     spent: float = 0.0
     deterministic: bool = False
     unchanged: tuple[str, ...] = ()
+    edited: tuple[CaseKey, ...] = ()
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
 

@@ -111,6 +111,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "passed": str(counts.passed),
         "failed": str(counts.failed),
         "flaky": str(counts.flaky),
+        "quarantined": str(counts.quarantined),
         "inconclusive": str(counts.inconclusive),
         "not-measured": str(counts.not_measured),
         "total": str(counts.total),

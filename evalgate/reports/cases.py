@@ -37,7 +37,6 @@ from evalgate.text import words
 CaseKey: TypeAlias = tuple[str, str]
 
 ADVISORY: Final = "advisory (non-blocking)"
-QUARANTINED: Final = "quarantined (non-blocking)"
 ENOUGH: Final = "within the required pass rate"
 WITHIN: Final[Mapping[VerdictKind, str]] = {
     VerdictKind.FAIL: ENOUGH,
@@ -45,8 +44,8 @@ WITHIN: Final[Mapping[VerdictKind, str]] = {
 }
 """Why a suite passes all the same."""
 
-FLAKY_SHARE, FEW_FLAKY = 1 / 3, 3
-"""From so many flaky cases on, at least so many of them, they are called unreliable as a whole."""
+MIXED_SHARE, FEW_MIXED = 1 / 3, 3
+"""From so many cases with mixed results on, at least so many of them, they are called unreliable as a whole."""
 
 CHANGES: Final[Mapping[Change, str]] = {
     Change.REGRESSED: "worse",
@@ -82,6 +81,7 @@ ORIGINS: Final[Mapping[CaseLabel, str]] = {
     CaseLabel.NOT_CONFIRMED: "not confirmed",
     CaseLabel.FAILED: "",
     CaseLabel.FLAKY: "flaky",
+    CaseLabel.QUARANTINED: "quarantined",
 }
 """Whose failure a case is; a test holds every failure to a row."""
 
@@ -123,8 +123,9 @@ class CaseView:
 
     @property
     def group(self) -> str:
-        """What it is listed among: `flaky`, or the word of its verdict."""
-        return "flaky" if self.label is CaseLabel.FLAKY else self.kind.value
+        """What it is listed among: `flaky`, `quarantined`, or the word of its verdict."""
+        is_aside = self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED) and self.kind is not VerdictKind.PASS
+        return self.label.value if is_aside else self.kind.value
 
     @property
     def case_id(self) -> str:
@@ -204,11 +205,10 @@ class CaseView:
     @property
     def failure_origin(self) -> str:
         """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
-        allowed = QUARANTINED if self.verdict.quarantined else self.allowed
         origin = failure_origin(self.label, self.compared)
-        if origin and allowed == "":
+        if origin and (self.allowed == "" or self.verdict.quarantined):
             return f"{origin} (non-blocking)"
-        return ", ".join(each for each in (origin, allowed) if each)
+        return ", ".join(each for each in (origin, self.allowed) if each)
 
     @property
     def is_new(self) -> bool:
@@ -266,6 +266,7 @@ URGENCY: Final = (
     CaseLabel.MIXED,
     CaseLabel.PRE_EXISTING,
     CaseLabel.FLAKY,
+    CaseLabel.QUARANTINED,
 )
 """Whose failures are told first; what has not failed keeps its place."""
 
@@ -306,9 +307,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
             why = WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
             if suite.suite in report.policy.advisory:
                 why = ADVISORY
-            elif case.quarantined:
-                why = QUARANTINED
-            elif case.nonblocking is not None:
+            elif case.quarantined or case.nonblocking is not None:
                 why = ""
             worse = why == ENOUGH and case.key in decisive
             if why is not None and case.kind is not VerdictKind.PASS and not worse:
@@ -318,8 +317,8 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
 
 def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
     """Whose failure a case is; "" where it does not fail or there is no base to tell."""
-    if label not in ORIGINS:
-        return ""
+    if label is CaseLabel.QUARANTINED or label not in ORIGINS:
+        return ORIGINS.get(label, "")
     is_new = compared is not None and compared.status is CaseStatus.NEW
     if is_new or (compared is not None and compared.status is CaseStatus.CHANGED):
         told = "new case (not on base)" if is_new else "changed case (not comparable with the base)"
@@ -331,10 +330,11 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
 
 
 def between(row: CriterionComparison, *, share: bool = False) -> str:
-    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95% interval of a difference; "exact" where it is no sample."""
+    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95% interval of a difference; "exact" where it is no sample. "-"
+    as well for one of no width: all cases moved alike, so that nothing shows how far others would."""
     if row.fact:
         return "exact"
-    if row.interval is None:
+    if row.interval is None or row.interval.low == row.interval.high:
         return "-"
     like = "" if share or row.delta is None else words.compared(row.base, row.head)[2]
     return words.between(row.interval.low, row.interval.high, share=share, like=like)
@@ -373,14 +373,18 @@ def turned(row: CriterionComparison) -> str:
     return ", ".join(each for each, count in zip(told, (broken, fixed), strict=True) if count)
 
 
-def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:
-    """The criteria that decide, worst first, and the others."""
+def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
+    """The criteria that decide, worst first; the informational ones; and those of cases that decide nothing, but for
+    what is informational of all cases."""
     order = (
         *(Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE),
         *(Change.IMPROVED, Change.NO_DIFFERENCE, Change.UNCHANGED),
     )
     deciding = sorted((row for row in comparison.criteria if row.rule.gating), key=lambda row: order.index(row.change))
-    return deciding, [row for row in comparison.criteria if not row.rule.gating]
+    others = [row for row in comparison.criteria if not row.rule.gating]
+    informational = [row for row in others if not row.rule.advisory]
+    told = {row.name for row in informational}
+    return deciding, informational, [row for row in others if row.rule.advisory and row.name not in told]
 
 
 def base_words(comparison: Comparison) -> str:
@@ -431,10 +435,10 @@ def certainty(comparison: Comparison) -> str:
 def unreliable(comparison: Comparison) -> str:
     """That a suite is mostly noise, and what the repeats that would help cost; "" for one that is not."""
     paired = [case for case in comparison.cases if case.status is CaseStatus.PAIRED]
-    flaky = sum(1 for case in paired if case.flaky)
-    if flaky < FEW_FLAKY or flaky < len(paired) * FLAKY_SHARE:
+    mixed = sum(1 for case in paired if case.mixed)
+    if mixed < FEW_MIXED or mixed < len(paired) * MIXED_SHARE:
         return ""
-    told = f"{flaky:,} of {len(paired):,} cases have mixed results: this comparison is unreliable."
+    told = f"{mixed:,} of {len(paired):,} cases have mixed results: this comparison is unreliable."
     would = comparison.power.would if comparison.power is not None else ()
     if not would:
         return told

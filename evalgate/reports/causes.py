@@ -32,6 +32,7 @@ STATUS: Final = {
     CaseLabel.INCONCLUSIVE: "inconclusive",
     CaseLabel.MIXED: "mixed results",
     CaseLabel.FLAKY: "flaky",
+    CaseLabel.QUARANTINED: "quarantined",
     CaseLabel.PRE_EXISTING: "pre-existing",
     CaseLabel.FIXED: "fixed",
     CaseLabel.PASSED: "passed",

@@ -62,7 +62,7 @@ class Depth:
 FAILED = Depth(cases=25, turns=3)
 UNKNOWN = Depth(cases=10, turns=1)
 SUMMARY = Depth(cases=200, turns=10, summary=True)
-GROUPS = {"fail": FAILED, "flaky": UNKNOWN, "inconclusive": FAILED, "not_measured": UNKNOWN}
+GROUPS = {"fail": FAILED, "flaky": UNKNOWN, "inconclusive": FAILED, "not_measured": UNKNOWN, "quarantined": UNKNOWN}
 """What cases that did not pass are listed among, and how much of each is told."""
 
 

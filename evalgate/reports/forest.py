@@ -53,8 +53,8 @@ class Forest:
 
 def of(comparison: Comparison) -> Forest:
     """The criteria on a scale of 0 to 1: those that decide, worst first, then the others, then all trials that pass."""
-    deciding, others = cases.rows(comparison)
-    every = [*deciding, *others, *([comparison.overall] if comparison.overall is not None else [])]
+    deciding, informational, aside = cases.rows(comparison)
+    every = [*deciding, *informational, *aside, *([comparison.overall] if comparison.overall is not None else [])]
     rows = [row for row in every if _fits(row)][:MOST]
     reach = max((abs(end) for row in rows for end in (*_ends(row), row.rule.floor)), default=0.0) or 1.0
     levels = [level for row in rows for level in _levels(row)] or [0.0, 1.0]

@@ -109,7 +109,7 @@ def _row(case: CaseView, *, cause: int, suites: dict[str, int]) -> dict[str, Any
     return {
         "id": case.case_id,
         "suite": suites[case.suite.key],
-        "kind": "flaky" if case.kind is VerdictKind.FAIL and case.allowed is not None else case.kind.value,
+        "kind": "allowed" if case.kind is VerdictKind.FAIL and case.allowed is not None else case.kind.value,
         "status": causes.STATUS[case.label],
         "cause": cause,
         "why": wording.why(case, width=60),

@@ -340,8 +340,8 @@ def _compared(report: Report, width: int, *, where: str, everything: bool) -> It
         yield Line("The base branch's rules apply (`policy: base`), not this change's.")
     if comparison.problem:
         return
-    deciding, informational = cases.rows(comparison)
-    yield from _changes([*deciding, *(informational if everything else ())], width)
+    deciding, *others = cases.rows(comparison)
+    yield from _changes([*deciding, *(row for rows in others for row in rows if everything)], width)
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
     yield from _wrapped(Line(f"base{sha}: {cases.base_words(comparison)}"), width)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
-from evalgate.comparison.labels import CaseCounts, CaseLabel
+from evalgate.comparison import confirm
+from evalgate.comparison.labels import CaseCounts
 from evalgate.model import (
     AgentFailure,
     CaseKey,
@@ -135,8 +136,8 @@ def kind_mark(kind: VerdictKind | None) -> str:
 
 
 def case_word(case: CaseView) -> str:
-    """`pass`, `fail`, `flaky`, `inconclusive`, `not measured`: how a case ended."""
-    return "flaky" if case.label is CaseLabel.FLAKY else kind_word(case.kind)
+    """`pass`, `fail`, `flaky`, `quarantined`, `inconclusive`, `not measured`: how a case ended."""
+    return case.group.replace("_", " ")
 
 
 def case_mark(case: CaseView) -> str:
@@ -153,10 +154,11 @@ def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
         ("passed", cases.passed, f"{cases.fixed:,} fixed" if cases.fixed else ""),
         ("failed", cases.failed, ", ".join(f"{number:,} {said}" for number, said in of_failed if number)),
         ("flaky", cases.flaky, ""),
+        ("quarantined", cases.quarantined, ""),
         ("inconclusive", cases.inconclusive, ""),
         ("not measured", cases.not_measured, ""),
     )
-    return tuple(each for each in listed if each[1] or each[0] not in ("flaky", "inconclusive"))
+    return tuple(each for each in listed if each[1] or each[0] in ("passed", "failed", "not measured"))
 
 
 def headline(verdict: Verdict) -> str:
@@ -300,6 +302,7 @@ class Notice:
     text: str
 
 
+DRIFT = "provider-drift"
 OF_QUARANTINE = frozenset(f"quarantine-{each}" for each in ("expires", "expired", "too-long", "broken", "changed-case"))
 """Codes of what becomes of an entry, and of its case."""
 NOTICED = 5
@@ -307,10 +310,10 @@ NOTICED = 5
 
 
 def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
-    """That the provider's model moved; which cases are quarantined, and how they ended; which new ones are flaky. Names
-    stand between backticks."""
+    """That the provider's model moved; which cases are quarantined, and how they ended; which new ones have mixed
+    results. Names     stand between backticks."""
     for problem in report.problems:
-        if problem.code == "provider-drift":
+        if problem.code == DRIFT:
             yield Notice(title="The model moved, not you", text=f"{problem.message}. {problem.hint}")
     held = [(case, case.verdict.quarantine) for case in found if case.verdict.quarantine is not None]
     if held:
@@ -324,11 +327,11 @@ def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
     if ended:
         more = f"; {len(ended) - NOTICED:,} more" if len(ended) > NOTICED else ""
         yield Notice(title="Quarantine", text=f"{'; '.join(ended[:NOTICED])}{more}.")
-    flaky = [(case, own) for case in found if (own := case.verdict.burn_in) is not None and own.flaky]
-    if flaky:
-        named = (f"{_named(case.case_id)} passed {own.passed} of {own.runs} runs" for case, own in flaky)
-        advice = f"Make {'them' if len(flaky) > 1 else 'it'} reliable before the merge"
-        title = f"{words.counted(len(flaky), 'new or changed case')} {'are' if len(flaky) > 1 else 'is'} flaky"
+    mixed = [(case, own) for case in found if (own := case.verdict.burn_in) is not None and own.mixed]
+    if mixed:
+        named = (f"{_named(case.case_id)} passed {own.passed} of {own.runs} runs" for case, own in mixed)
+        advice = f"Make {'them' if len(mixed) > 1 else 'it'} reliable before the merge"
+        title = f"{words.counted(len(mixed), 'new or changed case')} with mixed results"
         yield Notice(title=title, text=f"{words.listed(named, limit=NOTICED)}. {advice}.")
 
 
@@ -347,7 +350,7 @@ RESULTS: Final[Mapping[VerdictKind, str]] = {
 
 def _after_inconclusive(report: Report, lies: Lies) -> str:
     if report.run.truncated:
-        return "The run was cut short: increase `budget` or reduce `runs`."
+        return CUT_SHORT
     if has_failed_base(report):
         return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
     if not report.verdict.blocks and _only_flaky(report):
@@ -355,6 +358,7 @@ def _after_inconclusive(report: Report, lies: Lies) -> str:
     return "There is not enough data: rerun with more `runs`."
 
 
+CUT_SHORT: Final = "Increase `budget`, or reduce `runs`."
 FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confirm it: they do not block."
 
 
@@ -394,24 +398,32 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     old = {
         case.key
         for case in report.comparison.cases
-        if case.status is CaseStatus.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
+        if case.status is CaseStatus.PAIRED and case.origin in confirm.ALLOWED_BY_NEW
     }
     return old.issuperset(failed)
 
 
 def _after_fail(report: Report) -> str:
-    if report.comparison is not None and report.comparison.is_untouched(report.run):
+    comparison = report.comparison
+    if comparison is not None and comparison.is_untouched(report.run):
+        failed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL}
+        if failed & set(comparison.edited):
+            return "The agent fails cases that this change adds or edits: fix the agent, or what they expect."
         return "Not caused by this change: fix the base branch, or allow pre-existing failures with `threshold: new`."
     kinds = {each.gate: each.kind for each in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return "Fix the regression, or raise `max_drop` if the drop is intended."
-    origins = {case.origin for case in report.comparison.cases if case.origin} if report.comparison else set()
+    origins = {case.origin for case in comparison.cases if case.origin} if comparison else set()
     if kinds.get(GateKind.REGRESSION) is VerdictKind.PASS and origins == {FailureOrigin.KNOWN}:
         return (
             "The base fails all of these too, so this change is not the cause: fix them, or allow pre-existing "
             "failures with `threshold: new`."
         )
-    return "Fix the agent, or update the expectations if the new behavior is intended."
+    if FailureOrigin.NEW not in origins and any(problem.code == DRIFT for problem in report.problems):
+        return "Look at the model first: pin its version, or adapt the agent or the expectations to the new one."
+    others = " The base fails the pre-existing ones too." if {FailureOrigin.NEW, FailureOrigin.KNOWN} <= origins else ""
+    what = "new failures" if others else "agent"
+    return f"Fix the {what}, or update the expectations if the new behavior is intended.{others}"
 
 
 def _after_not_measured(report: Report, lies: Lies) -> str:
@@ -425,6 +437,8 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
     if unmeasured or comparison is None:
         return f"This is not a result about the agent. Fix the errors {lies} and rerun."
+    if comparison.problem and report.run.truncated:
+        return CUT_SHORT
     if comparison.problem:
         return "The base run failed, so regressions are unknown. Fix it or set `baseline: none`."
     return "Regressions are unknown: see which cases could not be evaluated."

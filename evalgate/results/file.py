@@ -145,7 +145,7 @@ ShardEntry: Any = entry(
 )
 
 
-QuarantineEntry: Any = entry("QuarantineEntry", Quarantine, doc="Why a flaky case does not block for a while.")
+QuarantineEntry: Any = entry("QuarantineEntry", Quarantine, doc="Why a case does not block for a while.")
 BurnInEntry: Any = entry("BurnInEntry", BurnIn, doc="Runs that passed among those that were measured.")
 
 
@@ -195,7 +195,7 @@ VerdictEntry: Any = entry(
         Field(
             default=CaseCounts(),
             description="How many cases each word has. `passed` (`fixed` ones among them), `failed` (from `new` to "
-            "`not_confirmed`), `flaky`, `inconclusive` and `not_measured` add up to `total`.",
+            "`not_confirmed`), `flaky`, `quarantined`, `inconclusive` and `not_measured` add up to `total`.",
         ),
     ),
 )
@@ -303,7 +303,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
             if each.head is None
             or each.head != each.base
             or each.status is not CaseStatus.PAIRED
-            or each.flaky
+            or each.mixed
             or each.quarantined
             or each.origin is not None
             or each.divergence is not None
@@ -612,7 +612,7 @@ def _told(read: Any) -> Comparison:
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged")
+    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged", "edited")
     told = {name: getattr(read, name) for name in names}
     return Comparison(cases=cases, **told)
 

@@ -35,7 +35,7 @@ SCHEMA_VERSION: Final = 2
 LAST_RUNS: Final = 50
 """How many base runs are remembered; a case that none of them had is forgotten."""
 RECENT: Final = 20
-"""How many of them tell how flaky a case is, and make a trend."""
+"""How many of them tell how reliable a case is, and make a trend."""
 SCORED: Final = 20
 """How many of them keep their scores, which a drift of graded ones is seen by."""
 MOST_SCORES: Final = 20_000
@@ -226,7 +226,7 @@ def read_first(stores: Sequence[Store]) -> tuple[PastRuns | None, tuple[Problem,
 
 
 BROKEN_RUNS: Final = 3
-"""After so many base runs without a pass a case is broken, not flaky."""
+"""After so many base runs without a pass a case is broken, not unreliable."""
 
 
 def is_broken(case: CaseHistory) -> bool:
@@ -235,7 +235,7 @@ def is_broken(case: CaseHistory) -> bool:
     return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
 
-def is_flaky(outcomes: Sequence[PastOutcome]) -> bool:
+def is_mixed(outcomes: Sequence[PastOutcome]) -> bool:
     """Whether repeats of one run differed, or consecutive outcomes of a case turned twice, passed over what was not
     measured; a single turn may be a true change. Outcomes are compared with the last run whose repeats agreed."""
     turns = 0
@@ -272,7 +272,7 @@ def trends(past: PastRuns, now: Mapping[str, float], *, recent: int = RECENT) ->
 
 def render_badge(past: PastRuns) -> str:
     """How the cases of the newest run stand, as shields.io's endpoint reads it:
-    `{"schemaVersion":1,"label":"evalgate","message":"42/45 · 2 flaky","color":"yellow"}`.
+    `{"schemaVersion":1,"label":"evalgate","message":"42/45 · 2 mixed","color":"yellow"}`.
 
     A case that was not measured counts as not passed, and is named. Source: shields.io, endpoint badge.
     """
@@ -281,14 +281,14 @@ def render_badge(past: PastRuns) -> str:
     last = [case.outcomes[-1] for case in cases]
     passed = sum(outcome.passes == outcome.runs > 0 for outcome in last)
     unmeasured = sum(outcome.measured < outcome.runs or not outcome.runs for outcome in last)
-    flaky = sum(is_flaky(case.outcomes[-RECENT:]) for case in cases)
+    mixed = sum(is_mixed(case.outcomes[-RECENT:]) for case in cases)
     message = f"{passed}/{len(cases)}" if cases else "no cases"
-    message += f" · {flaky} flaky" if flaky else ""
+    message += f" · {mixed} mixed" if mixed else ""
     message += f" · {unmeasured} not measured" if unmeasured else ""
     if unmeasured == len(cases):
         color = "lightgrey"
     elif passed == len(cases):
-        color = "green" if flaky else "brightgreen"
+        color = "green" if mixed else "brightgreen"
     else:
         share = passed / len(cases)
         color = "yellow" if share >= 0.9 else "orange" if share >= 0.7 else "red"

@@ -383,6 +383,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         cases=tuple(standings[key] for key in sorted(standings)),
         relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
         unchanged=tuple(sorted(set.intersection(*(set(each.unchanged) for each in told)))),
+        edited=tuple(sorted({key for each in told for key in each.edited})),
     )
 
 

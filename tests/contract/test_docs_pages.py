@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pictures
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,3 +47,9 @@ def test_modules_that_contributors_are_sent_to_are_there() -> None:
     assert [
         each for each in sorted(named) if not any((top / each[1]).exists() for top in (ROOT, ROOT / "evalgate"))
     ] == []
+
+
+def test_every_picture_is_drawn_by_a_script_and_shown() -> None:
+    drawn = {ROOT / "docs" / "images" / name for name in (*pictures.PICTURES, "rooms.svg")}
+    assert drawn == set((ROOT / "docs" / "images").iterdir())
+    assert drawn <= {target for page in PAGES for target in links(page)}

@@ -69,7 +69,7 @@ def shown(repo: Repository, columns: int, environment: Mapping[str, str]) -> str
 def reviewable(text: str, repo: Repository) -> str:
     """Without what differs from run to run."""
     text = text.replace(str(repo.root), "/repo").replace("\x1b", "^[")
-    text = re.sub(r"\btime [0-9.]+ s\b", "time 0.1 s", text)
+    text = re.sub(r"\btime [0-9.]+(\s)s\b", r"time 0.1\1s", text)
     return re.sub(r"\b(base )[0-9a-f]{7}\b", r"\g<1>0123456", text)
 
 

@@ -92,6 +92,73 @@ def twice(repo: Repository) -> None:
     path.write_text(json.dumps(read))
 
 
+def cases_of(repo: Repository, change: Callable[[dict[str, Any]], None], only: tuple[int, ...] = BROKEN) -> None:
+    path = repo.root / "desk.evalset.json"
+    read = json.loads(path.read_text())
+    for number in only:
+        change(read["eval_cases"][number])
+    path.write_text(json.dumps(read))
+
+
+def asks_another(repo: Repository) -> None:
+    """An easy question under the names of hard ones."""
+    easy = json.loads((repo.root / "desk.evalset.json").read_text())["eval_cases"][0]["conversation"]
+    cases_of(repo, lambda case: case.update(conversation=easy))
+
+
+def talks_on(repo: Repository) -> None:
+    """Thirty easy turns behind the hard one: their mean passes."""
+    easy = json.loads((repo.root / "desk.evalset.json").read_text())["eval_cases"][0]["conversation"]
+    cases_of(repo, lambda case: case["conversation"].extend(easy * 30))
+
+
+def moves_hard_cases(**file: Any) -> Callable[[Repository], None]:
+    """Into a file beside criteria that all pass, or that decides nothing by the `suites` of the gate file."""
+
+    def play(repo: Repository) -> None:
+        repo.cases(*BROKEN)
+        repo.write("soft/hard.evalset.json", (repo.root / "desk.evalset.json").read_text())
+        repo.write("soft/test_config.json", json.dumps({"criteria": {"response_match_score": 0.0}}))
+        repo.gate_file(**file)
+        all_but(*BROKEN)(repo)
+
+    return play
+
+
+def links(repo: Repository) -> None:
+    """The file is a link to another one."""
+    all_but(*BROKEN)(repo)
+    repo.write("notes/easy.json", (repo.root / "desk.evalset.json").read_text())
+    (repo.root / "desk.evalset.json").unlink()
+    (repo.root / "desk.evalset.json").symlink_to("notes/easy.json")
+
+
+def as_if(before: str, after: str) -> Callable[[Repository], None]:
+    """The agent does otherwise where it would fail."""
+
+    def play(repo: Repository) -> None:
+        path = repo.root / "agent.py"
+        path.write_text(path.read_text().replace(before, after))
+
+    return play
+
+
+RATE_LIMITED = "say(type='failed', session=session, kind='rate_limited', message='429')"
+
+
+def eats_the_budget(repo: Repository) -> None:
+    """Fifty easy cases before those that fail."""
+    repo.gate_file(budget="agent_calls=20")
+    repo.cases(*range(100, 150), *range(6))
+
+
+def rubric(text: str) -> Callable[[Repository], None]:
+    """Beside a criterion without a judge."""
+    asked = {"rubric_id": "kind", "rubric_content": {"text_property": text}}
+    judged = {"threshold": 1.0, "rubrics": [asked], "judge_model_options": {"judge_model": "gemini-2.5-flash"}}
+    return criteria(response_match_score=0.9, rubric_based_final_response_quality_v1=judged)
+
+
 def hides(repo: Repository) -> None:
     """Another file remains, so that there is something to evaluate."""
     repo.git("mv", "desk.evalset.json", "other.evalset.json")
@@ -185,6 +252,52 @@ GAMES = {
     ),
     "a budget of one run": Game(play=rules(budget="agent_calls=1"), code=3, said="`budget` changed"),
     "results of its own": Game(play=commits_results),
+    "an easier question under the same name": Game(play=asks_another, code=0, said="expectations of 4 cases changed"),
+    "easy turns behind a hard one": Game(play=talks_on, code=0, said="expectations of 4 cases changed"),
+    "hard cases under criteria of their own": Game(play=moves_hard_cases(), code=0, said="4 cases deleted"),
+    "hard cases in an advisory file": Game(
+        play=moves_hard_cases(suites=[{"match": ["soft/*"], "severity": "advisory"}]), code=0, said="4 cases deleted"
+    ),
+    "the file is a link to another": Game(play=links, code=0, said="4 cases deleted"),
+    "names that only look the same": Game(
+        play=lambda repo: cases_of(
+            repo, lambda case: case.update(eval_id=case["eval_id"].replace("case", "ca\N{ZERO WIDTH SPACE}se"))
+        ),
+        said="4 cases deleted",
+    ),
+    "criteria twice in one file, the second time lower": Game(
+        play=lambda repo: repo.write(
+            "test_config.json",
+            '{"criteria": {"response_match_score": 0.9}, "criteria": {"response_match_score": 0.0}}',
+        ),
+        said="threshold of `response_match_score` lowered from `0.90` to `0.00`",
+    ),
+    "a lower pass rate for one file": Game(
+        play=rules(suites=[{"match": ["desk*"], "pass_rate": 0.1}]), said="`pass_rate of desk.evalset.json` changed"
+    ),
+    "a rubric that always holds": Game(
+        base=rubric("The answer names the price."),
+        play=rubric("The answer is a text."),
+        arguments=("--skip-judged",),
+        said="criterion `rubric_based_final_response_quality_v1` changed",
+    ),
+    "new cases eat the budget before the hard ones": Game(
+        base=rules(budget="agent_calls=20"), play=eats_the_budget, code=3, said="the budget of 20 agent runs is spent"
+    ),
+    "it calls its provider slow where it would fail": Game(
+        base=rules(**{"min-measured": 0.3}),
+        play=as_if("bad = number in WRONG", f"bad = number in WRONG and ({RATE_LIMITED}, sys.exit(0))"),
+        arguments=("--min-measured", "0.3", "--runs", "2"),
+        code=3,
+        said="4 of 6 cases could be evaluated on the base",
+    ),
+    "it answers well when it is asked again": Game(
+        base=rules(threshold="confirmed"),
+        play=as_if("bad = number in WRONG", "bad = number in WRONG and asked == 1"),
+        arguments=("--threshold", "confirmed", "--runs", "1"),
+        code=0,
+        said="4 flaky (non-blocking)",
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders.coin_agent import FAILING, MIXED, coin_agent
@@ -77,6 +78,37 @@ def test_a_readme_costs_no_call_and_is_as_red_as_main(
     if main:
         assert "pre-existing" in comment
         assert "Not caused by this change" in comment
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "step"),
+    [
+        ((1, 2, 3), {"cases": (1, 2, 3)}, "Not caused by this change"),  # main is red already
+        ((1, 2), {"cases": (1, 2, 3)}, "The agent fails cases that this change adds or edits"),
+        ((), {"cases": (1, 2, 3)}, "The agent fails cases that this change adds or edits"),  # the first file of all
+        ((1, 2, 3), {"cases": (1, 2, 3), "threshold": 0.95}, "The agent fails cases that this change adds or edits"),
+        ((1, 3), {"cases": (1, 2, 3)}, "Not caused by this change"),  # what it adds passes
+    ],
+)
+def test_who_has_to_act_where_evaluation_files_alone_change(
+    repo: Repository, before: tuple[int, ...], after: dict[str, Any], step: str
+) -> None:
+    repo.agent("one", wrong=(3,))
+    repo.cases(*before)
+    if not before:
+        (repo.root / "desk.evalset.json").unlink()
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.write("README.md", "Another text.\n")
+    repo.cases(*after["cases"], threshold=after.get("threshold", 0.9))
+    repo.commit("change")
+    code, said = repo.run()
+    assert code == 1, said
+    comment = repo.comment()
+    assert f"> {step}" in comment
+    is_edit = before != after["cases"] or "threshold" in after
+    told = "adds or edits evaluation files, not the agent" if is_edit else "does not touch the agent"
+    assert f"This change {told}." in comment
 
 
 LOWER = '{"criteria": {"response_match_score": 0.5}}'

@@ -27,10 +27,10 @@
   }
 
   // --- words -----------------------------------------------------------------------------------
-  const SIGNS = {pass: '\u2713', fail: '\u2717', flaky: '\u25cf', inconclusive: '?', not_measured: '\u26a0'};
+  const SIGNS = {pass: '\u2713', fail: '\u2717', allowed: '\u25cf', inconclusive: '?', not_measured: '\u26a0'};
   const RUNS = {p: ['\u2713', 'passed', 'pass'], f: ['\u2717', 'below a threshold', 'fail'],
     u: ['\u26a0', 'not measured', 'not_measured']};
-  const WORDS_OF = {flaky: 'fail, not blocking', not_measured: 'not measured'};
+  const WORDS_OF = {allowed: 'fail, non-blocking', not_measured: 'not measured'};
   const STATUSES = index.statuses;
   const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
   const seen = text => String(text).replace(HIDDEN, each => each === '\u200d' ? each :

@@ -215,10 +215,10 @@ def test_a_criterion_that_cannot_fail_turns_no_red_to_green(added: str) -> None:
         ("F/. P/P", "unknown"),  # of the first case
         ("P/P", None),
         ("?/P", None),
-        ("FFP/PPP", "flaky"),  # 1 of 3 against 3 of 3: p = 0.2
-        ("FFF/PFF", "flaky"),  # the base is no better than a coin
+        ("FFP/PPP", "mixed"),  # 1 of 3 against 3 of 3: p = 0.2
+        ("FFF/PFF", "mixed"),  # the base is no better than a coin
         ("FFFFP/PPPPP", "new"),  # p = 0.024: no coin toss
-        ("FFFPP/PPPPP", "flaky"),
+        ("FFFPP/PPPPP", "mixed"),
     ],
 )
 def test_whose_failure_it_is(text: str, origin: str | None) -> None:
@@ -240,7 +240,7 @@ def test_whose_failure_it_is(text: str, origin: str | None) -> None:
         ("F/P ; P/?", "new", "m"),
         ("F/? ; P/P", "unknown", ""),
         ("FF/FF ; FF/PP", "new", "n"),
-        ("FFF/PFF ; FFF/FFF", "flaky", ""),
+        ("FFF/PFF ; FFF/FFF", "mixed", ""),
         ("FFFFF/PPPFF ; FFFFF/PPPPP", "new", "n"),  # by the case as a whole it could be chance
         ("PFF/PPP ; FPP/PPP", "new", ""),  # never passes, by one criterion or the other
     ],

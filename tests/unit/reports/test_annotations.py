@@ -98,6 +98,7 @@ def test_outputs() -> None:
         "passed": "1",
         "failed": "1",
         "flaky": "0",
+        "quarantined": "0",
         "inconclusive": "0",
         "not-measured": "1",
         "total": "3",

@@ -46,7 +46,7 @@ def row(base: float | None = 1.0, head: float | None = 0.75, **more: Any) -> Cri
 
 def test_every_kind_has_words() -> None:
     assert set(cases.CHANGES) == set(cases.KINDS) == set(Change)
-    assert set(cases.ORIGINS) == {*labels.FAILURES, CaseLabel.FLAKY}
+    assert set(cases.ORIGINS) == {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED}
     assert set(cases.IN_COUNTS) == {*labels.FAILURES} - {CaseLabel.FAILED}
     assert set(labels.OF_ORIGIN) == set(FailureOrigin)
     assert set(wording.RELAXED) == set(RelaxedKind)
@@ -209,7 +209,7 @@ WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))
 
 
 @pytest.mark.parametrize(
-    ("flaky", "steady", "power", "said"),
+    ("mixed", "steady", "power", "said"),
     [
         (0, 6, None, ""),
         (2, 1, None, ""),  # two say little
@@ -224,8 +224,8 @@ WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))
         (4, 6, Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3))), "would detect a drop of 30 points."),
     ],
 )
-def test_a_suite_of_coin_tosses_is_called_unreliable(flaky: int, steady: int, power: Power | None, said: str) -> None:
-    arms = [CaseOutcome(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * flaky
+def test_a_suite_of_coin_tosses_is_called_unreliable(mixed: int, steady: int, power: Power | None, said: str) -> None:
+    arms = [CaseOutcome(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * mixed
     arms += [CaseOutcome(passed=2, failed=0, unmeasured=0, kind=VerdictKind.PASS)] * steady
     compared = tuple(
         CaseComparison(suite="s", case_id=str(number), status=CaseStatus.PAIRED, head=arm, base=arm)
@@ -308,9 +308,17 @@ def test_a_name_with_braces_is_no_placeholder() -> None:
 
 
 def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:
-    deciding, others = cases.rows(COMPARED["base_regressed"]().comparison)
-    assert [each.change for each in deciding] == [Change.REGRESSED, Change.REGRESSED]
-    assert [each.name for each in others] == ["token_usage_v1"]
+    comparison = COMPARED["base_regressed"]().comparison
+    assert comparison is not None
+    # those of cases that decide nothing, such as quarantined ones, are told but where they are informational as well
+    shown = [
+        dataclasses.replace(row, rule=dataclasses.replace(row.rule, gating=False, advisory=True))
+        for row in comparison.criteria
+    ]
+    rows = cases.rows(dataclasses.replace(comparison, criteria=(*comparison.criteria, *shown)))
+    assert [each.change for each in rows[0]] == [Change.REGRESSED, Change.REGRESSED]
+    assert [each.name for each in rows[1]] == ["token_usage_v1"]
+    assert {each.name for each in rows[2]} == {each.name for each in rows[0]}
 
 
 def test_the_comment_says_each_thing_once() -> None:

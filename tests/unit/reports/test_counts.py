@@ -24,6 +24,7 @@ SAID = {
     "passed": "passed",
     "failed": "failed",
     "flaky": "flaky",
+    "quarantined": "quarantined",
     "inconclusive": "inconclusive",
     "not measured": "not_measured",
     "fixed": "fixed",
@@ -35,7 +36,7 @@ SAID = {
 }
 """The words of the strips of figures, and the names of their counts."""
 
-WHOLE = ("passed", "failed", "flaky", "inconclusive", "not_measured")
+WHOLE = ("passed", "failed", "flaky", "quarantined", "inconclusive", "not_measured")
 OUTCOMES = st.sampled_from(
     ["pass*2", "fail*2", "wrong*2", "pass/fail", "pass/error", "error*2", "never*2", "skipped*2"]
 )
@@ -51,8 +52,14 @@ POLICIES = st.builds(
 CASES = st.lists(st.tuples(OUTCOMES, OUTCOMES, RERUNS, RERUNS, STATUSES), min_size=1, max_size=6)
 
 
-def made_of(cases: Sequence[tuple[str, str, str, str, CaseStatus]], policy: Policy, truncated: str) -> Report:
-    """A report on cases by what they gave on head, on the base, in the reruns of both; and whether they are paired."""
+def made_of(
+    cases: Sequence[tuple[str, str, str, str, CaseStatus]],
+    policy: Policy,
+    truncated: str,
+    quarantined: frozenset[int] = frozenset(),
+) -> Report:
+    """A report on cases by what they gave on head, on the base, in the reruns of both; and whether they are paired.
+    `quarantined`: by number, from 1."""
     sides: list[Mapping[tuple[str, str], list[build.Done | None]]] = [
         {
             (build.SUITE, f"case_{number}"): [build.done_of(word) for word in comparing.spread(case[side])]
@@ -68,7 +75,10 @@ def made_of(cases: Sequence[tuple[str, str, str, str, CaseStatus]], policy: Poli
         if case[4] is not CaseStatus.PAIRED
     }
     fresh = (sides[0], sides[1])
-    return comparing.report(head, base, policy=policy, unpaired=unpaired, fresh=fresh, truncated=truncated)
+    waiting = frozenset((build.SUITE, f"case_{number}") for number in quarantined)
+    return comparing.report(
+        head, base, policy=policy, unpaired=unpaired, fresh=fresh, truncated=truncated, waiting=waiting
+    )
 
 
 def told(strip: str) -> dict[str, int]:
@@ -134,11 +144,17 @@ def check(report: Report) -> CaseCounts:
 
 
 @settings(max_examples=40)
-@given(cases=CASES, policy=POLICIES, truncated=st.sampled_from(["", "the budget of 9 agent calls is spent"]))
+@given(
+    cases=CASES,
+    policy=POLICIES,
+    truncated=st.sampled_from(["", "the budget of 9 agent calls is spent"]),
+    quarantined=st.frozensets(st.integers(1, 6), max_size=2),
+)
 def test_every_report_has_the_same_counts_and_they_add_up(
-    cases: list[tuple[str, str, str, str, CaseStatus]], policy: Policy, truncated: str
+    cases: list[tuple[str, str, str, str, CaseStatus]], policy: Policy, truncated: str, quarantined: frozenset[int]
 ) -> None:
-    check(made_of(cases, policy, truncated))
+    counts = check(made_of(cases, policy, truncated, quarantined))
+    assert counts.quarantined == sum(number <= len(cases) for number in quarantined)
 
 
 @settings(max_examples=20)

@@ -9,7 +9,8 @@ from builders import build, comparing
 from builders.compared_scenarios import COMPARED
 
 from evalgate import errors, reports
-from evalgate.model import FailOn, GateKind, Policy, ThresholdRule, VerdictKind
+from evalgate.errors import Problem
+from evalgate.model import Comparison, FailOn, GateKind, Policy, ThresholdRule, VerdictKind
 from evalgate.reports import comment, view, wording
 
 
@@ -46,7 +47,7 @@ def test_one_gate_needs_no_list() -> None:
         ("base_failed", ""),  # the reason says what follows
         ("base_no_agent", "only thresholds apply"),
         ("base_inconclusive", "more `runs`"),
-        ("base_cut_short", "increase `budget`"),
+        ("base_cut_short", "Increase `budget`"),
     ],
 )
 def test_the_next_step(scenario: str, step: str) -> None:
@@ -100,6 +101,53 @@ def test_the_step_contradicts_neither_the_counts_nor_who_decides(
     (gate,) = (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD)  # the other is not asked here
     alone = dataclasses.replace(report.verdict, gates=(gate,), kind=gate.kind, blocked_by=gate.blocked_by)
     assert step in wording.next_step(dataclasses.replace(report, verdict=alone))
+
+
+MOVED = errors.warning("provider-drift", "since then", hint="The model moved.")
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "problems", "step"),
+    [
+        ("pass fail", "pass pass", (), "Fix the agent, or update the expectations"),
+        ("pass fail fail", "pass fail pass", (), "Fix the new failures, or update the expectations"),
+        ("pass fail", "pass error", (MOVED,), "Look at the model first: pin its version"),
+        ("pass fail", "", (MOVED,), "Look at the model first: pin its version"),  # on the base branch itself
+        ("pass fail", "pass fail", (MOVED,), "The base fails all of these too, so this change is not the cause"),
+        ("pass fail", "pass pass", (MOVED,), "Fix the agent"),  # both sides ran today, and the base passes
+    ],
+)
+def test_the_step_after_a_failure_says_who_has_to_act(
+    head: str, base: str, problems: tuple[Problem, ...], step: str
+) -> None:
+    report = comparing.report(head, base) if base else build.report(head)
+    assert wording.next_step(dataclasses.replace(report, problems=problems)).startswith(step)
+
+
+@pytest.mark.parametrize(
+    ("edited", "step"),
+    [
+        ((), "Not caused by this change"),
+        ((1,), "Not caused by this change"),  # a case that passes
+        ((2,), "The agent fails cases that this change adds or edits"),
+        ((1, 2, 3), "The agent fails cases that this change adds or edits"),  # the first evaluation files
+    ],
+)
+def test_a_case_that_the_change_edits_is_not_the_base_branchs_failure(edited: tuple[int, ...], step: str) -> None:
+    report = comparing.report("pass fail pass", "pass fail pass")
+    assert report.comparison is not None
+    keys = tuple((build.SUITE, f"case_{number}") for number in edited)
+    comparison = dataclasses.replace(report.comparison, unchanged=(build.SUITE,), edited=keys)
+    assert wording.next_step(dataclasses.replace(report, comparison=comparison)).startswith(step)
+
+
+def test_a_budget_that_ended_before_the_base_ran_is_not_the_bases_fault() -> None:
+    report = comparing.without(
+        "pass pass", Comparison(origin=comparing.RERUN, problem="no base result could be compared")
+    )
+    assert "The base run failed" in wording.next_step(report)
+    cut = dataclasses.replace(report, run=dataclasses.replace(report.run, truncated="the budget is spent"))
+    assert wording.next_step(cut).startswith("Increase `budget`")
 
 
 def test_failures_that_the_base_has_too_are_called_so() -> None:

@@ -1,4 +1,4 @@
-"""The history of base runs: what is remembered, what counts as flaky, broken or drift."""
+"""The history of base runs: what is remembered, what counts as mixed, broken or drift."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def case(case_id: str, run: str, fingerprint: str = "x") -> CaseHistory:
 
 
 @pytest.mark.parametrize(
-    ("runs", "flaky"),
+    ("runs", "mixed"),
     [
         ("", False),  # nothing is known
         ("P", False),  # one run of one repeat tells nothing of flaking
@@ -67,14 +67,14 @@ def case(case_id: str, run: str, fingerprint: str = "x") -> CaseHistory:
         ("P? F?", False),
     ],
 )
-def test_flakes(runs: str, flaky: bool) -> None:
-    assert results_history.is_flaky(outcomes(runs)) is flaky
+def test_mixed_results(runs: str, mixed: bool) -> None:
+    assert results_history.is_mixed(outcomes(runs)) is mixed
 
 
 @given(st.lists(st.text("PF?", min_size=1, max_size=4), max_size=12))
-def test_a_pass_is_as_flaky_as_a_failure(runs: list[str]) -> None:
+def test_a_pass_is_as_mixed_as_a_failure(runs: list[str]) -> None:
     mirrored = " ".join(runs).translate(str.maketrans("PF", "FP"))
-    assert results_history.is_flaky(outcomes(" ".join(runs))) is results_history.is_flaky(outcomes(mirrored))
+    assert results_history.is_mixed(outcomes(" ".join(runs))) is results_history.is_mixed(outcomes(mirrored))
 
 
 # --- memory ------------------------------------------------------------------------------------------
@@ -245,13 +245,13 @@ def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
     ("cases", "message", "color"),
     [
         ({"PP PP": 45}, "45/45", "brightgreen"),
-        ({"PP PP": 43, "PF PP": 2}, "45/45 · 2 flaky", "green"),
-        ({"PP PP": 40, "PF PP": 2, "PP FF": 3}, "42/45 · 2 flaky", "yellow"),
+        ({"PP PP": 43, "PF PP": 2}, "45/45 · 2 mixed", "green"),
+        ({"PP PP": 40, "PF PP": 2, "PP FF": 3}, "42/45 · 2 mixed", "yellow"),
         ({"PP PP": 44, "PP P?": 1}, "44/45 · 1 not measured", "yellow"),  # never green: nobody knows
         ({"PP PP": 7, "FF FF": 3}, "7/10", "orange"),
         ({"PP PP": 6, "FF FF": 4}, "6/10", "red"),
         ({"?? ??": 10}, "0/10 · 10 not measured", "lightgrey"),
-        ({"PP PP": 2, "PF PP": 1, "PP .": 1, "FF FF": 1}, "3/4 · 1 flaky", "orange"),  # those of the newest run
+        ({"PP PP": 2, "PF PP": 1, "PP .": 1, "FF FF": 1}, "3/4 · 1 mixed", "orange"),  # those of the newest run
         ({}, "no cases", "lightgrey"),
     ],
 )

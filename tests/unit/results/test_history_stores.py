@@ -45,7 +45,7 @@ def test_runs_are_added_and_the_badge_follows() -> None:
     twice = revise(once["history.json"])
     history = results_history.parse_history(twice["history.json"])
     assert [run.number for run in history.runs] == [1, 2]
-    assert json.loads(twice["badge.json"])["message"] == "0/1 · 1 flaky"
+    assert json.loads(twice["badge.json"])["message"] == "0/1 · 1 mixed"
     assert revise(once["history.json"]) == twice, "it may be asked again after a lost race"
 
 
