@@ -72,6 +72,7 @@ class EventSaid(EventWire):
             usage=event.usage,
             model_version=event.model_version,
             grounding=event.grounding,
+            at=event.at,
             final=self.final,
         )
 
@@ -96,6 +97,7 @@ class TurnEnd(Said):
     timings: TimingsWire | None = None
     agents: list[AgentDetailsWire] = Field(default_factory=list)
     invocation_id: str = ""
+    trace: list[dict[str, Any]] = Field(default_factory=list)
 
 
 class TurnFailed(Said):

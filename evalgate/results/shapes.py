@@ -174,6 +174,9 @@ class OutcomeEntry(Entry):
     final_state: dict[str, Any] | None = None
     ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
     agents: list[str] = Field(default_factory=list)
+    traces: list[list[dict[str, Any]]] = Field(
+        default_factory=list, description="Of each turn what was recorded of it, where `--trace` asked for it."
+    )
     message: str = Field(default="", description="Of a failure.")
     turn: int | None = None
     detail: str = ""
@@ -219,6 +222,9 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         made = {"kind": outcome.kind.value} | {name: value for name, value in told.items() if value not in (None, "")}
         if outcome.partial:
             made["partial"] = [_turn_json(each) for each in outcome.partial]
+    done = outcome.invocations if isinstance(outcome, Transcript) else outcome.partial
+    if any(each.trace for each in done):
+        made["traces"] = [[dict(one) for one in each.trace] for each in done]
     if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
         made["not_finite"] = places
     return made
@@ -229,16 +235,19 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
     if raw.get("not_finite"):
         raw = with_not_finite(raw, raw["not_finite"])
     read = OutcomeEntry.model_validate(raw)
+    turns = tuple(each.noun() for each in (read.invocations if read.kind == "transcript" else read.partial))
+    if read.traces:
+        traces = [*read.traces, *([] for _ in turns)]
+        turns = tuple(dataclasses.replace(turn, trace=tuple(traces[at])) for at, turn in enumerate(turns))
     if read.kind != "transcript":
         return AgentFailure(
             kind=FailureKind(read.kind),
             message=read.message,
             turn=read.turn,
             detail=read.detail,
-            partial=tuple(each.noun() for each in read.partial),
+            partial=turns,
             retry_after_s=read.retry_after_s,
         )
-    turns = tuple(each.noun() for each in read.invocations)
     if read.agents:
         turns = tuple(
             dataclasses.replace(turn, agents=agents_seen.get(address, ()))
