@@ -62,6 +62,7 @@ class EventSaid(EventWire):
     session: str
     author: str = ""
     final: bool = False
+    at: Seconds = None
 
     def step(self) -> StepEvent:
         """The step."""
@@ -72,7 +73,7 @@ class EventSaid(EventWire):
             usage=event.usage,
             model_version=event.model_version,
             grounding=event.grounding,
-            at=event.at,
+            at=self.at,
             final=self.final,
         )
 

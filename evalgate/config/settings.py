@@ -287,6 +287,7 @@ class Settings(BaseModel):
         default=False,
         description="Record model requests and responses, events and tool calls of ADK agents, for report.html.\n"
         "Costs time and room (docs/reports.md#traces).",
+        json_schema_extra=TERMINAL,
     )
     fail_on: Blocking = Field(
         default=("threshold", "regression", "not_measured"),

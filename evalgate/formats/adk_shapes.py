@@ -223,7 +223,6 @@ class EventWire(Wire):
     grounding_metadata: dict[str, Any] | None = None
     usage_metadata: UsageWire | None = None
     model_version: str | None = None
-    at: Seconds = None  # ours
 
     def noun(self) -> Event:
         """The event."""
@@ -233,7 +232,6 @@ class EventWire(Wire):
             usage=self.usage_metadata.noun() if self.usage_metadata else None,
             model_version=self.model_version,
             grounding=self.grounding_metadata,
-            at=self.at,
         )
 
 
@@ -601,7 +599,6 @@ def event_json(event: Event) -> dict[str, Any]:
             total_token_count=usage.total_tokens,
         ),
         model_version=event.model_version,
-        at=event.at,
     )
 
 

@@ -183,8 +183,7 @@ class _Editor:
         by_kind = self._key(path, "tool_uses") if isinstance(known, dict) else None
         recorded = self._key(path, "invocation_events") if isinstance(known, dict) else None
         if recorded is not None:
-            untimed = tuple(dataclasses.replace(step, at=None) for step in steps)
-            made = Invocation(user_content=Content(), events=untimed, final_response=None, itemized=True)
+            made = Invocation(user_content=Content(), events=tuple(steps), final_response=None, itemized=True)
             self._replace(path, adk_shapes.invocation_json(made)["intermediate_data"])
         elif by_kind is not None or known == {}:
             self._set_list(path, by_kind or "tool_uses", calls, before, name="name", args="args")

@@ -79,7 +79,7 @@ from evalgate.model.conversation import (
     ToolResponse,
     Usage,
 )
-from evalgate.model.report import Links, Report, Trend
+from evalgate.model.report import Links, PastCase, Report, Trend
 from evalgate.model.run import (
     BURN_IN,
     FRESH,
@@ -178,6 +178,7 @@ __all__ = [
     "PValue",
     "Part",
     "PassRates",
+    "PastCase",
     "Persona",
     "PersonaBehavior",
     "Policy",

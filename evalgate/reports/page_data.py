@@ -20,6 +20,7 @@ from evalgate.model import (
     CaseKey,
     CriterionUse,
     CriterionVerdict,
+    Event,
     Finding,
     GradedTrial,
     Invocation,
@@ -212,6 +213,10 @@ def _case(
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "held": None if held is None else [held.owner, held.expires, held.reason],
+        "past": [
+            {"at": each.at, "commit": each.commit, "kind": each.kind.value, "of": each.where, "said": each.said}
+            for each in v.report.past.get(case.verdict.key, ())
+        ],
         "file": v.file_page(case),
         "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(each, uses, base_values) for each in case.verdict.criteria],
@@ -312,7 +317,7 @@ def _turn(turn: Invocation) -> dict[str, Any]:
     parts = [part for each in (turn.user_content, turn.final_response) if each for part in each.parts]
     more = [adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought]
     if turn.events is not None:
-        made["events"] = [_value(adk_shapes.event_json(each)) for each in turn.events]
+        made["events"] = [_value(_event(each)) for each in turn.events]
         if answer is None and any(turns.answer_text(each.content) for each in turn.events):
             made["note"] = f"The agent produced {wording.UNMARKED}, so it gave no answer."
     if more:
@@ -322,6 +327,11 @@ def _turn(turn: Invocation) -> dict[str, Any]:
     if turn.timings is not None:
         made["s"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
     return made
+
+
+def _event(event: Event) -> dict[str, Any]:
+    made = adk_shapes.event_json(event)
+    return made if event.at is None else made | {"at": event.at}
 
 
 def _text(text: str | None) -> str | None:

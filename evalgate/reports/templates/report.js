@@ -299,7 +299,7 @@
     return html`<div class="scroll" tabindex="0" role="group" aria-label=${turn ? `What criteria found in turn ${turn}` : 'What criteria found'}><table class="sides found"><thead><tr>
       <th scope="col">Criterion</th>${base && html`<th scope="col">Base</th>`}${head && html`<th scope="col">Head</th>`}</tr></thead>
       <tbody>${rows.map(row => html`<tr><td><code>${seen(row.of)}</code>${row.subject && html`<br /><q dir="auto">${seen(row.subject)}</q>`}</td>
-      ${row.sides.map(each => html`<td class=${each && row.sides.some(other => other && other.label !== each.label) ? 'come' : ''}>${
+      ${row.sides.map(each => html`<td class=${each && row.sides.some(other => other && other.label !== each.label) ? 'unlike' : ''}>${
         each ? html`<${Opinions} found=${each} />` : ''}</td>`)}</tr>`)}</tbody></table></div>`;
   };
   const Opinions = ({found}) => html`${found.label && html`<b>${seen(found.label)}</b>`}${found.label && found.text.trim() ? ': ' : ''}<span dir="auto">${seen(found.text)}</span>
@@ -437,7 +437,7 @@
         <td class="n">${each.at === undefined ? '' : took(each.at)}</td><td>${each.s === undefined ? '' : html`<${Bar} from=${each.at} until=${each.at + each.s} all=${all} /> ${took(each.s)}`}</td>
         <td><bdi>${seen(each.agent || each.author || '')}</bdi></td><td><b>${KINDS[each.kind] || seen(each.kind)}</b> ${each.name ? html`<code>${seen(each.name)}</code>` : ''}
         ${each.count ? html`${each.count} more entries, for their size` : ''}${each.error ? html` <span class="bad">${seen(each.error)}</span>` : ''}
-        ${['request', 'response', 'args', 'content', 'actions'].filter(part => each[part] !== undefined).map(part => html`<${Folded} title=${part} value=${each[part]} />`)}</td></tr>`)}</tbody></table></div>`;
+        ${['args', 'request', 'response', 'content', 'actions'].filter(part => each[part] !== undefined).map(part => html`<${Folded} title=${part} value=${each[part]} />`)}</td></tr>`)}</tbody></table></div>`;
   };
   // A request says only what is new since the one before of the same agent: `same` contents are those of that one.
   const withRequests = entries => {
@@ -510,7 +510,7 @@
         ${data.held && html`<p>Quarantined: ${seen(data.held[0])}, until ${seen(data.held[1])}${data.held[2] ? html`: <bdi>${seen(data.held[2])}</bdi>` : ''}</p>`}
         <p>${data.runs.head.length > 0 && html`<${Runs} side="Head" runs=${data.runs.head} chosen=${picked.head} pick=${at => set({head: at})} />`} ${
           data.runs.base.length > 0 && html`<${Runs} side="Base" runs=${data.runs.base} chosen=${picked.base} pick=${at => set({base: at})} />`}</p>
-        ${data.past && html`<${Past} past=${data.past} />`}
+        ${data.past.length > 0 && html`<${Past} past=${data.past} />`}
         ${would && html`<p class=${would}><b class="badge">${SIGNS[would]} would ${would === 'pass' ? 'pass' : would === 'fail' ? 'fail' : 'not be measured'}</b> with the thresholds that you try</p>`}
         <${Criteria} row=${row} data=${data} state=${state} set=${set} />
         <${Lines} state=${state} copy=${line => this.copy('Line', line)} />
@@ -533,16 +533,16 @@
     }
   }
   const Criteria = ({row, data, state, set}) => {
-    const both = data.runs.base.length > 0, knobOf = name => {
+    const both = data.runs.base.length > 0, unmeasured = data.criteria.some(each => each.why), knobOf = name => {
       const found = row.values.find(([at]) => index.criteria[at].name === name);
       return found && knobs.get(index.criteria[found[0]].knob);
     };
     return html`<div class="scroll" tabindex="0" role="group" aria-label="Criteria of the case"><table class="criteria"><thead><tr><th scope="col">Criterion</th>
-      ${both && html`<th scope="col" class="n">Base</th>`}<th scope="col" class="n">Head</th><th scope="col" class="n">Threshold</th><th scope="col">Try another</th><th scope="col">Not measured</th></tr></thead>
+      ${both && html`<th scope="col" class="n">Base</th>`}<th scope="col" class="n">Head</th><th scope="col" class="n">Threshold</th><th scope="col">Try another</th>${unmeasured && html`<th scope="col">Not measured</th>`}</tr></thead>
       <tbody>${data.criteria.map(each => html`<tr><td><code>${seen(each.name)}</code></td>
       ${both && html`<td class="n">${number(each.base)}</td>`}<td class=${'n ' + (each.kind === 'fail' ? 'bad' : '')}>
       ${each.kind ? SIGNS[each.kind] + ' ' : ''}${each.shown}</td><td class="n">${number(each.threshold)}</td>
-      <td>${knobOf(each.name) && html`<${Knob} knob=${knobOf(each.name)} state=${state} set=${set} label="at" />`}</td><td>${seen(each.why)}</td></tr>`)}</tbody></table></div>`;
+      <td>${knobOf(each.name) && html`<${Knob} knob=${knobOf(each.name)} state=${state} set=${set} label="at" />`}</td>${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>`;
   };
 
   // --- all together ----------------------------------------------------------------------------
