@@ -191,7 +191,12 @@
       <${Call} call=${call} other=${expected} beside=${beside} moved=${moved} /></td>`;
   // Words that differ; of long texts only what is not the same at the beginning and at the end is compared.
   const WORDS = 20000, PATIENCE_MS = 60;
-  const pieces = (left, right) => {
+  let latest = {};
+  const pieces = (left, right) => { // asked for by the column of either text
+    if (latest.left !== left || latest.right !== right) latest = {left, right, found: compared(left, right)};
+    return latest.found;
+  };
+  const compared = (left, right) => {
     if (left === right) return null;
     let start = 0, end = 0;
     if (left.length + right.length > WORDS) {
@@ -232,7 +237,7 @@
     const rows = rowsOf(wanted || (beside ? calls[0] : []), calls);
     const column = data.expected.length > 0, asked = expected && expected.answer !== null;
     const answers = turns.map(each => each ? each.answer : undefined);
-    const compared = side => asked ? expected.answer : beside ? answers[1 - side] : null;
+    const reference = side => asked ? expected.answer : beside ? answers[1 - side] : null;
     const said = [...new Set(sides.map(each => (each.turns[at] || {}).user).filter(each => each && each !== first.user))];
     return html`<section class="turn"><h2>Turn ${at + 1} ${seconds(headTurn)}</h2>
       <div class="user" dir="auto">${seen(first.user)}</div>${said.map(each => html`<div class="user" dir="auto">${seen(each)}</div>`)}
@@ -245,7 +250,7 @@
       <tr>${column && html`<${Answer} text=${expected ? expected.answer : null} mark="del"
           other=${head && head.turns[at] ? head.turns[at].answer : null} />`}${turns.map((turn, side) => turn === undefined ?
         html`<td class="gone">This turn was not reached.</td>` :
-        html`<${Answer} text=${answers[side]} note=${turn && turn.note} mark=${!asked && sides[side] === base ? 'del' : 'ins'} other=${compared(side)} />`)}</tr>
+        html`<${Answer} text=${answers[side]} note=${turn && turn.note} mark=${!asked && sides[side] === base ? 'del' : 'ins'} other=${reference(side)} />`)}</tr>
       <tr>${column && html`<td></td>`}${turns.map(turn => html`<${Scores} turn=${turn} />`)}</tr></tbody></table></div>
       <${Found} base=${base} head=${head} turn=${at + 1} />
       ${expected && expected.rubrics && html`<${Folded} title="Rubrics of this turn" value=${expected.rubrics} />`}
@@ -453,10 +458,11 @@
   };
   // Agents and their tools as a tree from left to right; what was busy in this turn is filled.
   const Graph = ({root, entries}) => {
-    const counted = name => entries.filter(each => (each.kind === 'tool' && each.name === name) || (each.kind === 'model' && each.agent === name)).length;
+    const counted = (node, above) => entries.filter(each => node.tool ? each.kind === 'tool' && each.name === node.name && each.agent === above.name :
+      each.kind === 'model' && each.agent === node.name).length;
     const nodes = [];
     const walk = (node, depth, above) => {
-      const me = {name: node.name, about: node.model || node.type || '', depth, above, row: nodes.length, tool: node.tool, uses: counted(node.name)};
+      const me = {name: node.name, about: node.model || node.type || '', depth, above, row: nodes.length, tool: node.tool, uses: counted(node, above)};
       nodes.push(me);
       for (const tool of node.tools || []) walk({name: tool, tool: true}, depth + 1, me);
       for (const child of node.agents || []) walk(child, depth + 1, me);

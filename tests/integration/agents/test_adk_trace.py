@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 
 import pytest
+from builders import forked_command, report_page
 
 from evalgate.agents import DRIVERS, pool
 from evalgate.agents.base import AgentSetting
@@ -75,6 +78,27 @@ def test_what_is_long_is_clipped_and_what_is_too_much_is_counted(traced) -> None
 def test_nothing_is_recorded_unless_it_is_asked_for(full) -> None:
     _, ended = full.ask("say hello")
     assert "trace" not in ended
+
+
+def test_a_run_with_trace_has_it_in_results_and_page(tmp_path) -> None:
+    for name in ("adk_full", "scripted_llm.py"):
+        copy = shutil.copytree if (AGENTS / name).is_dir() else shutil.copy
+        copy(AGENTS / name, tmp_path / name)
+    said = {"role": "user", "parts": [{"text": 'call add {"a": 2, "b": 3}\nsay five'}]}
+    cases = [{"eval_id": "one", "conversation": [{"user_content": said, "final_response": said}]}]
+    (tmp_path / "adk_full/t.evalset.json").write_text(json.dumps({"eval_set_id": "t", "eval_cases": cases}))
+    forked_command.run(
+        ["run", "--trace", "--threshold", "all", "--python", adk_python("new")], cwd=tmp_path, env={**os.environ}
+    )
+    results = json.loads((tmp_path / "evalgate-report/results.json").read_text())
+    outcome = results["suites"][0]["cases"][0]["trials"][0]["outcome"]
+    assert [entry["kind"] for entry in outcome["traces"][0]].count("model") == 2
+    assert outcome["times"][0] == sorted(outcome["times"][0])
+    page = report_page.read((tmp_path / "evalgate-report/report.html").read_text())
+    assert page.index["traces"] == 1
+    assert page.cases["one"]["trace"] == 0
+    (turn,) = page.cases["one"]["runs"]["head"][0]["turns"]
+    assert [event["at"] for event in turn["events"]] == outcome["times"][0]
 
 
 @pytest.mark.parametrize(
