@@ -16,11 +16,12 @@ from urllib.parse import quote
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from builders import build, chromium, report_page
+from builders.hostile import HOSTILE
 from builders.scenarios import SCENARIOS, traced
 from playwright.sync_api import sync_playwright
 
 from evalgate import reports
-from evalgate.model import Report
+from evalgate.model import InMemoryTranscripts, Report
 
 pytestmark = pytest.mark.browser
 
@@ -58,11 +59,28 @@ def unlike() -> Report:
     return build.run_report([suite], done)
 
 
+def with_trace(*trace: dict[str, object]) -> Report:
+    """The report `traced` with another trace in each turn."""
+    report = traced()
+    known = {
+        key: dataclasses.replace(
+            told, invocations=tuple(dataclasses.replace(turn, trace=trace) for turn in told.invocations)
+        )
+        for trial in report.run.trials
+        if (told := report.run.transcripts.find(key := trial.key)) is not None
+    }
+    return dataclasses.replace(report, run=dataclasses.replace(report.run, transcripts=InMemoryTranscripts(known)))
+
+
+FORGED = dict.fromkeys(("kind", "agent", "name", "request", "response", "error", "at", "s", "actions"), HOSTILE)
+TREE = {"name": HOSTILE, "type": HOSTILE, "tools": [HOSTILE], "agents": [{"name": HOSTILE}]}
 PAGES = {
     **SCENARIOS,
     "traced": traced,
     "reordered": lambda: reordered(SCENARIOS["base_regressed"]()),
     "unlike": unlike,
+    "forged": lambda: with_trace({"kind": "agents", "root": TREE}, FORGED),
+    "garbage": lambda: with_trace({"kind": "agents", "root": {"name": "x", "agents": 5, "tools": 7}}),
 }
 VIEWS = ("overview", "case", "filtered", "empty", "what-if")
 WIDTHS, SCHEMES = (1280, 420), ("light", "dark")
@@ -301,6 +319,18 @@ def test_the_trace_opens_on_demand(open_page) -> None:
     other, _ = open_page("base_regressed", FIRST)
     other.wait_for_selector("#title")
     assert "not recorded" in other.locator("#case").inner_text()
+
+
+@pytest.mark.parametrize(("scenario", "told"), [("forged", "<script>alert(1)</script>"), ("garbage", "cannot be read")])
+def test_a_trace_that_an_agent_forged_does_no_harm(scenario: str, told: str, open_page) -> None:
+    page, trouble = open_page(scenario)
+    page.locator("a.entry").first.click()
+    page.locator("#trace").click()
+    page.wait_for_function("told => document.getElementById('case').textContent.includes(told)", arg=told)
+    assert trouble == []
+    assert page.locator("#case script, #case img").count() == 0
+    page.keyboard.press("o")
+    assert page.locator("#overview").is_visible()
 
 
 def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:

@@ -217,7 +217,7 @@
       mark === 'del' ? each.added ? '' : each.removed ? html`<del>${seen(each.value)}</del>` : seen(each.value) :
         each.removed ? '' : each.added ? html`<ins>${seen(each.value)}</ins>` : seen(each.value))}</td>`;
   };
-  const took = value => `${value.toFixed(value < 10 ? 2 : 0)} s`;
+  const took = value => typeof value === 'number' ? `${value.toFixed(value < 10 ? 2 : 0)} s` : '';
   const tokens = usage => {
     const [all, asked, said] = ['total', 'prompt', 'candidates'].map(each => usage[each + '_token_count']);
     return all === undefined ? '' : `${all.toLocaleString('en')} tokens` +
@@ -416,13 +416,15 @@
 
   // --- traces, unpacked when somebody asks -----------------------------------------------------
   class Trace extends Component {
-    constructor() { super(); this.state = {found: null, of: null}; }
+    constructor() { super(); this.state = {found: null, of: null, broken: null}; }
+    componentDidCatch() { this.setState({broken: this.props.data.trace}); } // it comes from the agent's own process
     async open(at) { this.setState({found: await part(index.traces + at), of: at}); }
-    render({data, picked}, {found, of}) {
+    render({data, picked}, {found, of, broken}) {
       const sides = ['base', 'head'].filter(side => data.runs[side][picked[side]]);
       if (data.trace === undefined) {
         return html`<p class="dim">Model requests and responses: not recorded. <code>evalgate run --trace</code> records them for agents of Google's ADK.</p>`;
       }
+      if (broken === data.trace) return html`<p class="dim">The trace cannot be read.</p>`;
       if (of !== data.trace) return html`<p><button type="button" id="trace" onClick=${() => this.open(data.trace)}>Show the trace</button></p>`;
       return html`<section><h2>Trace</h2>${sides.map(side => {
         const turns = (found[side] || [])[picked[side]];
