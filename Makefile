@@ -63,6 +63,9 @@ bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/turns.py
 	$(BIN)/python bench/statistics.py
 
+accessibility: .venv/.ready ## axe on every page, view, theme and width of report.html (a quarter of an hour)
+	EVERY_VIEW=1 $(BIN)/pytest tests/browser -k axe -n auto -q --complete
+
 golden: .venv/.ready ## rewrite tests/golden; review the diff
 	$(BIN)/pytest tests/golden --update-golden -q
 
@@ -83,4 +86,4 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test test-action bench golden docs pictures lock clean
+.PHONY: help demo check unit test test-action bench accessibility golden docs pictures lock clean

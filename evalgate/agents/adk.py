@@ -42,6 +42,7 @@ class AdkDriver(AgentDriver):
         assert isinstance(options, AdkOptions)
         shared = setting.limits.sessions > 1 and not setting.limits.isolate_cases
         hello = {"path": options.path, "agent": options.agent, "app_name": options.app_name, "threads": shared}
+        hello |= {"trace": True} if setting.trace else {}
 
         def launch(kind: str) -> Launch:
             return python_process.find_launch(kind, options, setting, hello=hello, framework="google.adk")

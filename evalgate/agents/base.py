@@ -102,7 +102,8 @@ class AgentSetting:
     """Where an agent is opened: in the checkout `root` (an absolute path), in `world`, within its `limits`.
 
     `world.environment`: the whole environment of the child, already reduced to what is allowed. `seed`: of everything
-    random in a trial. `tools`: answers the agent's tool calls; None: its tools just run. `meeting`: to be held while
+    random in a trial. `tools`: answers the agent's tool calls; None: its tools just run. `trace`: what happens in each
+    turn is recorded, where the driver can. `meeting`: to be held while
     the agent starts for the first time; it is left when the agents of other sides have started as well. `why_absent`:
     why a variable is not in the environment, and what to do, in words that follow a colon.
     """
@@ -112,6 +113,7 @@ class AgentSetting:
     limits: AgentLimits = AgentLimits()
     seed: int = 0
     tools: ToolSource | None = None
+    trace: bool = False
     meeting: Callable[[], AbstractContextManager[None]] = nullcontext
     why_absent: Callable[[str], str] = "{} is not set".format
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
+import json
 import queue
+import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +24,7 @@ from evalgate.agents.protocol import (
     TurnEnd,
     TurnFailed,
 )
+from evalgate.agents.tools import cassette
 from evalgate.agents.tools.base import AskedCall, RunTool, TrialTools, Unmatched
 from evalgate.agents.worker_process import Mail, Phase, Worker
 from evalgate.formats import adk_shapes
@@ -64,6 +68,25 @@ class Stopwatch:
     def seconds(self) -> float:
         """All of them until now."""
         return self._before + (0.0 if self._began is None else self._clock() - self._began)
+
+
+class TraceRoom:
+    """How much of traces is kept of all conversations with an agent; safe to use from many threads."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._lock = threading.Lock()
+
+    def kept(self, entries: Sequence[Json], redact: Callable[[str], str]) -> tuple[Json, ...]:
+        """The entries without secrets, as long as there is room for those of whole turns."""
+        found = [cassette.redacted(each, redact) for each in entries]
+        size = len(json.dumps(found, ensure_ascii=False))
+        with self._lock:
+            self._left -= size
+            if self._left >= 0:
+                return tuple(found)
+            self._left += size
+        return ({"kind": "left_out", "count": len(found)},) if found else ()
 
 
 class ToolCalls:
@@ -177,6 +200,7 @@ class WorkerConversation:
         on_timeout: Callable[[], None],
         tools: TrialTools | None = None,
         vouches_for_tools: bool = False,
+        traces: TraceRoom | None = None,
     ) -> None:
         """Open the session. Raises AgentFailed."""
         self._worker = worker
@@ -190,6 +214,7 @@ class WorkerConversation:
         self._open = True
         self._box = worker.boxes.open(Phase.STARTING)
         self._tools = ToolCalls(self._box.name, tools)
+        self._traces = traces
         self._checks_tools = tools is not None and not vouches_for_tools
         try:
             with self._watch:
@@ -229,6 +254,9 @@ class WorkerConversation:
             ),
             timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
         )
+        if self._traces is not None and message.trace:
+            trace = self._traces.kept(message.trace, self._worker.redact)
+            invocation = dataclasses.replace(invocation, trace=trace)
         self._done.append(invocation)
         return invocation
 

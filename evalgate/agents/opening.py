@@ -174,6 +174,7 @@ def _setting(
             isolate_cases=settings.isolation == "case",
         ),
         seed=settings.seed,
+        trace=settings.trace,
         meeting=starting.wait,
         why_absent=variables.why_absent,
         tools=toolbox.source(settings, own=root, environment=environment),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from evalgate.agents import protocol, python_process
 from evalgate.agents.base import AgentFailed, AgentSetting
-from evalgate.agents.conversation import WorkerConversation, seed_of
+from evalgate.agents.conversation import TraceRoom, WorkerConversation, seed_of
 from evalgate.agents.worker_process import Launch, Worker
 from evalgate.model import (
     AgentDescription,
@@ -29,6 +29,8 @@ from evalgate.model import (
 
 LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
 TRIES_TO_START = 2
+TRACES_BYTES = 50 * 10**6
+"""Of one agent in one run."""
 _CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run ended before the agent could answer")
 
 
@@ -100,6 +102,7 @@ class WorkerPool:
         self._tools = setting.tools
         self._vouches_for_tools = vouches_for_tools
         self._seed = setting.seed
+        self._traces = TraceRoom(TRACES_BYTES) if setting.trace else None
         self._meeting: Callable[[], AbstractContextManager[None]] = setting.meeting
         self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
         self._metrics = None if metrics is None else WorkerPool(metrics, setting=_for_metrics(setting))
@@ -128,6 +131,7 @@ class WorkerPool:
                 on_timeout=lambda: self._retire(slot),
                 tools=self._tools.open(key) if self._tools else None,
                 vouches_for_tools=self._vouches_for_tools,
+                traces=self._traces,
             )
             try:
                 yield conversation

@@ -63,6 +63,7 @@ class EventSaid(EventWire):
     session: str
     author: str = ""
     final: bool = False
+    at: Seconds = None
 
     def step(self) -> StepEvent:
         """The step."""
@@ -73,6 +74,7 @@ class EventSaid(EventWire):
             usage=event.usage,
             model_version=event.model_version,
             grounding=event.grounding,
+            at=self.at,
             final=self.final,
         )
 
@@ -97,6 +99,7 @@ class TurnEnd(Said):
     timings: TimingsWire | None = None
     agents: list[AgentDetailsWire] = Field(default_factory=list)
     invocation_id: str = ""
+    trace: list[dict[str, Any]] = Field(default_factory=list)
 
 
 class TurnFailed(Said):

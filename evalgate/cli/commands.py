@@ -57,7 +57,7 @@ GROUPS = {
     ),
     "How it runs": (
         *("runs", "budget", "seed", "concurrency", "workers", "isolation", "turn_timeout", "case_timeout"),
-        *("start_timeout", "memory", "max_output", "retries", "isolate", "resume", "fresh"),
+        *("start_timeout", "memory", "max_output", "retries", "isolate", "resume", "fresh", "trace"),
     ),
     "What it is compared with": (
         *("base", "baseline", "data_branch", "baseline_folder", "max_baseline_age", "reuse_days", "save_baseline"),

@@ -283,6 +283,12 @@ class Settings(BaseModel):
         "`tools` of evalgate.yml, else `live`.",
         json_schema_extra=TERMINAL,
     )
+    trace: bool = Field(
+        default=False,
+        description="Record model requests and responses, events and tool calls of ADK agents, for report.html.\n"
+        "Costs time and room (docs/reports.md#traces).",
+        json_schema_extra=TERMINAL,
+    )
     fail_on: Blocking = Field(
         default=("threshold", "regression", "not_measured"),
         description="What fails the job; `inconclusive` can be added.\n"

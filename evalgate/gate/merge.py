@@ -62,6 +62,7 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
             context,
             problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
             trends=history.trends(head.run),
+            past=history.of_cases(),
             outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
             was_run=False,
         )

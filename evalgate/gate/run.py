@@ -29,7 +29,7 @@ from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, Una
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier, measure, prepare
 from evalgate.github import events, forks
-from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
+from evalgate.model import CaseKey, Comparison, PastCase, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
@@ -100,7 +100,16 @@ def run(settings: Settings, context: Context) -> Report:
         head = dataclasses.replace(head, commit=commit, dirty=dirty)
         write = _keeper(settings, context, {**context.environ, **asking.environ}) if keeps else None
         report = conclude(
-            head, then, comparison, rules, context, problems=problems, trends=trends, outcomes=journals, write=write
+            head,
+            then,
+            comparison,
+            rules,
+            context,
+            problems=problems,
+            trends=trends,
+            past={**history.of_cases(), **(kept.of_cases(settings.root) if keeps else {})},
+            outcomes=journals,
+            write=write,
         )
         context.present(report)
         with contextlib.suppress(UnavailableError):  # the reports are written: nothing is lost with this
@@ -218,6 +227,7 @@ def conclude(
     *,
     problems: Sequence[Problem],
     trends: tuple[Trend, ...] = (),
+    past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
     outcomes: Sequence[RawOutcomes] = (),
     was_run: bool = True,
     write: Write | None = None,
@@ -248,6 +258,7 @@ def conclude(
         policy=policy,
         comparison=comparison,
         trends=trends,
+        past=past or {},
         judged=apply.judged(head.suites, settings),
         asked=apply.asked(head.suites, settings),
         problems=known if rules.shard is None else (shards.note(rules.shard), *known),
@@ -257,6 +268,9 @@ def conclude(
         exit_code=exit_code_of(head, verdict),
     )
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    take_out = redact.redactor_of_files(context.environ)
+    if write is None and take_out is not str:  # what is kept has its own way
+        rendered["html"] = reports.without(rendered["html"], take_out)
     files, unwritten = _written(report, base, outcomes, rendered, settings, write=write)
     told = (*report.problems, *unwritten)
     return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)

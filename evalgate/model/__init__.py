@@ -79,7 +79,7 @@ from evalgate.model.conversation import (
     ToolResponse,
     Usage,
 )
-from evalgate.model.report import FailureCause, Links, Report, Trend
+from evalgate.model.report import FailureCause, Links, PastCase, Report, Trend
 from evalgate.model.run import (
     BURN_IN,
     FRESH,
@@ -189,6 +189,7 @@ __all__ = [
     "PValue",
     "Part",
     "PassRates",
+    "PastCase",
     "Persona",
     "PersonaBehavior",
     "Policy",

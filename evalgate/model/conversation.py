@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Mapping[str, Any]
@@ -67,13 +67,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One step of an agent within an invocation."""
+    """One step of an agent within an invocation; `at`: seconds since it began, where that is known."""
 
     author: str
     content: Content | None = None
     usage: Usage | None = None
     model_version: str | None = None
     grounding: Json | None = None
+    at: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +113,8 @@ class Invocation:
     """One turn: what the user said, what the agent did, what it answered.
 
     `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
-    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown.
+    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown. `trace`: what
+    the worker recorded of it on demand (agents/worker/trace.py), for people to look at.
     """
 
     user_content: Content
@@ -123,6 +125,7 @@ class Invocation:
     rubrics: tuple[Rubric, ...] = ()
     agents: tuple[AgentDetails, ...] = ()
     timings: Timings | None = None
+    trace: tuple[Json, ...] = field(default=(), compare=False)
 
     def parts(self) -> Iterator[Part]:
         """All parts of all events, in order."""

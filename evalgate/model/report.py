@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
-from evalgate.model.comparison import Comparison, Policy, Verdict
+from evalgate.model.comparison import Comparison, Policy, Verdict, VerdictKind
 from evalgate.model.run import Run
 from evalgate.model.trial import CaseKey
 
@@ -51,13 +51,24 @@ class FailureCause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PastCase:
+    """How a case ended in an earlier run. `at`: ISO 8601, UTC; `where` it ran, and how it ended, in words."""
+
+    at: str
+    commit: str
+    kind: VerdictKind
+    where: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
 
     `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
-    each criterion, where that is known. `trends`: where a history of base runs is at hand. `exit_code`: what
-    the process says. `files`: the paths of what was written, by the report's name; `summary`: the job's, as it was
-    written.
+    each criterion, where that is known. `trends`: where a history of base runs is at hand. `past`: earlier runs of each
+    case, oldest first. `exit_code`: what the process says. `files`: the paths of what was written, by the report's
+    name; `summary`: the job's, as it was written.
     """
 
     run: Run
@@ -68,6 +79,7 @@ class Report:
     judged: tuple[JudgedCriterion, ...] = ()
     asked: tuple[AskedJudge, ...] = ()
     trends: tuple[Trend, ...] = ()
+    past: Mapping[CaseKey, tuple[PastCase, ...]] = field(default_factory=dict)
     links: Links = Links()
     title: str = "evalgate"
     reproduce: str = ""

@@ -4,24 +4,30 @@ when somebody opens one."""
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from evalgate.comparison import threshold
 from evalgate.comparison.labels import CaseLabel
+from evalgate.formats import adk_shapes
 from evalgate.model import (
+    FRESH,
     AgentFailure,
+    CaseKey,
     CriterionUse,
+    CriterionVerdict,
+    Event,
     Finding,
     GradedTrial,
     Invocation,
     NotEvaluated,
     Run,
     Score,
-    TrialKey,
+    Text,
     VerdictKind,
 )
 from evalgate.reports import cases, causes, turns, wording
@@ -46,13 +52,29 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     rows: list[dict[str, Any]] = []
     packed: list[str] = []
     of_case = {id(case): at for at, cause in enumerate(v.causes) for case in cause.cases}
+    traces: list[str] = []
     suites = {suite.key: at for at, suite in enumerate(v.report.run.suites)}
+    criteria = _deciding(v)
+    numbers = {name: at for at, name in enumerate(criteria)}
     held: list[str] = []
     size = used = 0
+    then = v.report.comparison.base if v.report.comparison is not None else None
+    first = _by_case(then.trials if then else ())
+    again = [_by_case(run.confirmations if run else ()) for run in (v.report.run, then)]
     for case in ordered:
-        row = _row(case, cause=of_case.get(id(case), -1), suites=suites)
+        key = case.verdict.key
+        base = first.get(key, ())
+        row = _row(case, cause=of_case.get(id(case), -1), suites=suites, base=base)
+        row["values"] = _values(case, numbers)
         if used < room:
-            whole = _JSON.encode(_case(v, case))
+            fresh = (again[0].get(key, ()), again[1].get(key, ()))
+            made = _case(v, case, base=base, again=fresh)
+            traced = _traces(v, case, base=(*base, *fresh[1]), head=(*case.trials, *fresh[0]))
+            if traced:
+                made["trace"] = len(traces)
+                traces.append(_packed(_JSON.encode(traced)))
+                used += len(traces[-1])
+            whole = _JSON.encode(made)
             row["part"], row["at"] = len(packed), len(held)
             held.append(whole)
             size += len(whole)
@@ -66,13 +88,17 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     index = {
         "cases": rows,
         "suites": list(suites),
+        "traces": len(packed),
         "statuses": list(causes.STATUS.values()),
         "causes": [{"text": each.text, "status": each.status} for each in v.causes],
+        "criteria": list(criteria.values()),
+        "adk": v.report.policy.adk_compat,
         "head": v.head_commit[:12],
         "base": v.report.comparison.origin.commit[:12] if v.comparison and v.report.comparison else "",
     }
     yield _packed(_JSON.encode(index))
     yield from packed
+    yield from traces
 
 
 def _passed(found: Sequence[CaseView]) -> Iterator[CaseView]:
@@ -99,7 +125,7 @@ def changed(page: str, change: Callable[[str], str]) -> str:
     return PART.sub(repacked, change(page))
 
 
-def _row(case: CaseView, *, cause: int, suites: dict[str, int]) -> dict[str, Any]:
+def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]) -> dict[str, Any]:
     uses = case.suite.criteria
     asked = (case.case.conversation if case.case else None) or ()
     said = [turns.answer_text(turn.user_content) or "" for turn in asked[:10]]
@@ -115,7 +141,7 @@ def _row(case: CaseView, *, cause: int, suites: dict[str, int]) -> dict[str, Any
         "why": wording.why(case, width=60),
         "place": case.place,
         "head": "".join(_sign(trial, uses) for trial in case.trials),
-        "base": "".join(_sign(trial, uses) for trial in _base_trials(case)),
+        "base": "".join(_sign(trial, uses) for trial in base),
         "words": " ".join([*(plain.clip(text, WORDS) for text in said), *tools]),
     }
 
@@ -130,60 +156,103 @@ def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
     return "p" if all(isinstance(grade, Score) for _, grade in grades) else "u"
 
 
-def _base_trials(case: CaseView) -> Sequence[GradedTrial]:
-    """Of the same case on the base."""
-    comparison = case.report.comparison
-    if comparison is None or comparison.base is None:
-        return ()
-    return _by_case(comparison.base).get(case.verdict.key, ())
+def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
+    """The criteria that decide, by suite and name, and what must be known to judge by another threshold."""
+    found = {}
+    for suite in v.report.run.suites:
+        for use in suite.criteria:
+            if not use.informational and use.threshold is not None:
+                best = use.scale.lowest if use.lower_is_better else use.scale.highest
+                found[suite.key, use.name] = {
+                    "name": use.name,
+                    "suite": suite.key,
+                    "file": suite.criteria_source.file,
+                    "threshold": use.threshold,
+                    "low": use.lower_is_better,
+                    "best": best,
+                    "test": use.on_the_test,
+                    "object": bool(use.options),
+                }
+    return found
 
 
-_last: tuple[Run, dict[tuple[str, str], list[GradedTrial]]] | None = None
+def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]:
+    """`[criterion, value of each run, ...]` for each criterion that decides."""
+    deciding = (each for each in case.verdict.criteria if each.threshold is not None)
+    return [
+        [numbers[case.verdict.suite, each.name], *each.values]
+        for each in deciding
+        if (case.verdict.suite, each.name) in numbers
+    ]
 
 
-def _by_case(run: Run) -> dict[tuple[str, str], list[GradedTrial]]:
-    """The trials of a run by case; the last run's are kept: cases ask one by one."""
-    global _last  # noqa: PLW0603 - one value, replaced whole
-    if _last is None or _last[0] is not run:
-        made: dict[tuple[str, str], list[GradedTrial]] = {}
-        for trial in run.trials:
-            made.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
-        _last = (run, made)
-    return _last[1]
+def _by_case(trials: Iterable[GradedTrial]) -> dict[CaseKey, list[GradedTrial]]:
+    made: dict[CaseKey, list[GradedTrial]] = {}
+    for trial in trials:
+        made.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+    return made
 
 
-def _case(v: View, case: CaseView) -> dict[str, Any]:
-    """All of one case: what was asked and expected, every run of either side, the values of its criteria."""
-    comparison = case.report.comparison
-    conversation = (case.case.conversation if case.case else None) or ()
-    scenario = case.case.scenario if case.case else None
+def _case(
+    v: View, case: CaseView, *, base: Sequence[GradedTrial], again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]]
+) -> dict[str, Any]:
+    """All of one case: what was asked and expected, every run of either side, the values of its criteria. `again`: the
+    runs of head and of the base that were to confirm its failure."""
+    comparison, head = case.report.comparison, case.report.run
     uses = {use.name: use for use in case.suite.criteria}
-    base = comparison.base if comparison is not None else None
-    base_values = _means(_base_trials(case))
+    then = comparison.base if comparison is not None else None
+    base_values = _means(base)
+    held, asked = case.verdict.quarantine, case.case
+    conversation = (asked.conversation if asked else None) or ()
+    about = {} if asked is None else adk_shapes.case_json(dataclasses.replace(asked, conversation=None))
+    about.pop("eval_id", None)
     return {
         "expected": [_turn(turn) for turn in conversation],
-        "scenario": None if scenario is None else [scenario.starting_prompt, scenario.conversation_plan],
+        "about": _value(about),
         "origin": case.failure_origin,
+        "reason": case.verdict.reason,
+        "held": None if held is None else [held.owner, held.expires, held.reason],
+        "past": [
+            {"at": each.at, "commit": each.commit, "kind": each.kind.value, "of": each.where, "said": each.said}
+            for each in v.report.past.get(case.verdict.key, ())
+        ],
         "file": v.file_page(case),
         "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
-        "criteria": [
-            {
-                "name": each.name,
-                "kind": each.kind.value if each.kind else "",
-                "value": each.value,
-                "shown": cases.number(each.value, each),
-                "threshold": each.threshold,
-                "base": base_values.get(each.name),
-                "why": wording.unmeasured_sentence(each) if each.value is None else "",
-                "low": bool(uses[each.name].lower_is_better) if each.name in uses else False,
-            }
-            for each in case.verdict.criteria
-        ],
+        "criteria": [_criterion(each, uses, base_values) for each in case.verdict.criteria],
         "runs": {
-            "head": [_run(case.report.run, trial, uses) for trial in case.trials],
-            "base": [] if base is None else [_run(base, trial, uses) for trial in _base_trials(case)],
+            "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
+            "base": [] if then is None else [_run(then, trial, uses) for trial in (*base, *again[1])],
         },
     }
+
+
+def _criterion(each: CriterionVerdict, uses: Mapping[str, CriterionUse], base: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "kind": each.kind.value if each.kind else "",
+        "value": each.value,
+        "shown": cases.number(each.value, each),
+        "threshold": each.threshold,
+        "base": base.get(each.name),
+        "why": wording.unmeasured_sentence(each) if each.value is None else "",
+        "low": bool(uses[each.name].lower_is_better) if each.name in uses else False,
+    }
+
+
+def _traces(
+    v: View, case: CaseView, *, base: Sequence[GradedTrial], head: Sequence[GradedTrial]
+) -> dict[str, list[list[Any] | None]]:
+    """What was recorded of the turns of each run, by side; empty where nothing was."""
+    then = v.report.comparison.base if v.report.comparison is not None else None
+    found = {}
+    for name, run, trials in (("head", case.report.run, head), ("base", then, base)):
+        turns_of = [_turns_of(run, trial) for trial in trials] if run is not None else []
+        of_runs = [
+            [list(turn.trace) for turn in done] if any(turn.trace for turn in done) else None for done in turns_of
+        ]
+        if any(of_runs):
+            found[name] = of_runs
+    return found
 
 
 def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
@@ -196,26 +265,33 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
 
 
 def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> dict[str, Any]:
-    transcript = run.transcripts.find(
-        TrialKey(suite=trial.key.suite, case_id=trial.key.case_id, repeat=trial.key.repeat)
-    )
-    done = transcript.invocations if transcript is not None else ()
-    if trial.failure is not None and not done:
-        done = trial.failure.partial
+    transcript = run.transcripts.find(trial.key)
+    done = _turns_of(run, trial)
+    parts = {name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)}
     return {
         "sign": _sign(trial, list(uses.values())),
+        "again": trial.key.repeat >= FRESH,
         "failure": None if trial.failure is None else _failure(trial.failure),
         "seconds": trial.seconds,
         "tokens": trial.tokens,
         "grades": {name: _grade(grade) for name, grade in trial.grades.items()},
+        "parts": {name: part for name, part in parts.items() if part},
         "found": [_finding(name, each) for name, grade in trial.grades.items() for each in grade.findings],
         "turns": [{**_turn(turn), "scores": _scores(trial, at, uses)} for at, turn in enumerate(done)],
         "state": transcript.final_state if transcript is not None else None,
+        "ended": transcript.ended_by.value if transcript is not None and transcript.ended_by else "",
     }
 
 
+def _turns_of(run: Run, trial: GradedTrial) -> Sequence[Invocation]:
+    transcript = run.transcripts.find(trial.key)
+    done = transcript.invocations if transcript is not None else ()
+    return trial.failure.partial if trial.failure is not None and not done else done
+
+
 def _failure(failure: AgentFailure) -> list[str]:
-    return [wording.failure_sentence(failure), plain.clip(failure.message, TEXT), plain.clip(failure.detail, TEXT)]
+    told = (failure.message, failure.detail, failure.kind.value)
+    return [wording.failure_sentence(failure), *(plain.clip(each, TEXT) for each in told)]
 
 
 def _grade(grade: Score | NotEvaluated) -> Any:
@@ -234,18 +310,27 @@ def _scores(trial: GradedTrial, at: int, uses: dict[str, CriterionUse]) -> list[
 
 
 def _turn(turn: Invocation) -> dict[str, Any]:
-    """What the user said, the calls with what they returned, what was said on the way, the answer."""
+    """What the user said, the steps in their order, the answer; `more`: what of both is no text to be read."""
     user, answer = (_text(turns.answer_text(each)) for each in (turn.user_content, turn.final_response))
     made: dict[str, Any] = {"user": user or "", "answer": answer}
+    parts = [part for each in (turn.user_content, turn.final_response) if each for part in each.parts]
+    more = [adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought]
     if turn.events is not None:
-        made["calls"] = _calls(turn)
-        said = ((each.author, turns.answer_text(each.content)) for each in turn.events)
-        made["said"] = [[author, _text(text)] for author, text in said if text]
-    if answer is None and made.get("said"):
-        made["note"] = f"The agent produced {wording.UNMARKED}, so it gave no answer."
+        made["events"] = [_value(_event(each)) for each in turn.events]
+        if answer is None and any(turns.answer_text(each.content) for each in turn.events):
+            made["note"] = f"The agent produced {wording.UNMARKED}, so it gave no answer."
+    if more:
+        made["more"] = _value(more)
+    if turn.rubrics:
+        made["rubrics"] = [adk_shapes.rubric_json(each) for each in turn.rubrics]
     if turn.timings is not None:
         made["s"] = [turn.timings.total_s, turn.timings.model_s, turn.timings.tool_s]
     return made
+
+
+def _event(event: Event) -> dict[str, Any]:
+    made = adk_shapes.event_json(event)
+    return made if event.at is None else made | {"at": event.at}
 
 
 def _text(text: str | None) -> str | None:
@@ -253,22 +338,17 @@ def _text(text: str | None) -> str | None:
 
 
 def _value(value: Any) -> Any:
-    """Arguments or a response; what is huge, as clipped JSON."""
+    """JSON whose texts are clipped where it is huge."""
     written = _JSON.encode(value)
-    return value if len(written) <= TEXT else plain.clip(written, TEXT)
+    return value if len(written) <= TEXT else _shortened(value)
 
 
-def _calls(turn: Invocation) -> list[list[Any]]:
-    """`[name, args, response]`: a response by its id, else the next one of that name."""
-    waiting = list(turn.tool_responses)
-    made = []
-    for call in turn.tool_calls:
-        found = next((each for each in waiting if call.id and each.id == call.id), None)
-        found = found or next((each for each in waiting if each.name == call.name), None)
-        if found is not None:
-            waiting.remove(found)
-        made.append([call.name, _value(call.args or {}), None if found is None else _value(found.response)])
-    return made
+def _shortened(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_text(str(name)): _shortened(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shortened(each) for each in value]
+    return _text(value) if isinstance(value, str) else value
 
 
 def _finding(name: str, finding: Finding) -> dict[str, Any]:

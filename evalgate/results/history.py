@@ -21,7 +21,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.model import CaseKey, Drift, Report, Run, Suite, Trend
+from evalgate.model import CaseKey, Drift, PastCase, Report, Run, Suite, Trend, VerdictKind
 from evalgate.model.run import Count
 from evalgate.model.trial import MOST
 from evalgate.results import shapes
@@ -30,6 +30,7 @@ from evalgate.results.shapes import entry
 from evalgate.results.stores import BADGE, HISTORY, Revise, Store, Warn
 from evalgate.system import git
 from evalgate.system.git import Repository
+from evalgate.text import words
 
 SCHEMA_VERSION: Final = 2
 LAST_RUNS: Final = 50
@@ -132,6 +133,15 @@ class History:
         """How each criterion of this run went in the last base runs; a shard shows none."""
         return () if self.settings.shard else trends(self.past or PastRuns(), means_of(run))
 
+    def of_cases(self) -> dict[CaseKey, tuple[PastCase, ...]]:
+        """How each case ended in the last base runs, oldest first."""
+        past = self.past or PastRuns()
+        runs = {run.number: run for run in past.runs[-RECENT:]}
+        return {
+            key: tuple(_past_case(each, runs[each.number]) for each in case.outcomes if each.number in runs)
+            for key, case in past.by_case().items()
+        }
+
     def drift(self, run: Run, *, adk_compat: bool = False) -> Drift | None:
         """What the unchanged agent of the base branch does otherwise than before, where that is recent; with this run,
         where it is to be kept."""
@@ -223,6 +233,14 @@ def read_first(stores: Sequence[Store]) -> tuple[PastRuns | None, tuple[Problem,
 
 
 # --- what it says --------------------------------------------------------------------------------
+
+
+def _past_case(outcome: PastOutcome, run: PastRun) -> PastCase:
+    kind = VerdictKind.PASS if outcome.passes == outcome.runs else VerdictKind.FAIL
+    said = f"{outcome.passes} of {words.counted(outcome.runs, 'run')} passed"
+    if not outcome.measured:
+        kind, said = VerdictKind.NOT_MEASURED, "not measured"
+    return PastCase(at=run.at, commit=run.commit, kind=kind, where="base branch", said=said)
 
 
 BROKEN_RUNS: Final = 3

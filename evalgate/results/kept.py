@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalgate import errors
 from evalgate.errors import Place, Problem
-from evalgate.model import CaseKey, Report, VerdictKind
+from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import journal, output
 from evalgate.results.output import RESULTS
 
@@ -81,6 +81,18 @@ def runs(root: Path) -> list[KeptRun]:
             if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
                 found.append(KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes())))
     return found
+
+
+def of_cases(root: Path) -> dict[CaseKey, tuple[PastCase, ...]]:
+    """How each case ended in the runs that were kept, oldest first."""
+    found: dict[CaseKey, list[PastCase]] = {}
+    for run in reversed(runs(root)):
+        about = run.about
+        for key, kind in about.kinds().items():
+            said = kind.value.replace("_", " ")
+            past = PastCase(at=about.started_at, commit=about.commit, kind=kind, where="this computer", said=said)
+            found.setdefault(key, []).append(past)
+    return {key: tuple(each) for key, each in found.items()}
 
 
 def write(

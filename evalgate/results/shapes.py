@@ -10,7 +10,7 @@ import dataclasses
 import json
 import math
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import (
@@ -174,6 +174,12 @@ class OutcomeEntry(Entry):
     final_state: dict[str, Any] | None = None
     ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
     agents: list[str] = Field(default_factory=list)
+    times: list[list[float]] = Field(
+        default_factory=list, description="For each turn, when its events came: seconds since it began."
+    )
+    traces: list[list[dict[str, Any]]] = Field(
+        default_factory=list, description="Of each turn what was recorded of it, where `--trace` asked for it."
+    )
     message: str = Field(default="", description="Of a failure.")
     turn: int | None = None
     detail: str = ""
@@ -219,6 +225,12 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         made = {"kind": outcome.kind.value} | {name: value for name, value in told.items() if value not in (None, "")}
         if outcome.partial:
             made["partial"] = [_turn_json(each) for each in outcome.partial]
+    done = outcome.invocations if isinstance(outcome, Transcript) else outcome.partial
+    times = [[event.at for event in each.events or () if event.at is not None] for each in done]
+    if any(times):
+        made["times"] = times
+    if any(each.trace for each in done):
+        made["traces"] = [[dict(one) for one in each.trace] for each in done]
     if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
         made["not_finite"] = places
     return made
@@ -229,22 +241,37 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
     if raw.get("not_finite"):
         raw = with_not_finite(raw, raw["not_finite"])
     read = OutcomeEntry.model_validate(raw)
+    turns = tuple(each.noun() for each in (read.invocations if read.kind == "transcript" else read.partial))
+    if read.times:
+        times = [*read.times, *([] for _ in turns)]
+        turns = tuple(_timed(turn, times[at]) for at, turn in enumerate(turns))
+    if read.traces:
+        traces = [*read.traces, *([] for _ in turns)]
+        turns = tuple(dataclasses.replace(turn, trace=tuple(traces[at])) for at, turn in enumerate(turns))
     if read.kind != "transcript":
         return AgentFailure(
             kind=FailureKind(read.kind),
             message=read.message,
             turn=read.turn,
             detail=read.detail,
-            partial=tuple(each.noun() for each in read.partial),
+            partial=turns,
             retry_after_s=read.retry_after_s,
         )
-    turns = tuple(each.noun() for each in read.invocations)
     if read.agents:
         turns = tuple(
             dataclasses.replace(turn, agents=agents_seen.get(address, ()))
             for turn, address in zip(turns, read.agents, strict=False)
         )
     return Transcript(invocations=turns, final_state=read.final_state, ended_by=read.ended_by)
+
+
+def _timed(turn: Invocation, times: Sequence[float]) -> Invocation:
+    """With the times of its events, where these are as many."""
+    events = turn.events or ()
+    if len(times) != len(events) or not events:
+        return turn
+    timed = tuple(dataclasses.replace(event, at=at) for event, at in zip(events, times, strict=True))
+    return dataclasses.replace(turn, events=timed)
 
 
 def agents_json(agents: tuple[AgentDetails, ...]) -> list[dict[str, Any]]:

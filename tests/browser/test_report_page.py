@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,13 +15,80 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from builders import chromium
-from builders.scenarios import SCENARIOS
+from builders import build, chromium, report_page
+from builders.hostile import HOSTILE
+from builders.scenarios import SCENARIOS, traced
 from playwright.sync_api import sync_playwright
 
 from evalgate import reports
+from evalgate.model import InMemoryTranscripts, Report
 
 pytestmark = pytest.mark.browser
+
+
+def reordered(report: Report) -> Report:
+    """The same cases in another order, as after somebody sorted the file."""
+    suites = tuple(suite.with_cases(suite.eval_set.cases[::-1]) for suite in report.run.suites)
+    verdicts = tuple(dataclasses.replace(each, cases=each.cases[::-1]) for each in report.verdict.suites)
+    run = dataclasses.replace(report.run, suites=suites, trials=report.run.trials[::-1])
+    return dataclasses.replace(report, run=run, verdict=dataclasses.replace(report.verdict, suites=verdicts))
+
+
+UNLIKE = {
+    # expected, actual: texts that differ somewhere
+    "in the middle of much": ("word " * 4_000 + "left" + " word" * 4_000, "word " * 4_000 + "right" + " word" * 4_000),
+    "at the end of more": ("0123456789" * 9_000 + "a", "0123456789" * 9_000 + "b"),
+    "only less": ("one two three", "one two"),
+    "only more": ("one two", "one two three"),
+    "a blank": ("one two", "one  two"),
+    "nothing that shows": ("one two", "one\u200b two"),
+    "all": (" ".join(map(str, range(5_000))), " ".join(map(str, range(5_000, 10_000)))),
+}
+
+
+def unlike() -> Report:
+    """A case for each of UNLIKE, one with calls in another order, and one with calls that nobody expects."""
+    calls = build.call("first", a=1), build.call("second", b=2)
+    pairs = {
+        name: (build.turn("?", answer=one), build.turn("?", answer=other)) for name, (one, other) in UNLIKE.items()
+    }
+    pairs["order"] = build.turn("?", *calls, answer="x"), build.turn("?", *calls[::-1], answer="x")
+    suite = build.suite(*(build.case(name, asked) for name, (asked, _) in pairs.items()))
+    wrong = {build.TOOLS: [0.0], build.WORDS: [0.0]}
+    done = {(suite.key, name): [build.scores(given, **wrong)] for name, (_, given) in pairs.items()}
+    return build.run_report([suite], done)
+
+
+def with_trace(*trace: dict[str, object]) -> Report:
+    """The report `traced` with another trace in each turn."""
+    report = traced()
+    known = {
+        key: dataclasses.replace(
+            told, invocations=tuple(dataclasses.replace(turn, trace=trace) for turn in told.invocations)
+        )
+        for trial in report.run.trials
+        if (told := report.run.transcripts.find(key := trial.key)) is not None
+    }
+    return dataclasses.replace(report, run=dataclasses.replace(report.run, transcripts=InMemoryTranscripts(known)))
+
+
+FORGED = dict.fromkeys(("kind", "agent", "name", "request", "response", "error", "at", "s", "actions"), HOSTILE)
+TREE = {"name": HOSTILE, "type": HOSTILE, "tools": [HOSTILE], "agents": [{"name": HOSTILE}]}
+PAGES = {
+    **SCENARIOS,
+    "traced": traced,
+    "reordered": lambda: reordered(SCENARIOS["base_regressed"]()),
+    "unlike": unlike,
+    "forged": lambda: with_trace({"kind": "agents", "root": TREE}, FORGED),
+    "garbage": lambda: with_trace({"kind": "agents", "root": {"name": "x", "agents": 5, "tools": 7}}),
+}
+VIEWS = ("overview", "case", "filtered", "empty", "what-if")
+WIDTHS, SCHEMES = (1280, 420), ("light", "dark")
+DISTINCT = ("traced", "base_regressed", "base_hostile", "languages", "not_measured", "judged", "base_many")
+EVERY_VIEW = bool(os.environ.get("EVERY_VIEW"))
+EVERY = tuple(itertools.product(PAGES if EVERY_VIEW else DISTINCT, VIEWS, WIDTHS, SCHEMES))
+"""What axe looks at: all of it takes a quarter of an hour (`make accessibility`); else as many of the pages that have
+something of their own that each pair is among them."""
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -30,7 +101,7 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("site")
-    for name, make in SCENARIOS.items():
+    for name, make in PAGES.items():
         Path(folder, f"{name}.html").write_text(reports.RENDERERS["html"].render(make()), encoding="utf-8")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -78,7 +149,7 @@ def case_of(name: str) -> str:
 FIRST = case_of("renew_reserved_book_1")
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", PAGES)
 def test_it_asks_for_nothing_and_complains_of_nothing(scenario: str, open_page) -> None:
     page, trouble = open_page(scenario)
     page.wait_for_selector("#list nav", timeout=10_000)
@@ -90,31 +161,47 @@ def test_it_asks_for_nothing_and_complains_of_nothing(scenario: str, open_page) 
     assert page.evaluate("document.querySelectorAll('img, iframe, object, script[src]').length") == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(
-    ("scenario", "address", "width"),
-    [
-        ("base_regressed", "", 1280),
-        ("base_regressed", "", 420),
-        ("base_regressed", FIRST, 420),
-        ("base_regressed", FIRST, 1280),
-        ("base_regressed", "#q=nothing-at-all", 420),
-        ("base_hostile", "", 420),
-        ("hostile", "", 1280),
-        ("languages", "", 420),
-        ("not_measured", "", 1280),
-        ("judged", "", 1280),
-    ],
-)
-def test_axe_finds_nothing(scenario: str, address: str, width: int, scheme: str, open_page) -> None:
-    axe = Axe()
-    # axe is injected; the page may not be
-    view = {"width": width, "height": 800}
-    page, _ = open_page(scenario, address, color_scheme=scheme, bypass_csp=True, viewport=view)
-    page.wait_for_selector("#title" if address.startswith("#case") else "#list nav")
+def pairwise(every: Sequence[tuple]) -> list[tuple]:
+    """Rows in which each two values of different columns stand together at least once."""
+    pairs = [{(a, b, row[a], row[b]) for a in range(len(row)) for b in range(a)} for row in every]
+    missing, chosen = set().union(*pairs), []
+    while missing:
+        best = max(range(len(every)), key=lambda at: len(pairs[at] & missing))
+        missing -= pairs[best]
+        chosen.append(every[best])
+    return chosen
+
+
+def shown(page, view: str) -> None:
+    """Bring the page to a view, all that is folded opened."""
+    page.wait_for_selector("#list nav")
+    first = page.locator("a.entry").first
+    if view in ("case", "what-if") and first.count():
+        first.click()
+        page.wait_for_selector("#title")
+        if view == "what-if" and page.locator(".criteria input[type=number]").count():
+            page.locator(".criteria input[type=number]").first.fill("0.01")
+        if page.locator("#trace").count():
+            page.locator("#trace").click()
+            page.wait_for_selector(".graph")
+    elif view in ("filtered", "empty"):
+        page.get_by_label("Search").fill("e" if view == "filtered" else "nothing-at-all")
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    found = axe.run(page)
-    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found.response["violations"]] == []
+
+
+@pytest.mark.parametrize("scenario", PAGES if EVERY_VIEW else DISTINCT)
+def test_axe_finds_nothing(scenario: str, open_page) -> None:
+    axe, found = Axe(), []
+    for name, view, width, scheme in EVERY if EVERY_VIEW else pairwise(EVERY):
+        if name == scenario:
+            # axe is injected; the page may not be
+            size = {"width": width, "height": 800}
+            page, _ = open_page(scenario, color_scheme=scheme, bypass_csp=True, viewport=size)
+            shown(page, view)
+            bad = axe.run(page).response["violations"]
+            found += [(view, width, scheme, each["id"], each["nodes"][0]["html"][:200]) for each in bad]
+            page.context.close()
+    assert found == []
 
 
 def entries(page) -> list[str]:
@@ -139,7 +226,7 @@ def test_search_and_chips(open_page) -> None:
 def test_a_case_shows_expected_base_and_head(open_page) -> None:
     page, _ = open_page("base_regressed", FIRST)
     page.wait_for_selector("#title")
-    assert page.locator("table.sides th").all_inner_texts() == ["Expected", "Base", "Head"]
+    assert page.locator(".turn table.sides th").all_inner_texts()[:3] == ["Expected", "Base", "Head"]
     assert page.locator("td.gone").first.inner_text() == "not called"
     assert page.locator("td.come code").first.inner_text() == 'renew_loan(book_id="B-7", days=28)'
     assert page.locator("td.answer ins").count()
@@ -179,6 +266,114 @@ def test_an_address_opens_the_same_case_and_run(open_page) -> None:
     page.wait_for_selector("button[aria-label^='Head run 4'][aria-pressed=true]")
     other, _ = open_page("base_regressed", "#case=gone.evalset.json%3A%3Agone")
     assert "There is no case gone.evalset.json::gone" in other.get_by_role("alert").inner_text()
+
+
+def test_an_address_opens_the_same_case_after_reordering(open_page) -> None:
+    for scenario in ("base_regressed", "reordered"):
+        page, _ = open_page(scenario, FIRST)
+        page.wait_for_selector("#title")
+        assert page.locator("#title bdi").inner_text() == "renew_reserved_book_1"
+        assert page.locator(".turn .user").first.inner_text() == "Please renew Dune for me."
+        assert page.locator("td.come code").first.inner_text() == 'renew_loan(book_id="B-7", days=28)'
+
+
+@pytest.mark.parametrize("name", [*UNLIKE, "order"])
+def test_what_differs_anywhere_is_marked(name: str, open_page) -> None:
+    page, _ = open_page("unlike", "#case=" + quote(f"{build.SUITE}::{name}", safe=""))
+    page.wait_for_selector("#title")
+    assert page.locator(".turn :is(ins, del, .gone, .come, .differs)").count()
+
+
+def test_every_string_of_a_case_can_be_seen(open_page) -> None:
+    """Whatever the data has of any run of either side, somebody who opens all that is folded reads it."""
+    report = traced()
+    data = report_page.read(reports.RENDERERS["html"].render(report))
+    page, _ = open_page("traced")
+    shown(page, "case")
+    texts = []
+    for at in range(4):
+        for side in ("Head", "Base"):
+            page.locator(f".runs[aria-label='Runs of {side}'] button").nth(at).click()
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        texts.append(page.locator("#case").text_content())
+    kept = [data.cases["renewal"][name] for name in ("expected", "about", "runs")]
+    told = set(report_page.strings(kept, names=False)) - {"p", "f", "model"}  # a run's sign and a message's role
+    missing = {each for each in told if not any(each in text or json.dumps(each)[1:-1] in text for text in texts)}
+    assert missing == set()
+
+
+def test_the_trace_opens_on_demand(open_page) -> None:
+    page, trouble = open_page("traced")
+    page.locator("a.entry").first.click()
+    page.locator("#trace").click()
+    page.wait_for_selector(".graph")
+    assert (
+        page.locator(".graph").first.get_attribute("aria-label").startswith("agent desk, 2 calls; tool waiting, 1 call")
+    )
+    second = page.locator("details:has(> summary:text-is('request'))").nth(1)
+    second.locator("summary").click()
+    asked = json.loads(second.locator("pre").inner_text())
+    assert asked["config"]["system_instruction"] == "You are the desk."
+    assert len(asked["contents"]) == 2
+    assert trouble == []
+    other, _ = open_page("base_regressed", FIRST)
+    other.wait_for_selector("#title")
+    assert "not recorded" in other.locator("#case").inner_text()
+
+
+@pytest.mark.parametrize(("scenario", "told"), [("forged", "<script>alert(1)</script>"), ("garbage", "cannot be read")])
+def test_a_trace_that_an_agent_forged_does_no_harm(scenario: str, told: str, open_page) -> None:
+    page, trouble = open_page(scenario)
+    page.locator("a.entry").first.click()
+    page.locator("#trace").click()
+    page.wait_for_function("told => document.getElementById('case').textContent.includes(told)", arg=told)
+    assert trouble == []
+    assert page.locator("#case script, #case img").count() == 0
+    page.keyboard.press("o")
+    assert page.locator("#overview").is_visible()
+
+
+def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:
+    page, _ = open_page("traced")
+    shown(page, "case")
+    text = page.locator("#case").inner_text()
+    assert "3 earlier runs, oldest first" in text
+    assert "322 tokens, 310 in, 12 out" in text
+    assert page.locator(".runs button[aria-label^='Head rerun 3']").count() == 1
+    assert [each.split(":")[0] for each in page.locator(".found td b").all_inner_texts()] == ["valid", "invalid"]
+
+
+def test_other_thresholds_are_tried(open_page) -> None:
+    page, _ = open_page("base_regressed")
+    page.wait_for_selector("#would")
+    assert page.locator("#would").inner_text() == "16 of 20 cases would pass"
+    for name in ("tool_trajectory_avg_score", "final_response_match_v2"):
+        page.locator("#what-if").get_by_label(f"Threshold of {name}", exact=True).fill("0.15")
+    assert page.locator("#would").inner_text() == "18 of 20 cases would pass"
+    assert page.locator("#what-if code.line").all_inner_texts() == [
+        '"tool_trajectory_avg_score": 0.15',
+        '"final_response_match_v2": 0.15',
+    ]
+    page.get_by_role("button", name="would change 2").click()
+    assert entries(page) == ["renew_reserved_book_4", "renew_free_book_1"]
+    assert page.locator("a.entry small b").all_inner_texts() == ["would pass"] * 2
+    page.reload()
+    assert entries(page) == ["renew_reserved_book_4", "renew_free_book_1"]
+    page.get_by_role("button", name="Back to the real thresholds").click()
+    assert page.locator("#would").inner_text() == "16 of 20 cases would pass"
+
+
+CUT_SHORT = {"inconclusive", "base_truncated"}
+
+
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS.keys() - CUT_SHORT))
+def test_by_the_real_thresholds_cases_end_as_they_did(scenario: str, open_page) -> None:
+    """What the page computes is what the gate decides, but for cases that a spent budget left open."""
+    page, _ = open_page(scenario)
+    page.wait_for_selector("#list nav")
+    cases = [case.kind.value for suite in SCENARIOS[scenario]().verdict.suites for case in suite.cases]
+    said = [f"{cases.count('pass'):,} of {len(cases):,} cases would pass"] if cases else []
+    assert page.locator("#would").all_inner_texts() == said
 
 
 def test_a_cause_leads_to_its_first_case(open_page) -> None:

@@ -6,11 +6,12 @@ import base64
 import json
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 DATA = re.compile(r'<script type="text/plain">([^<]*)</script>')
-LONGEST = 5_000
+LONGEST, WIDTH = 5_000, 120
 SCRIPT = re.compile(r"<script>.*</script>", re.DOTALL)
 
 
@@ -30,13 +31,41 @@ def read(page: str) -> ReportPage:
     return ReportPage(text=SCRIPT.sub("", DATA.sub("", page)), index=index, cases=cases)
 
 
+def strings(value: Any, *, names: bool = True) -> Iterator[str]:
+    """All texts of a JSON value, those that fields are named by too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value if names else ()
+        for each in value.values():
+            yield from strings(each, names=names)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from strings(each, names=names)
+
+
 def reviewable(page: str) -> str:
     """The page as a golden file: what is packed stands in it as JSON, and the script not at all."""
     found = read(page)
     data = {"index": found.index, "cases": found.cases}
     policy = re.sub(r"script-src 'sha256-[^']*'", "script-src 'sha256-...'", found.text)
     data = _clipped(data)
-    return f"{policy}\n{json.dumps(data, indent=1, ensure_ascii=False)}\n"
+    return f"{policy}\n{_lines(data)}\n"
+
+
+def _lines(value: Any, indent: str = "") -> str:
+    """JSON whose lines are as long as they may be: what fits stands on one."""
+    whole = json.dumps(value, ensure_ascii=False)
+    if len(whole) <= WIDTH or not isinstance(value, dict | list) or not value:
+        return whole
+    deeper = f"{indent} "
+    if isinstance(value, list):
+        rows = [_lines(each, deeper) for each in value]
+    else:
+        rows = [f"{json.dumps(name, ensure_ascii=False)}: {_lines(each, deeper)}" for name, each in value.items()]
+    opened, closed = "[]" if isinstance(value, list) else "{}"
+    joined = f",\n{deeper}".join(rows)
+    return f"{opened}\n{deeper}{joined}\n{indent}{closed}"
 
 
 def _clipped(value: Any) -> Any:

@@ -6,22 +6,31 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 
-from builders import build
+from builders import build, comparing
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.compared_scenarios import COMPARED
 from builders.hostile import HOSTILE
 from builders.led_scenarios import LED
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
+    FRESH,
+    Content,
+    Event,
     FailureKind,
     Finding,
     JudgeUse,
     Links,
     NotEvaluated,
+    Opinion,
+    PastCase,
     Policy,
     Reason,
     Report,
     Score,
+    Text,
+    Timings,
+    ToolResponse,
+    Usage,
     VerdictKind,
 )
 
@@ -333,6 +342,98 @@ def unsafe() -> Report:
         for name, (first, second) in grades.items()
     }
     return build.run_report([suite], done)
+
+
+def traced() -> Report:
+    """All that a case can show: reruns, earlier runs, times and tokens of steps, judges of both sides, traces."""
+    asked = turn("Renew it.", call("waiting", book="B-7"), answer="Three readers wait.")
+    suite = build.suite(case("renewal", asked, line=3), criteria={TOOLS: 1.0, "final_response_match_v2": 0.8})
+    sides = []
+    for tool, said, word in (("renew", "Done, until 9 May.", "invalid"), ("waiting", "Three readers wait.", "valid")):
+        done = dataclasses.replace(
+            turn("Renew it.", answer=said), events=_timed(tool), trace=_traced(tool, said), timings=TOOK
+        )
+        opinions = tuple(Opinion(sample=at, label=word, text=f"{word}, says sample {at}") for at in range(3))
+        found = Finding(text=f"The answer is {word}.", turn=1, label=word, subject="the renewal", opinions=opinions)
+        value = float(word == "valid")
+        grades = {name: Score(value=value, turns=(value,), findings=(found,)) for name in ("final_response_match_v2",)}
+        grades[TOOLS] = Score(value=value, turns=(value,), breakdown={"steps": 3.0})
+        sides.append({(suite.key, "renewal"): [build.Done(turns=(done,), grades=grades)] * 2})
+    report = comparing.beside([suite], sides[0], sides[1], fresh=(sides[0], sides[1]))
+    again = [
+        dataclasses.replace(
+            run,
+            confirmations=tuple(
+                dataclasses.replace(each, key=dataclasses.replace(each.key, repeat=FRESH + each.key.repeat))
+                for each in run.confirmations
+            ),
+        )
+        for run in (report.run, report.comparison.base if report.comparison else report.run)
+        if run is not None
+    ]
+    past = tuple(
+        PastCase(
+            at=f"2026-01-0{day}T03:04:05+00:00", commit="6a57802d3f0f", kind=kind, where="base branch", said=kind.value
+        )
+        for day, kind in enumerate((VerdictKind.PASS, VerdictKind.NOT_MEASURED, VerdictKind.PASS), 1)
+    )
+    assert report.comparison is not None
+    return dataclasses.replace(
+        report,
+        run=again[0],
+        comparison=dataclasses.replace(report.comparison, base=again[1]),
+        past={(suite.key, "renewal"): past},
+    )
+
+
+TOOK = Timings(total_s=1.2, model_s=0.9, tool_s=0.2)
+
+
+def _timed(tool: str) -> tuple[Event, ...]:
+    made = call(tool, book="B-7")
+    usage = Usage(prompt_tokens=310, candidates_tokens=12, total_tokens=322)
+    told = ToolResponse(name=tool, response={"readers": 3, "by": tool}, id="1")
+    return (
+        Event(
+            author="desk",
+            content=Content(parts=(Text(text="Who waits?", thought=True), dataclasses.replace(made, id="1"))),
+            usage=usage,
+            at=0.4,
+        ),
+        Event(author="desk", content=Content(parts=(told,)), at=0.6),
+        Event(author="desk", usage=usage, model_version="gemini-2.5-flash", at=1.1),
+    )
+
+
+def _traced(tool: str, said: str) -> tuple[dict[str, object], ...]:
+    root = {"name": "desk", "type": "LlmAgent", "model": "gemini-2.5-flash", "tools": ["waiting", "renew"]}
+    asked = {"role": "user", "parts": [{"text": "Renew it."}]}
+    called = {"role": "model", "parts": [{"function_call": {"name": tool, "args": {"book": "B-7"}}}]}
+    config = {"system_instruction": "You are the desk.", "tools": [{"function_declarations": [{"name": tool}]}]}
+    request = {"model": "gemini-2.5-flash", "config": config, "contents": [asked]}
+    return (
+        {"kind": "agents", "root": {**root, "agents": [{"name": "librarian", "type": "LlmAgent"}]}},
+        {"kind": "model", "agent": "desk", "at": 0.0, "s": 0.4, "request": request, "response": {"content": called}},
+        {
+            "kind": "tool",
+            "agent": "desk",
+            "name": tool,
+            "at": 0.4,
+            "s": 0.2,
+            "args": {"book": "B-7"},
+            "response": {"readers": 3},
+        },
+        {
+            "kind": "model",
+            "agent": "desk",
+            "at": 0.6,
+            "s": 0.5,
+            "request": {"same": 1, "contents": [called]},
+            "response": {"content": said},
+        },
+        {"kind": "event", "author": "desk", "at": 1.1, "content": said, "actions": {"state_delta": {"renewed": 1}}},
+        {"kind": "left_out", "count": 3},
+    )
 
 
 MADE: Mapping[str, Callable[[], Report]] = {

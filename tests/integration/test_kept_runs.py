@@ -71,6 +71,10 @@ def test_what_is_known_of_a_kept_run(repo: Repository) -> None:
     results = repo.results()
     assert (results["commit"], results["dirty"]) == (commit, False)
     assert repo.git("status", "--porcelain").split() == ["M", "agent.py"], "what is kept is ignored by git"
+    past = report_page.read((kept.runs(repo.root)[0].folder / "report.html").read_text()).cases["case_1"]["past"]
+    assert past == [
+        {"at": first.started_at, "commit": commit, "kind": "fail", "of": "this computer", "said": "fail"},
+    ]
     (repo.root / ".git/index").write_text("damaged")
     repo.call("run")
     newest, *_ = (run.about for run in kept.runs(repo.root))
@@ -106,6 +110,16 @@ def test_secrets_are_taken_out_of_what_is_kept(repo: Repository) -> None:
     assert "***" in texts["report.html"]
     spelled = (secret, json.dumps(secret)[1:-1], "a &quot;secret&quot; &lt;key&gt;")
     assert [name for name, text in texts.items() for each in spelled if each in text] == []
+
+
+def test_secrets_are_taken_out_of_the_page_in_a_workflow(repo: Repository) -> None:
+    text = (repo.root / "agent.py").read_text()
+    repo.write("agent.py", text.replace('"nothing of the kind"', "os.environ['MY_KEY']"))
+    repo.gate_file(env=["ASKED_LOG", "MY_KEY"])
+    repo.call("run", environment={"MY_KEY": "correct-horse-battery", "CI": "true"})
+    page = report_page.reviewable((repo.root / "evalgate-report/report.html").read_text())
+    assert "***" in page
+    assert "correct-horse-battery" not in page
 
 
 def test_the_oldest_make_room_and_the_last_of_all_cases_stays(

@@ -16,6 +16,7 @@ import inspect
 import os
 import platform
 import sys
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from . import description, errors, modules, server, tools
+from . import description, errors, modules, server, tools, trace
 from .tools import SessionTools
 
 Message = dict[str, Any]
@@ -115,29 +116,42 @@ class BeforeCalls:
             _ask_again(llm_request, self.retry_options)
         watch = server.CURRENT.get()
         if watch is not None:
-            watch.model_begins(_key(callback_context), callback_context.agent_name, llm_request)
+            key, agent = _key(callback_context), callback_context.agent_name
+            watch.model_begins(key, agent, llm_request)
+            if watch.trace is not None:
+                watch.trace.begin("model", key, request=llm_request, agent=agent)
 
-    async def before_tool_callback(self, *, tool_context: Any, **_: Any) -> None:
+    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, **_: Any) -> None:
         """A tool is about to run."""
         watch = server.CURRENT.get()
         if watch is not None:
-            watch.tool_begins((_key(tool_context), tool_context.function_call_id))
+            key = (_key(tool_context), tool_context.function_call_id)
+            watch.tool_begins(key)
+            if watch.trace is not None:
+                about = {"agent": tool_context.agent_name, "name": tool.name, "args": dict(tool_args)}
+                watch.trace.begin("tool", key, **about)
 
 
 class AfterCalls:
     """Notes that a model or a tool has answered, whatever others make of the answer; see BasePlugin."""
 
-    async def after_model_callback(self, *, callback_context: Any, **_: Any) -> None:
+    async def after_model_callback(self, *, callback_context: Any, **told: Any) -> None:
         """A model has answered, or raised."""
         watch = server.CURRENT.get()
         if watch is not None:
-            watch.model_answers(_key(callback_context))
+            key = _key(callback_context)
+            watch.model_answers(key)
+            if watch.trace is not None:
+                watch.trace.end("model", key, response=told.get("llm_response"), error=told.get("error"))
 
-    async def after_tool_callback(self, *, tool_context: Any, **_: Any) -> None:
+    async def after_tool_callback(self, *, tool_context: Any, **told: Any) -> None:
         """A tool has answered, or raised."""
         watch = server.CURRENT.get()
         if watch is not None:
-            watch.tool_ends((_key(tool_context), tool_context.function_call_id))
+            key = (_key(tool_context), tool_context.function_call_id)
+            watch.tool_ends(key)
+            if watch.trace is not None:
+                watch.trace.end("tool", key, response=told.get("result"), error=told.get("error"))
 
     on_model_error_callback = after_model_callback
     on_tool_error_callback = after_tool_callback
@@ -375,7 +389,15 @@ class AdkSession:
     ADK shares one session service among all cases, where `user:` and `app:` state outlives the case that set it.
     """
 
-    def __init__(self, loaded: FoundAgent, plugins: tuple[Any, ...], start: Message, default_app: str) -> None:
+    def __init__(
+        self,
+        loaded: FoundAgent,
+        plugins: tuple[Any, ...],
+        start: Message,
+        default_app: str,
+        *,
+        is_traced: bool = False,
+    ) -> None:
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
         from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
         from google.adk.runners import Runner
@@ -385,6 +407,8 @@ class AdkSession:
         self._user_id = start.get("user_id") or "test_user_id"
         self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self._state = start.get("state") or {}
+        self._root_agent = loaded.root_agent
+        self._is_traced = is_traced
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         self._service = InMemorySessionService()
         self._runner = Runner(
@@ -412,6 +436,9 @@ class AdkSession:
 
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
         watch = server.TurnWatch()
+        if self._is_traced:
+            watch.trace = trace.Recorder(watch.started)
+            watch.trace.agents(self._root_agent)
         server.CURRENT.set(watch)
         TOOL_THREAD.set(self._thread)
         authors: list[str] = []
@@ -428,13 +455,18 @@ class AdkSession:
             elif event.error_code:
                 failed = event
             authors.append(event.author)
-            emit(_event(event))
+            at = round(time.monotonic() - watch.started, 3)
+            if watch.trace is not None:
+                watch.trace.event(event, at=at)
+            emit({**_event(event), "at": at})
         if failed is not None:
             raise errors.ModelAnsweredError(failed.error_code, failed.error_message)
         answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
         agents = watch.agents(authors)
         if agents:
             answer["agents"] = agents
+        if watch.trace is not None:
+            answer["trace"] = watch.trace.finish()
         return answer
 
     async def end(self) -> Message:
@@ -540,6 +572,7 @@ class Host:
         self._plugins: tuple[Any, ...] | None = None
         self._default_app = ""
         self._asking = False
+        self._is_traced = False
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent; raises errors.LoadFailed."""
@@ -553,6 +586,7 @@ class Host:
         if options.get("threads"):
             run_plain_tools_in_threads()
         self._loaded = loaded
+        self._is_traced = bool(options.get("trace"))
         self._plugins = instrument()
         self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]
         await prewarm(self._plugins)
@@ -580,7 +614,8 @@ class Host:
             tools.ask_before_tools()
             tools.ask_before_listing(self._loaded.root_agent)
             self._asking = True
-        return await AdkSession(self._loaded, self._plugins, start, self._default_app).open()
+        made = AdkSession(self._loaded, self._plugins, start, self._default_app, is_traced=self._is_traced)
+        return await made.open()
 
     async def close(self) -> None:
         """Close what `get_agent_async` opened and the agents' toolsets, once."""

@@ -72,6 +72,7 @@ class TurnWatch:
 
     def __init__(self) -> None:
         self.started = time.monotonic()
+        self.trace: Any = None
         self.requests: dict[str, Any] = {}
         self._open: dict[tuple[str, Any], float] = {}
         self._models: dict[Any, Interval] = {}
@@ -120,7 +121,7 @@ class TurnWatch:
             if instructions := getattr(config, "system_instruction", None):
                 details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
             if declared := getattr(config, "tools", None):
-                details["tool_declarations"] = [_declaration(tool) for tool in declared]
+                details["tool_declarations"] = [declaration(tool) for tool in declared]
             found.append(details)
         return found
 
@@ -134,7 +135,7 @@ def seconds_of(intervals: list[Interval]) -> float:
     return total
 
 
-def _declaration(tool: Any) -> dict[str, Any]:
+def declaration(tool: Any) -> dict[str, Any]:
     """google.genai's Tool as JSON, also for a function or a client that the model's library would turn into one."""
     if hasattr(tool, "model_dump"):
         dumped: dict[str, Any] = tool.model_dump(mode="json", exclude_none=True)

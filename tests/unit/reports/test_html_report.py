@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import lxml.html
@@ -109,10 +108,10 @@ def test_all_of_a_case_is_in_it(scenario: str) -> None:
     sides = [report.run, *([report.comparison.base] if report.comparison and report.comparison.base else [])]
     for run in sides:
         for trial in run.trials:
-            strings = set(_strings(found.cases[trial.key.case_id]))
+            strings = set(report_page.strings(found.cases[trial.key.case_id]))
             transcript = run.transcripts.find(trial.key)
             for turn in transcript.invocations if transcript else ():
-                assert set(_strings(build_strings(turn))) <= strings
+                assert set(report_page.strings(build_strings(turn))) <= strings
             told = (each for grade in trial.grades.values() for each in grade.findings)
             assert {opinion.text for each in told for opinion in each.opinions} <= strings
 
@@ -121,18 +120,6 @@ def build_strings(turn: Invocation) -> list[Any]:
     answers = [turns.answer_text(each) for each in (turn.user_content, turn.final_response)]
     calls = [[each.name, each.args] for each in turn.tool_calls]
     return [*(each for each in answers if each), calls, [each.response for each in turn.tool_responses]]
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from value
-        for each in value.values():
-            yield from _strings(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _strings(each)
 
 
 def test_it_reads_without_script() -> None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from builders import sides
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
-from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns, PastScores
+from evalgate.results.history import CaseHistory, History, PastOutcome, PastRun, PastRuns, PastScores
+
+NOBODY = Context(environ={}, watcher=SilentWatcher(), cache=Path())
 
 
 def outcomes(text: str) -> tuple[PastOutcome, ...]:
@@ -259,3 +265,17 @@ def test_the_badge_is_that_of_the_newest_run(cases: dict[str, int], message: str
     record = record_of(*(text for text, count in cases.items() for _ in range(count)))
     badge = json.loads(results_history.render_badge(record))
     assert badge == {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}
+
+
+def test_earlier_runs_of_a_case_are_told_in_words() -> None:
+    record = record_of("PP PF -- FF", "P . P F")
+    history = History(settings=Settings(), context=NOBODY, past=record)
+    found = history.of_cases()
+    assert [(each.kind.value, each.said, each.where) for each in found["s", "case_1"]] == [
+        ("pass", "2 of 2 runs passed", "base branch"),
+        ("fail", "1 of 2 runs passed", "base branch"),
+        ("not_measured", "not measured", "base branch"),
+        ("fail", "0 of 2 runs passed", "base branch"),
+    ]
+    assert [each.commit for each in found["s", "case_2"]] == [f"{number:040x}" for number in (0, 2, 3)]
+    assert History(settings=Settings(), context=NOBODY).of_cases() == {}

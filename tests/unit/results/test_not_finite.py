@@ -47,7 +47,8 @@ objects = st.dictionaries(keys, values, max_size=3)
 @given(objects, objects, objects, st.booleans())
 def test_outcomes_come_back_as_they_were(args: Any, said: Any, state: Any, failed: bool) -> None:
     parts = (ToolCall(name="t", args=args), ToolResponse(name="t", response=said))
-    turn = Invocation(user_content=Content(), events=(Event(author="a", content=Content(parts=parts)),))
+    event = Event(author="a", content=Content(parts=parts), at=0.5)
+    turn = Invocation(user_content=Content(), events=(event,), trace=({"kind": "tool", "args": args},))
     failure = AgentFailure(kind=FailureKind.RAISED, message="m", partial=(turn,))
     outcome = failure if failed else Transcript(invocations=(turn,), final_state=state)
     raw = strict(shapes.encode(shapes.outcome_json(outcome, agents_seen={}, address=str)))
@@ -103,3 +104,22 @@ def test_absurdly_many_end() -> None:
     for _ in range(500):
         deep = [deep]
     assert sum(map(len, shapes.not_finite_places(deep))) < shapes.MOST_STEPS + 1000
+
+
+@pytest.mark.parametrize(
+    ("told", "at", "traced"),
+    [
+        ({}, [None, None], [0, 0]),
+        ({"times": [[0.5], [1.5]]}, [0.5, 1.5], [0, 0]),
+        ({"times": [[0.5, 0.7]]}, [None, None], [0, 0]),  # of other events than these: of no event
+        ({"traces": [[{"kind": "event"}]]}, [None, None], [1, 0]),  # fewer than turns
+        ({"traces": [[], [], [{"kind": "event"}]]}, [None, None], [0, 0]),  # more
+    ],
+)
+def test_times_and_traces_that_anybody_wrote_lose_no_turn(told: Any, at: list[Any], traced: list[int]) -> None:
+    turn = Invocation(user_content=Content(), events=(Event(author="a"),))
+    raw = shapes.outcome_json(Transcript(invocations=(turn, turn)), agents_seen={}, address=str)
+    outcome = shapes.parse_outcome({**raw, **told}, agents_seen={})
+    assert isinstance(outcome, Transcript)
+    assert [turn.events[0].at for turn in outcome.invocations if turn.events] == at
+    assert [len(turn.trace) for turn in outcome.invocations] == traced
