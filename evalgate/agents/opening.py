@@ -122,6 +122,7 @@ def opened(
                 root=root,
                 starting=starting,
                 trials=trials[key],
+                suites=[suite for suite in suites if fingerprints.agent_key(suite.agent) == key],
                 sandboxes=sandboxes or (None, None),
             )
             try:
@@ -144,6 +145,7 @@ def _setting(
     root: Path,
     starting: CommonStart,
     trials: int,
+    suites: Sequence[Suite],
     sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
     environment = variables.environment()
@@ -171,7 +173,7 @@ def _setting(
         seed=settings.seed,
         meeting=starting.wait,
         why_absent=variables.why_absent,
-        tools=toolbox.source(settings, own=root, environment=environment),
+        tools=toolbox.source(settings, own=root, environment=environment, suites=suites),
     )
 
 

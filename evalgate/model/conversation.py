@@ -112,7 +112,8 @@ class Invocation:
     """One turn: what the user said, what the agent did, what it answered.
 
     `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
-    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown.
+    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown. `state`: the
+    session's at the end of the turn, None where nobody asked for it.
     """
 
     user_content: Content
@@ -123,6 +124,7 @@ class Invocation:
     rubrics: tuple[Rubric, ...] = ()
     agents: tuple[AgentDetails, ...] = ()
     timings: Timings | None = None
+    state: Json | None = None
 
     def parts(self) -> Iterator[Part]:
         """All parts of all events, in order."""

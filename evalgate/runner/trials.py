@@ -22,10 +22,15 @@ from evalgate.model import (
     INFRASTRUCTURE,
     AgentFailure,
     Case,
+    Content,
+    Event,
     FailureKind,
     Invocation,
+    Json,
     Outcome,
     Suite,
+    ToolCall,
+    ToolResponse,
     Transcript,
     Trial,
     TrialKey,
@@ -207,9 +212,14 @@ class TrialRunner:
 
 
 def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) -> Outcome:
-    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed."""
+    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed.
+
+    A case that is `isolated` has a session for each turn, where the agent can be told what was said before; else one.
+    """
     done: list[Invocation] = []
     try:
+        if task.case.isolated and (transcript := _turn_by_turn(agent, task, done, watch)) is not None:
+            return transcript
         with agent.converse(task.case, task.key) as conversation:
             return talk(conversation, user, done, watch)
     except AgentFailed as failed:
@@ -219,6 +229,54 @@ def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) ->
         if turn is None and failure.kind not in {FailureKind.INSTALL, FailureKind.START} and not failure.partial:
             turn = len(done) + 1
         raise AgentFailed(dataclasses.replace(failure, turn=turn, partial=tuple(done))) from failed
+
+
+def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopwatch) -> Transcript | None:
+    """The conversation with each turn in a session of its own, after the expected turns before it; None where the agent
+    takes no such turns. Raises AgentFailed."""
+    state: Json | None = None
+    turns = task.case.conversation or ()
+    for number, turn in enumerate(turns):
+        before = tuple(_answered(each, number=place) for place, each in enumerate(turns[:number]))
+        case = dataclasses.replace(task.case, setups=(task.case.setup_of(number),), history=before)
+        try:
+            with agent.converse(case, task.key) as conversation:
+                if not conversation.takes_history:
+                    return None
+                with watch:
+                    made = conversation.send(turn.user_content)
+                    state = conversation.finish()
+        except AgentFailed as failed:
+            raise AgentFailed(dataclasses.replace(failed.failure, turn=number + 1, partial=())) from failed
+        done.append(dataclasses.replace(made, state=state if made.state is None else made.state))
+    return Transcript(invocations=tuple(done), final_state=state)
+
+
+def _answered(turn: Invocation, *, number: int) -> Invocation:
+    """An expected turn with an answer to each call, and an id for both: models refuse a call that nothing answers."""
+    left = list(turn.tool_responses)
+    events = []
+    for place, event in enumerate(turn.events or ()):
+        parts = event.content.parts if event.content else ()
+        if any(isinstance(part, ToolResponse) for part in parts):
+            continue  # it stands behind its call
+        events.append(event)
+        for index, call in enumerate(parts):
+            if not isinstance(call, ToolCall):
+                continue
+            named = call.id or f"before-{number}-{place}-{index}"
+            answer = next((each for each in left if each.name == call.name and each.id in (call.id, None)), None)
+            if answer is not None:
+                left.remove(answer)
+            given = ToolResponse(name=call.name, response=answer.response if answer else {}, id=named)
+            whole = dataclasses.replace(call, id=named)
+            content = dataclasses.replace(
+                event.content or Content(), parts=(*parts[:index], whole, *parts[index + 1 :])
+            )
+            events[-1] = dataclasses.replace(event, content=content)
+            parts = content.parts
+            events.append(Event(author=event.author, content=Content(parts=(given,), role="user")))
+    return dataclasses.replace(turn, events=tuple(events))
 
 
 LEAD = 2

@@ -157,7 +157,7 @@ class Session(Protocol):
 
 class Host(Protocol):
     """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of any); `asks`: its
-    tools can be asked about, known once it is loaded."""
+    tools can be asked about, known once it is loaded. One that `takes_history` has sessions with `set`."""
 
     sessions: int
     asks: bool
@@ -239,6 +239,8 @@ class Server:
         about = {**about, "installed": installed()}
         ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
         self._asks = bool(hello.get("tools")) and self._host.asks
+        if getattr(self._host, "takes_history", False):
+            ready["history"] = True
         self._pipe.send({**ready, "tools": True} if self._asks else ready)
         return True
 
@@ -275,6 +277,8 @@ class Server:
                 (self._pipe.send if calls else self._pipe.keep)({"type": "event", "session": name, **event})
 
         session = self._sessions[name]
+        if message.get("state") or message.get("agent"):
+            await session.set(message.get("state") or {}, str(message.get("agent") or ""))  # type: ignore[attr-defined]
         tools.CURRENT.set(self._tools.get(name))
         self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, send))
         try:
