@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from evalgate import errors
-from evalgate.ces import convert, outcomes, read, shapes
+from evalgate.ces import compare, convert, outcomes, read, shapes
 from evalgate.ces.cxas import Simulation, expectation_id
 from evalgate.ces.outcomes import Plan
 from evalgate.ces.read import Kind, Library, Reading, Resource
@@ -435,3 +435,28 @@ def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
     """The criteria that decide on any of the cases, or inform of it, in the order in which they are shown."""
     used = {name for case in cases for name in case.criteria or ()}
     return tuple(name for name in CRITERIA if name in used)
+
+
+def relaxed(base: Case, head: Case) -> list[str]:
+    """What a newer version of an evaluation, or of what applies to it, asks for less than the older one, in words. What
+    is added or tightened is none."""
+    found = list(compare.changes(_comparable(base), _comparable(head)))
+    told = [str(each) for each in compare.relaxations(found)]
+    if base.isolated != head.isolated:
+        was, now = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
+        told.append(f"goldenRunMethod: {was} -> {now}")
+    fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
+    if fakes[1] and not fakes[0]:
+        told.append("tools are faked")
+    return told
+
+
+def _comparable(case: Case) -> dict[str, Any]:
+    """What decides on a case, under names that say what becomes less (`compare`)."""
+    plan = Plan.read(case.ces or {})
+    return {
+        **shapes.comparable(plan.evaluation),
+        "app": {"evaluationMetricsThresholds": plan.thresholds.json(), "metricsConfig": plan.config.json()},
+        "llmCriteria": dict(plan.prompts),
+        "scenario goals": {"scenario": list(plan.goals)},
+    }

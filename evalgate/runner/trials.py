@@ -169,6 +169,7 @@ class TrialRunner:
 
     `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
     run is to end, which also cuts pauses short. `simulate` makes the user of a trial. `pace` decides when a try starts.
+    `said`: what was told, once.
     """
 
     retries: int
@@ -177,6 +178,7 @@ class TrialRunner:
     simulate: Simulate
     pace: Pace
     pause_s: float = BACKOFF_S
+    said: set[str] = field(default_factory=set)
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time; never raises for what an agent does. `agents`: by
@@ -197,10 +199,15 @@ class TrialRunner:
                 break
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
 
+    def _say_once(self, text: str) -> None:
+        if text not in self.said:
+            self.said.add(text)
+            self.say(text)
+
     def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
         try:
             user = self.simulate(task.suite, task.case, task.key)
-            return converse(agent, task, user, watch)
+            return converse(agent, task, user, watch, say=self._say_once)
         except AgentFailed as failed:
             return failed.failure
         except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
@@ -211,15 +218,24 @@ class TrialRunner:
             )
 
 
-def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) -> Outcome:
+NAIVELY: Final = (
+    "This agent cannot be told what was said before (docs/agent-protocol.md): goldens run in one session (NAIVE)"
+)
+
+
+def converse(
+    agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch, *, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
     """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed.
 
     A case that is `isolated` has a session for each turn, where the agent can be told what was said before; else one.
     """
     done: list[Invocation] = []
     try:
-        if task.case.isolated and (transcript := _turn_by_turn(agent, task, done, watch)) is not None:
-            return transcript
+        if task.case.isolated:
+            if (transcript := _turn_by_turn(agent, task, done, watch)) is not None:
+                return transcript
+            say(NAIVELY)
         with agent.converse(task.case, task.key) as conversation:
             return talk(conversation, user, done, watch)
     except AgentFailed as failed:

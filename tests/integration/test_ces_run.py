@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import forked_command
+from builders import forked_command, repositories
 
 from tests.integration.agents.line_client import adk_python
 
@@ -135,3 +135,187 @@ def test_the_examples_run_and_pass(tmp_path: Path, judge: Judge, agent: str) -> 
     root = repository(tmp_path, judge, agent=agent, names=(GOLDEN, SCENARIO))
     code, said = run(root)
     assert code == 0, said + json.dumps(grades(root), indent=1)[:6000]
+
+
+# --- without a judge ----------------------------------------------------------------------------------
+
+APP = "projects/p/locations/l/apps/desk"
+
+
+def literal(text: str, **more: Any) -> dict[str, Any]:
+    return {"expectation": {"agentResponse": {"chunks": [{"text": text}]}, "comparisonType": "CONTAINS", **more}}
+
+
+def call(name: str, **args: Any) -> dict[str, Any]:
+    return {"expectation": {"toolCall": {"tool": f"{APP}/tools/{name}", "args": args}}}
+
+
+def answers(name: str, kind: str = "mockToolResponse", **output: Any) -> dict[str, Any]:
+    return {"expectation": {kind: {"tool": f"{APP}/tools/{name}", "response": {"output": output}}}}
+
+
+def desk_golden(**more: Any) -> dict[str, Any]:
+    """What the desk does, as text: nobody is asked. Its loan is known from what a tool is said to have answered."""
+    turns = [
+        [
+            {"userInput": {"variables": {"branch": "harbour"}}},
+            {"userInput": {"event": {"event": "welcome"}}},
+            literal("the Harbour library desk"),
+        ],
+        [
+            {"userInput": {"text": "Please renew it."}},
+            call("find_loan", patron_id="P-2041"),
+            answers("find_loan", loan_id="L-12"),
+            {"expectation": {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}},
+            literal("I found L-12"),
+        ],
+        [
+            {"userInput": {"text": "Yes, go ahead."}},
+            call("renew_loan", loan_id="L-12", weeks=3),
+            answers("renew_loan", "toolResponse", due="2027-03-25"),
+            {"expectation": {"updatedVariables": {"last_renewed_loan": "L-12"}}},
+            literal("25 March 2027"),
+        ],
+    ]
+    return {"displayName": "desk", "golden": {"turns": [{"steps": steps} for steps in turns]}, **more}
+
+
+def desk_repository(root: Path, evaluation: dict[str, Any], *, app: dict[str, Any] | None = None) -> Path:
+    (root / "evaluations" / "desk").mkdir(parents=True)
+    (root / "evaluations" / "desk" / "desk.json").write_text(json.dumps(evaluation))
+    shutil.copy(TESTS / "agents" / "ces_desk" / "program.py", root / "desk.py")
+    run = {"driver": "command", "command": f"{sys.executable} desk.py"}
+    (root / "evalgate.yml").write_text(yaml.safe_dump({"env": ["DESK_FAULT"], "agents": [run]}))
+    if app is not None:
+        (root / "app.json").write_text(json.dumps({"displayName": "desk", **app}))
+    return root
+
+
+def without_loan(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """What holds also where the desk does not know what was said before: the loan that it knows by itself."""
+    return json.loads(json.dumps(evaluation).replace("L-12", "L-77"))
+
+
+def skipped(evaluation: dict[str, Any]) -> dict[str, Any]:
+    for turn in evaluation["golden"]["turns"]:
+        for step in turn["steps"]:
+            if "expectation" in step:
+                step["expectation"]["skipEvaluation"] = True
+    return evaluation
+
+
+NAIVE = {"evaluationSettings": {"goldenRunMethod": "NAIVE"}}
+FAKE = {"evaluationSettings": {"goldenEvaluationToolCallBehaviour": "FAKE"}}
+LENIENT = {
+    "goldenEvaluationMetricsThresholds": {
+        "expectationLevelMetricsThresholds": {"toolInvocationParameterCorrectnessThreshold": 0.5}
+    }
+}
+THRESHOLDS = {"evaluationMetricsThresholds": LENIENT}
+RUNS = [
+    ("stable", desk_golden(), None, "", 0, ""),
+    # one session for all turns: the desk knows the loan by itself
+    ("naive", without_loan(desk_golden()), NAIVE, "", 0, ""),
+    # every turn is told what is expected of those before, though the agent says something else in them
+    ("naive does not tell what is expected", desk_golden(), NAIVE, "", 1, "loan_id: expected 'L-12', got 'L-77'"),
+    (
+        "an agent that takes no history",
+        without_loan(desk_golden()),
+        None,
+        "no history",
+        0,
+        "goldens run in one session",
+    ),
+    ("tools are faked by what is expected", desk_golden(), FAKE, "", 0, ""),
+    # the anchor calls both of these passed, where an evaluation has no custom expectation
+    ("a failure", desk_golden(), None, "weeks", 1, "weeks: expected '3', got 2"),
+    ("an error", desk_golden(), None, "raises", 3, "the desk is closed"),
+    ("half of the parameters, by the app", desk_golden(), THRESHOLDS, "weeks", 0, ""),
+    (
+        "the evaluation before the app",
+        desk_golden(
+            evaluationMetricsThresholdOverride={
+                "goldenEvaluationMetricsThresholds": {
+                    "expectationLevelMetricsThresholds": {"toolInvocationParameterCorrectnessThreshold": 1.0}
+                }
+            }
+        ),
+        THRESHOLDS,
+        "weeks",
+        1,
+        "",
+    ),
+    ("all is skipped", skipped(desk_golden()), None, "weeks", 3, "all of it is skipped"),
+]
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "app", "fault", "code", "told"), [row[1:] for row in RUNS], ids=[row[0] for row in RUNS]
+)
+def test_goldens_on_the_command_protocol(
+    tmp_path: Path, evaluation: dict[str, Any], app: dict[str, Any] | None, fault: str, code: int, told: str
+) -> None:
+    root = desk_repository(tmp_path, evaluation, app=app)
+    found, said = run(root, fault=fault)
+    assert found == code, said
+    assert told in said + (root / "evalgate-report/comment.md").read_text()
+
+
+def test_no_evaluation_is_no_pass(tmp_path: Path) -> None:
+    """The anchor is green where it finds none."""
+    root = desk_repository(tmp_path, desk_golden())
+    (root / "evaluations" / "desk" / "desk.json").unlink()
+    code, said = run(root)
+    assert code == 4, said
+    # a tool test is none that a driver can run
+    (root / "tests.yml").write_text("tests:\n  - name: a\n    tool: find_loan\n    args: {id: 1}\n")
+    code, said = run(root)
+    assert code == 4, said
+    assert "nothing that evalgate runs was found, only 1 CES evaluation" in said
+
+
+def test_an_evaluation_that_is_not_text_is_not_run_and_told(tmp_path: Path) -> None:
+    evaluation = desk_golden()
+    evaluation["golden"]["turns"][0]["steps"][1]["userInput"] = {"dtmf": "1"}
+    root = desk_repository(tmp_path, evaluation)
+    code, said = run(root)
+    assert code == 4, said
+    assert "`dtmf` is not text" in said
+
+
+SIMULATION = """
+evals:
+  - name: lost_card
+    steps:
+      - {goal: The card is blocked., success_criteria: The agent says so.}
+      - {goal: A branch is named., success_criteria: The agent names one.}
+    expectations: [The agent is polite.]
+"""
+
+
+@pytest.mark.parametrize(
+    ("worst", "code", "value"), [("words that no prompt has", 0, 1.0), ("A branch is named", 1, 0.0)]
+)
+def test_a_simulation_with_ordered_goals(tmp_path: Path, judge: Judge, worst: str, code: int, value: float) -> None:
+    root = repository(tmp_path, judge, names=())
+    (root / "evals").mkdir()
+    (root / "evals" / "cards.yaml").write_text(SIMULATION)
+    judge.worst = worst
+    found, said = run(root)
+    assert found == code, said
+    assert grades(root)["ces_goals"]["value"] == value
+    assert "ces_user_goal" not in grades(root)
+
+
+def test_what_a_change_relaxes_is_told(tmp_path: Path) -> None:
+    root = desk_repository(tmp_path, desk_golden())
+    repositories.git(root, "init", "-q", "-b", "main")
+    (root / ".gitignore").write_text("evalgate-report/\ncache/\n")
+    repositories.git(root, "add", "-A")
+    repositories.git(root, "commit", "-qm", "base")
+    evaluation = desk_golden(evaluationMetricsThresholdOverride=LENIENT)
+    (root / "evaluations" / "desk" / "desk.json").write_text(json.dumps(evaluation))
+    repositories.git(root, "commit", "-qam", "lower")
+    code, said = run(root, "--base", "HEAD~1")
+    assert code == 0, said
+    assert "the threshold is lowered from 1 to 0.5" in (root / "evalgate-report/comment.md").read_text()

@@ -48,7 +48,7 @@ class Desk(BaseLlm):
                     loan = found.get("loan_id", loan) if isinstance(found, dict) else loan
                 elif content.role == "user" and part.text and not part.text.startswith(("For context", "[")):
                     said, answered = part.text, []
-        part = self.next(said, dict(answered), loan, {one for one in llm_request.tools_dict})
+        part = self.next(said, dict(answered), loan, set(llm_request.tools_dict))
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
     def next(self, said, answered, loan, tools):

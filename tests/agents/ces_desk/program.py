@@ -14,8 +14,8 @@ LOANS = {"loan_id": "L-77", "due": "2027-03-04", "renewals_left": 1}
 numbers = itertools.count(1)
 
 
-def send(type, session=None, **more):
-    print(json.dumps({"type": type, **({"session": session} if session else {}), **more}), flush=True)
+def send(kind, session=None, **more):
+    print(json.dumps({"type": kind, **({"session": session} if session else {}), **more}), flush=True)
 
 
 def event(session, parts, *, author="desk", final=False):
@@ -90,7 +90,7 @@ for line in sys.stdin:
         try:
             said = answer(desk, "".join(part.get("text", "") for part in message["content"]["parts"]))
         except RuntimeError as error:
-            send("turn_failed", session, kind="raised", message=str(error))
+            send("turn_failed", session, message=str(error))
             continue
         event(session, [{"text": said}], final=True)
         send("turn_end", session, state=desk["state"])
