@@ -96,7 +96,7 @@ def discover(
         *(hints.misnamed_files(tree, run=keys, exclude=rules.exclude) if is_whole else ()),
         *hints.pattern_problems(
             settings,
-            found={*tree.evaluation_files, *keys, *named} - read.others,
+            found={*tree.evaluation_files, *keys, *named, *found_ces.every} - read.others,
             left_out=(*tree.excluded, *tree.ignored, *read.others),
         ),
         *(hints.name_problems(settings, names=names) if is_whole else ()),

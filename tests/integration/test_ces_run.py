@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -57,11 +58,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/desk":  # the agent behind a URL
+            told = body["messages"][:-1]
+            said = f"{len(told)} earlier, the last {told[-1]['content']}" if told else "The Harbour desk."
+            self.answer(200, {"text": said, "tool_calls": []})
+            return
         status = 500 if self.server.broken in json.dumps(body) else 200
         reply: dict[str, Any] = {"error": {"code": status, "message": "no", "status": "INTERNAL"}}
         if status == 200:
             content = {"role": "model", "parts": [{"text": self.server.reply(body)}]}
             reply = {"candidates": [{"content": content, "finishReason": "STOP"}]}
+        self.answer(status, reply)
+
+    def answer(self, status: int, reply: dict[str, Any]) -> None:
         data = json.dumps(reply).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -259,6 +268,104 @@ def test_goldens_on_the_command_protocol(
     found, said = run(root, fault=fault)
     assert found == code, said
     assert told in said + (root / "evalgate-report/comment.md").read_text()
+
+
+def test_accept_leaves_an_evaluation_as_it_is(tmp_path: Path) -> None:
+    root = desk_repository(tmp_path, desk_golden())
+    assert run(root, fault="weeks")[0] == 1
+    before = (root / "evaluations" / "desk" / "desk.json").read_bytes()
+    done = forked_command.run(["accept", "--yes"], cwd=root, env=dict(os.environ), timeout=60)
+    assert "it is a CES evaluation" in done.stdout + done.stderr
+    assert (root / "evaluations" / "desk" / "desk.json").read_bytes() == before
+
+
+# --- other drivers ------------------------------------------------------------------------------------
+
+PYTHON_AGENT = """
+def answer(text, messages, state):
+    if "welcome" in text:
+        return {"text": f"The {state['branch'].title()} desk."}
+    state["asked"] = text
+    told = [each["text"] for each in messages if each["role"] == "model"]
+    return {"text": f"You were told: {told[-1]} ({state.get('caller', 'nobody')})"}
+"""
+
+
+def spoken(*turns: tuple[str, str], variables: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Turns of words alone: what the user says, and what the answer holds."""
+    made = []
+    for number, (text, answer) in enumerate(turns):
+        given = [{"userInput": {"variables": variables[number]}}] if number in variables else []
+        made.append({"steps": [*given, {"userInput": {"text": text}}, literal(answer)]})
+    return {"displayName": "desk", "golden": {"turns": made}}
+
+
+def test_a_python_callable_takes_what_was_to_be_said_before(tmp_path: Path) -> None:
+    # the expected answer of the first turn is what the second one is told, and not the agent's own
+    asked = spoken(
+        ("welcome", "Harbour desk."), ("And?", "You were told: Harbour desk. (Ines)"),
+        variables={0: {"branch": "harbour"}, 1: {"caller": "Ines"}},
+    )  # fmt: skip
+    root = desk_repository(tmp_path, asked)
+    (root / "callable.py").write_text(PYTHON_AGENT)
+    rule = {"driver": "python", "call": "callable:answer"}
+    (root / "evalgate.yml").write_text(yaml.safe_dump({"agents": [rule]}))
+    code, said = run(root)
+    assert code == 0, said
+    # a recording says the same, turn by turn
+    shutil.copytree(root / "evalgate-report", root / "kept")
+    rule = {"driver": "replay", "path": "kept/results.json"}
+    (root / "evalgate.yml").write_text(yaml.safe_dump({"agents": [rule]}))
+    code, said = run(root)
+    assert code == 0, said
+
+
+def test_an_endpoint_that_is_given_the_messages(tmp_path: Path, judge: Judge) -> None:
+    asked = spoken(("welcome", "Harbour desk."), ("And?", "2 earlier, the last Harbour desk."), variables={})
+    root = desk_repository(tmp_path, asked)
+    url = f"http://127.0.0.1:{judge.server_address[1]}/desk"
+    rule = {"driver": "http", "url": url, "request": {"messages": "{messages}"}, "response": {"text": "text"}}
+    (root / "evalgate.yml").write_text(yaml.safe_dump({"agents": [rule]}))
+    code, said = run(root)
+    assert code == 0, said
+    assert "matches no evaluation file" not in said
+    # of this endpoint's tools nothing is known, so that none of them is a pass
+    evaluation = json.loads((root / "evaluations" / "desk" / "desk.json").read_text())
+    evaluation["golden"]["turns"][0]["steps"].append({"expectation": {"noToolCalls": True}})
+    (root / "evaluations" / "desk" / "desk.json").write_text(json.dumps(evaluation))
+    code, said = run(root)
+    assert code == 3, said
+    # its tools cannot be intercepted: nothing is run where they would have to be
+    (root / "evaluations" / "desk" / "desk.json").write_text(json.dumps(desk_golden()))
+    code, said = run(root)
+    assert code == 2, said
+    assert "mocks tools, and evalgate cannot intercept those of the driver `http`" in said
+
+
+def test_adk_takes_variables_and_another_agent_in_the_middle_of_a_session(tmp_path: Path, judge: Judge) -> None:
+    root = repository(tmp_path, judge, agent="adk", names=())
+    transfer = {"agentTransfer": {"targetAgent": f"{APP}/agents/loans"}}
+    turns = [
+        [{"userInput": {"text": "welcome"}}, literal("How can I help?")],
+        # without the transfer, the desk would call `transfer_to_agent` first, and find_loan is its own no more
+        [
+            transfer,
+            {"userInput": {"variables": {"branch": "harbour"}}},
+            {"userInput": {"text": "Please renew it."}},
+            call("find_loan", patron_id="P-2041"),
+            answers("find_loan", loan_id="L-12"),
+            {"expectation": {"updatedVariables": {"branch": "harbour"}}},
+            literal("I found L-12"),
+        ],
+    ]
+    (root / "evaluations" / "desk").mkdir(parents=True)
+    evaluation = {"displayName": "desk", "golden": {"turns": [{"steps": steps} for steps in turns]}}
+    (root / "evaluations" / "desk" / "desk.json").write_text(json.dumps(evaluation))
+    (root / "app.json").write_text(json.dumps(NAIVE))
+    code, said = run(root)
+    assert code == 0, said
+    results = (root / "evalgate-report/results.json").read_text()
+    assert set(re.findall(r'"function_call": ?{[^}]*"name": ?"(\w+)"', results)) == {"find_loan"}
 
 
 def test_no_evaluation_is_no_pass(tmp_path: Path) -> None:
