@@ -312,12 +312,6 @@ def test_a_python_callable_takes_what_was_to_be_said_before(tmp_path: Path) -> N
     (root / "evalgate.yml").write_text(yaml.safe_dump({"agents": [rule]}))
     code, said = run(root)
     assert code == 0, said
-    # a recording says the same, turn by turn
-    shutil.copytree(root / "evalgate-report", root / "kept")
-    rule = {"driver": "replay", "path": "kept/results.json"}
-    (root / "evalgate.yml").write_text(yaml.safe_dump({"agents": [rule]}))
-    code, said = run(root)
-    assert code == 0, said
 
 
 def test_an_endpoint_that_is_given_the_messages(tmp_path: Path, judge: Judge) -> None:
