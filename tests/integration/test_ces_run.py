@@ -101,9 +101,9 @@ def repository(root: Path, judge: Judge, *, agent: str = "command", names: tuple
     (root / "evaluationExpectations").mkdir()
     shutil.copy(DATA / "expectation_one_question.json", root / "evaluationExpectations" / "one-question-at-a-time.json")
     desk = TESTS / "agents" / "ces_desk"
-    if agent == "adk":
+    if agent.startswith("adk"):
         shutil.copytree(desk, root / "desk", ignore=shutil.ignore_patterns("program.py", "__pycache__"))
-        run: dict[str, Any] = {"driver": "adk", "path": "desk", "python": adk_python("new")}
+        run: dict[str, Any] = {"driver": "adk", "path": "desk", "python": adk_python("old" if agent == "adk old" else "new")}
     else:
         shutil.copy(desk / "program.py", root / "desk.py")
         run = {"driver": "command", "command": f"{sys.executable} desk.py"}
@@ -139,7 +139,7 @@ def grades(root: Path) -> dict[str, Any]:
     return {name: grade for case in cases for trial in case["trials"] for name, grade in trial["grades"].items()}
 
 
-@pytest.mark.parametrize("agent", ["command", "adk"])
+@pytest.mark.parametrize("agent", ["command", "adk", "adk old"])
 def test_the_examples_run_and_pass(tmp_path: Path, judge: Judge, agent: str) -> None:
     root = repository(tmp_path, judge, agent=agent, names=(GOLDEN, SCENARIO))
     code, said = run(root)
