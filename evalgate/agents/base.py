@@ -42,7 +42,12 @@ class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carr
 
 
 class Conversation(Protocol):
-    """One session with an agent: turns go in, invocations come out."""
+    """One session with an agent: turns go in, invocations come out.
+
+    `takes_history`: it begins after the turns in `Case.history`, where there are any; else it knows nothing of them.
+    """
+
+    takes_history: bool
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""

@@ -147,6 +147,11 @@ class ToolCalls:
             ready.append(heapq.heappop(self._waiting)[2])
         return ready
 
+    def turn(self, number: int) -> None:
+        """A turn begins, counted from 0."""
+        if self._tools is not None:
+            self._tools.turn(number)
+
     def finish(self) -> None:
         """The conversation came to its end. Raises UnavailableError where what was recorded cannot be kept."""
         if self._tools is not None:
@@ -187,7 +192,7 @@ class WorkerConversation:
     """A session in a worker.
 
     A turn that takes too long ends this conversation at once. `on_timeout` is told, because the worker is not to be
-    trusted with new ones.
+    trusted with new ones. `takes_history`: the session can begin after turns that nobody asks the agent for.
     """
 
     def __init__(
@@ -212,6 +217,14 @@ class WorkerConversation:
         self._steps: list[StepEvent] = []
         self._turn: int | None = None
         self._open = True
+        self._case = case
+        self._given = case.session or SessionInput()
+        # what the first turn sets is there from the beginning, which every worker can do
+        self._known = {**self._given.state, **case.setup_of(0).state}
+        self.takes_history = worker.takes_history
+        if tools is not None and tools.is_optional and not worker.asks:
+            self._insist_on_no_mocks()
+            tools = None
         self._box = worker.boxes.open(Phase.STARTING)
         self._tools = ToolCalls(self._box.name, tools)
         self._traces = traces
@@ -219,7 +232,16 @@ class WorkerConversation:
         try:
             with self._watch:
                 deadline = self._ends_at()
-                self._say(protocol.start(self._box.name, case.session or SessionInput(), seed=seed), deadline)
+                self._say(
+                    protocol.start(
+                        self._box.name,
+                        dataclasses.replace(self._given, state=self._known),
+                        seed=seed,
+                        history=case.history if worker.takes_history else (),
+                        states=case.ces is not None and worker.takes_history,
+                    ),
+                    deadline,
+                )
                 if not isinstance(said := self._next_message(deadline), Started):
                     raise self._failed(worker_process.out_of_turn(said.type, "instead of 'started'"))
         except BaseException:
@@ -230,11 +252,21 @@ class WorkerConversation:
         """Run one turn. Raises AgentFailed."""
         self._turn = len(self._done) + 1
         self._enter(Phase.TURN)
+        setup = self._case.setup_of(len(self._done))
+        state = {name: value for name, value in setup.state.items() if self._known.get(name, self) != value}
+        if (state or setup.agent) and not self.takes_history:
+            what = (
+                f"the variables {words.listed(sorted(state), limit=3)}" if state else f"the agent {setup.agent[:80]!r}"
+            )
+            text = f"the case sets {what} for this turn, which this agent does not take (docs/agent-protocol.md)"
+            raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=text))
+        self._known |= state
+        self._tools.turn(len(self._done))
         began = time.monotonic()
         steps = self._steps = []
         with self._watch:
             deadline = self._ends_at()
-            self._say(protocol.turn(self._box.name, user_content), deadline)
+            self._say(protocol.turn(self._box.name, user_content, state=state, agent=setup.agent), deadline)
             while not isinstance(message := self._next_message(deadline), TurnEnd):
                 if isinstance(message, EventSaid):
                     steps.append(self._checked(message.step()))
@@ -257,6 +289,8 @@ class WorkerConversation:
         if self._traces is not None and message.trace:
             trace = self._traces.kept(message.trace, self._worker.redact)
             invocation = dataclasses.replace(invocation, trace=trace)
+        if message.state is not None and self._case.ces is not None:
+            invocation = dataclasses.replace(invocation, state=message.state)
         self._done.append(invocation)
         return invocation
 
@@ -279,6 +313,12 @@ class WorkerConversation:
         if self._open and self._worker.failure is None:
             self._open = False
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
+
+    def _insist_on_no_mocks(self) -> None:
+        """Raises AgentFailed where the case says what tools answer: this agent's would run all the same."""
+        if any(setup.mocks or setup.fakes for setup in self._case.setups):
+            text = "the case mocks tools, and this agent runs its tools without asking evalgate (see docs/tools.md)"
+            raise AgentFailed(AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=text))
 
     def _enter(self, phase: Phase) -> None:
         self._held_s += self._worker.boxes.held_s(self._box)

@@ -38,6 +38,7 @@ from evalgate.model import (
     Timings,
     ToolCall,
     TrialKey,
+    turns,
 )
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
@@ -139,12 +140,14 @@ class AdkServerConversation:
     def __init__(self, client: EndpointClient, *, url: str, app_name: str, case: Case) -> None:
         """Create the session. Raises AgentFailed."""
         self._client = client
+        self._case = case
+        self.takes_history = False
         self._url = url.rstrip("/")
         session = case.session or SessionInput()
         self._app = app_name or session.app_name or self._only_app()
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
-        made = client.ask("POST", users, {"state": dict(session.state)})
+        made = client.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
         self._id = str(made.get("id") or "") if isinstance(made, dict) else ""
         if not self._id:
             raise client.failed(
@@ -163,6 +166,12 @@ class AdkServerConversation:
             "new_message": {"role": "user"} | adk_shapes.content_json(user_content),
             "streaming": False,
         }
+        setup = self._case.setup_of(len(self._client.done))
+        if setup.agent:
+            text = f"the case gives the turn to the agent {setup.agent[:80]!r}, which ADK's API server cannot"
+            raise self._client.failed(FailureKind.PROTOCOL, text)
+        if setup.state and self._client.done:
+            body["state_delta"] = dict(setup.state)
         answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
         for event, raw in zip(events, answer, strict=True):
@@ -211,6 +220,10 @@ class AdkServerConversation:
             raise self._client.failed(FailureKind.PROTOCOL, message) from None
 
 
+def _text_of(content: Content) -> str:
+    return "\n".join(part.text for part in content.parts if isinstance(part, Text))
+
+
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
 
@@ -225,7 +238,13 @@ class EndpointConversation:
         }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
-        self._messages: list[dict[str, str]] = []
+        self._case = case
+        self.takes_history = "messages" in names_in(options.request)
+        self._messages: list[dict[str, str]] = [
+            {"role": role, "content": said}
+            for turn in case.history
+            for role, said in (("user", _text_of(turn.user_content)), ("assistant", turns.answer(turn)))
+        ]
         self._values: dict[str, Any] = {
             "session_id": session.session_id or f"evalgate-{uuid.uuid4().hex}",
             "user_id": session.user_id,
@@ -236,8 +255,13 @@ class EndpointConversation:
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
         self._client.turn = len(self._client.done) + 1
-        text = "\n".join(part.text for part in user_content.parts if isinstance(part, Text))
+        text = _text_of(user_content)
         self._messages.append({"role": "user", "content": text})
+        setup = self._case.setup_of(len(self._client.done))
+        if setup.agent:
+            text = f"the case gives the turn to the agent {setup.agent[:80]!r}, which an endpoint cannot"
+            raise self._client.failed(FailureKind.PROTOCOL, text)
+        self._values["state"] |= setup.state
         values = self._values | {"text": text, "messages": list(self._messages), "turn": self._client.turn}
         began = time.monotonic()
         url = fill(self._options.url, {name: quote(str(value), safe="") for name, value in values.items()})

@@ -127,6 +127,7 @@ def opened(
                 root=root,
                 starting=starting,
                 trials=trials[key],
+                suites=[suite for suite in suites if fingerprints.agent_key(suite.agent) == key],
                 sandboxes=sandboxes or (None, None),
             )
             try:
@@ -149,6 +150,7 @@ def _setting(
     root: Path,
     starting: CommonStart,
     trials: int,
+    suites: Sequence[Suite],
     sandboxes: tuple[Sandbox | None, Sandbox | None],
 ) -> AgentSetting:
     environment = variables.environment()
@@ -177,7 +179,7 @@ def _setting(
         trace=settings.trace,
         meeting=starting.wait,
         why_absent=variables.why_absent,
-        tools=toolbox.source(settings, own=root, environment=environment),
+        tools=toolbox.source(settings, own=root, environment=environment, suites=suites),
     )
 
 

@@ -129,7 +129,7 @@ class WorkerPool:
                 seed=seed_of(key, seed=self._seed),
                 limits=self._limits,
                 on_timeout=lambda: self._retire(slot),
-                tools=self._tools.open(key) if self._tools else None,
+                tools=self._tools.open(key, case) if self._tools else None,
                 vouches_for_tools=self._vouches_for_tools,
                 traces=self._traces,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -12,7 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
-from evalgate.model import AgentDescription, Content, CriterionUse, Evidence, FailureKind, SessionInput, Timings
+from evalgate.model import (
+    AgentDescription,
+    Content,
+    CriterionUse,
+    Evidence,
+    FailureKind,
+    Invocation,
+    Json,
+    SessionInput,
+    Timings,
+)
 from evalgate.model.run import MOST_SECONDS
 from evalgate.model.shapes import Seconds
 
@@ -30,7 +40,8 @@ class Said(BaseModel):
 
 
 class Ready(Said):
-    """Answer to hello. `tools`: it asks before it runs a tool. `description`: see `description_of`."""
+    """Answer to hello. `tools`: it asks before it runs a tool. `history`: it takes `history` in `start`, `state` and
+    `agent` in `turn`. `description`: see `description_of`."""
 
     type: Literal["ready"]
     protocol: int
@@ -38,6 +49,7 @@ class Ready(Said):
     sessions: int = Field(default=1, ge=1)
     tools: bool = False
     description: Any = None
+    history: bool = False
 
 
 class Fatal(Said):
@@ -100,6 +112,7 @@ class TurnEnd(Said):
     agents: list[AgentDetailsWire] = Field(default_factory=list)
     invocation_id: str = ""
     trace: list[dict[str, Any]] = Field(default_factory=list)
+    state: dict[str, Any] | None = None
 
 
 class TurnFailed(Said):
@@ -280,9 +293,15 @@ def hello(options: Mapping[str, Any], *, tools: str = "") -> dict[str, Any]:
     return {**message, "tools": tools} if tools else message
 
 
-def start(session: str, given: SessionInput, *, seed: int) -> dict[str, Any]:
-    """Open a session."""
+def start(
+    session: str, given: SessionInput, *, seed: int, history: Sequence[Invocation] = (), states: bool = False
+) -> dict[str, Any]:
+    """Open a session, after the turns of `history`. `states`: the state is to be told at the end of each turn."""
+    more: dict[str, Any] = {"states": True} if states else {}
+    if history:
+        more["history"] = [adk_shapes.invocation_json(each) for each in history]
     return {
+        **more,
         "type": "start",
         "session": session,
         "app_name": given.app_name,
@@ -293,9 +312,12 @@ def start(session: str, given: SessionInput, *, seed: int) -> dict[str, Any]:
     }
 
 
-def turn(session: str, content: Content) -> dict[str, Any]:
-    """The user says something."""
-    return {"type": "turn", "session": session, "content": adk_shapes.content_json(content)}
+def turn(session: str, content: Content, *, state: Json | None = None, agent: str = "") -> dict[str, Any]:
+    """The user says something. `state`: session variables that are set before; `agent`: who is to take the turn."""
+    message: dict[str, Any] = {"type": "turn", "session": session, "content": adk_shapes.content_json(content)}
+    if state:
+        message["state"] = dict(state)
+    return {**message, "agent": agent} if agent else message
 
 
 def end(session: str) -> dict[str, Any]:

@@ -193,13 +193,18 @@ def _same_questions(transcript: Transcript | None, case: Case) -> bool:
 class RecordedConversation:
     """A recorded conversation, given again turn by turn while the user says what was said then."""
 
-    def __init__(self, transcript: Transcript) -> None:
+    takes_history = True
+
+    def __init__(self, transcript: Transcript, *, after: int = 0) -> None:
+        """`after`: how many of its turns are over."""
         self._transcript = transcript
+        self._after = after
         self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
         """The recorded turn. Raises AgentFailed (NO_RECORDING) where the user says something else than then."""
-        number, recorded, done = len(self._done), self._transcript.invocations, tuple(self._done)
+        number = self._after + len(self._done)
+        recorded, done = self._transcript.invocations, tuple(self._done)
         if number >= len(recorded):
             turns = words.counted(len(recorded), "turn")
             raise no_recording(f"the recording has only {turns}", turn=number + 1, partial=done)
@@ -213,7 +218,8 @@ class RecordedConversation:
 
     def finish(self) -> Json | None:
         """The recorded state, where the recording ends here too."""
-        return self._transcript.final_state if len(self._done) == len(self._transcript.invocations) else None
+        done = self._after + len(self._done)
+        return self._transcript.final_state if done == len(self._transcript.invocations) else None
 
 
 def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
@@ -260,7 +266,7 @@ class ReplayAgent:
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite
         transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
-        yield RecordedConversation(transcript)
+        yield RecordedConversation(transcript, after=len(case.history))
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
         """Custom metrics run in an agent's environment, and here is none."""

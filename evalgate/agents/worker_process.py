@@ -260,6 +260,8 @@ class Worker:
         self.boxes = Mailboxes(output_bytes=limits.output_bytes)
         self.redact: Callable[[str], str] = redact.redactor(launch.environment)
         self.failure: AgentFailure | None = None
+        self.asks = False  # before it runs a tool
+        self.takes_history = False
         self._hung_up = False
         try:
             self._child = Child(
@@ -285,6 +287,7 @@ class Worker:
                 text = f"{NOT_READY} {words.seconds(self._limits.start_timeout_s)}"
                 answer = self.failure or AgentFailure(kind=FailureKind.START, message=text)
             if isinstance(answer, Ready):
+                self.asks, self.takes_history = answer.tools, answer.history
                 return answer
             # Whatever went wrong, it did so before the agent was ready; only an environment that failed stays apart.
             kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
@@ -350,7 +353,7 @@ class Worker:
             if message.protocol != protocol.PROTOCOL:
                 text = f"the agent uses protocol version {message.protocol}, evalgate uses version {protocol.PROTOCOL}"
                 failure = AgentFailure(kind=FailureKind.PROTOCOL, message=text)
-            elif self._tools and not message.tools:
+            elif self._tools not in ("", "live") and not message.tools:
                 text = f"`tools: {self._tools}` is not possible, since the agent runs tools without asking evalgate"
                 failure = AgentFailure(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
             self._greeting.put(failure or message)

@@ -15,6 +15,7 @@ from evalgate.agents.tools import toolbox
 from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import BaseRules
+from evalgate.ces import cases
 from evalgate.config import places
 from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Runs, Settings
@@ -39,6 +40,8 @@ EXCUSED = " (failures on both sides are tolerated)"
 """Under `threshold: new` a higher threshold makes pre-existing failures of what the base passed by its own."""
 WIDTH, LED_UP, MOST = 60, 20, 100_000
 """Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
+MOST_TOLD = 3
+"""Of the ways in which a CES evaluation asks for less."""
 IsWeaker = Callable[[Any, Any], bool]
 """Whether head's value (the second) asks for less than the base's."""
 PLAYS_USERS = ("model", "config", "max_turns", "custom_instructions", "include_function_calls", "stop_signal")
@@ -162,6 +165,11 @@ def _cases(base: Suite, head: Suite) -> Iterator[RelaxedRule]:
         now = after.get(case.case_id)
         if now is None:
             yield RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject=case.case_id, suite=head.key)
+        elif case.ces is not None and now.ces is not None:
+            if told := cases.relaxed(case, now):
+                shown = "; ".join(told[:MOST_TOLD]) + (f"; and {len(told) - MOST_TOLD} more" * (len(told) > MOST_TOLD))
+                kind = RelaxedKind.CASE_CHANGED
+                yield RelaxedRule(kind=kind, subject=case.case_id, suite=head.key, head=shown, place=now.place)
         elif fingerprints.of_case(now) != fingerprints.of_case(case):
             yield RelaxedRule(kind=RelaxedKind.CASE_CHANGED, subject=case.case_id, suite=head.key, place=now.place)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
 from typing import Any, Final
@@ -638,10 +638,17 @@ def _pattern(pattern: Any, path: Path) -> Iterator[Told]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """All CES resources of a repository, by kind, and everything that is wrong with their files."""
+    """CES resources of a repository, by file, and everything that is wrong with their files. `beside`: files that were
+    not selected, which say what applies to those that were."""
 
     readings: Mapping[str, Reading] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    beside: Mapping[str, Reading] = field(default_factory=dict)
+
+    @property
+    def every(self) -> Mapping[str, Reading]:
+        """All files that are known, also those that nobody selected."""
+        return {**self.beside, **self.readings}
 
     def of(self, *kinds: Kind) -> tuple[Resource, ...]:
         """The resources of some kinds, in the order of their files."""
@@ -651,6 +658,18 @@ class Library:
     def tests(self) -> tuple[Resource, ...]:
         """What could be run: evaluations, goldens, simulations and tool tests."""
         return self.of(Kind.EVALUATION, *CXAS)
+
+
+def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
+    """The prompts of goldens for `cxas`, which are written where CES has names, by the names' last part."""
+    made: dict[str, str] = {}
+    for reading in readings:
+        raw = reading.raw if reading.kind is Kind.CONVERSATIONS else {}
+        listed = [*raw.get("common_expectations", ())] if raw else []
+        for conversation in raw.get("conversations", ()) if raw else ():
+            listed += conversation.get("expectations") or ()
+        made |= {cxas.expectation_id(prompt): prompt for prompt in listed}
+    return made
 
 
 def library(texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()) -> Library:

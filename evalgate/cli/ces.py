@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from evalgate import cli
-from evalgate.ces import compare, convert, cxas, read, shapes
+from evalgate.ces import compare, convert, read, shapes
 from evalgate.ces.convert import Loss
 from evalgate.ces.cxas import Simulation
 from evalgate.ces.read import Kind, Library, Resource
@@ -102,7 +102,7 @@ def _to_adk(paths: tuple[Path, ...], output: Path, *, strict: bool, app: str) ->
     found = _library(paths)
     expectations = found.of(Kind.EXPECTATION)
     prompts = {each.id: criteria.prompt for each in expectations if (criteria := _criteria(each)) is not None}
-    prompts |= _written_prompts(found)
+    prompts |= read.written_prompts(found.readings.values())
     cases, lost = [], 0
     for resource in found.tests:
         message = resource.message
@@ -128,18 +128,6 @@ def _to_adk(paths: tuple[Path, ...], output: Path, *, strict: bool, app: str) ->
 def _criteria(resource: Resource) -> Any:
     message = resource.message
     return message.llm_criteria if isinstance(message, EvaluationExpectation) else None
-
-
-def _written_prompts(found: Library) -> dict[str, str]:
-    """The prompts of goldens for `cxas`, which are written where CES has names."""
-    made: dict[str, str] = {}
-    for reading in found.readings.values():
-        raw = reading.raw if reading.kind is Kind.CONVERSATIONS else {}
-        listed = [*raw.get("common_expectations", ())] if raw else []
-        for conversation in raw.get("conversations", ()) if raw else ():
-            listed += conversation.get("expectations") or ()
-        made |= {cxas.expectation_id(prompt): prompt for prompt in listed}
-    return made
 
 
 def _app_of(evaluation: Evaluation, given: str) -> str:

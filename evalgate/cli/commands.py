@@ -206,7 +206,7 @@ def _validate(given: dict[str, Any]) -> int:
     prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
     listed = quarantine.dated(quarantine.read(settings.root).entries, dt.datetime.now(dt.UTC).date())
     prepared = dataclasses.replace(prepared, problems=(*prepared.problems, *listed))
-    problems = (*prepared.problems, *prepared.ces.problems)
+    problems = tuple(dict.fromkeys((*prepared.problems, *prepared.ces.problems)))
     cli.show_problems(problems)
     counts = {severity: sum(each.severity is severity for each in problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)

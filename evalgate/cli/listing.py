@@ -49,7 +49,7 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
     )
     for line in more_lines(settings, trials=trials) if estimates else ():
         click.echo(line)
-    cli.show_problems((*prepared.problems, *prepared.ces.problems))
+    cli.show_problems(tuple(dict.fromkeys((*prepared.problems, *prepared.ces.problems))))
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 

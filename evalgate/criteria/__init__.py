@@ -8,6 +8,7 @@ from typing import Final
 
 from evalgate.criteria import (
     base,
+    ces,
     custom_metric,
     final_response_match_v2,
     final_session_state,
@@ -34,6 +35,7 @@ CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
             hallucinations_v1.SPEC,
             *vertex.SPECS,
             *user_simulation.SPECS,
+            *ces.SPECS,
             *informational.SPECS,
         )
     }

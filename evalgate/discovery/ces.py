@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from evalgate import errors
-from evalgate.ces import read
-from evalgate.ces.read import Library
+from evalgate import agents, errors
+from evalgate.ces import cases, read
+from evalgate.ces.read import Kind, Library
 from evalgate.config import globs
-from evalgate.discovery import walk
+from evalgate.config.settings import Settings
+from evalgate.criteria import base as criteria_base
+from evalgate.criteria.base import CriterionSpec
+from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Place, Problem
+from evalgate.errors import Problem
+from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, SimulatorUse, Suite
+from evalgate.simulation import user
 from evalgate.text import decoding, words
 
 MOST_SNIFFED = 2000
@@ -48,22 +53,48 @@ def library(tree: Tree, files: Iterable[str], *, chosen: Collection[str]) -> Lib
     return Library(
         readings={file: reading for file, reading in found.readings.items() if file in chosen},
         problems=tuple(each for each in (*problems, *found.problems) if each.place and each.place.file in chosen),
+        beside={file: reading for file, reading in found.readings.items() if file not in chosen},
     )
 
 
-def not_run(found: Library) -> Problem | None:
-    """The warning that CES evaluations are checked and are not run; None where there are none."""
-    tests = found.tests
-    if not tests and not any(problem.severity is errors.Severity.ERROR for problem in found.problems):
-        return None
-    files = sorted(found.readings)
-    message = f"{counted(found)} found and not run: evalgate checks, converts and edits them, and does not run them yet"
-    return errors.warning("ces-not-run-yet", message, Place(file=files[0]) if files else None, HINT)
+def not_run(found: Library) -> tuple[Problem, ...]:
+    """What is found and is not run: tool tests, since no driver has a tool alone."""
+    tests = found.of(Kind.TOOL_TESTS)
+    if not tests:
+        return ()
+    message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
+    return (errors.warning("ces-not-run", message, tests[0].place, HINT),)
 
 
-HINT = (
-    "`evalgate list` shows them, `evalgate validate` checks them, `evalgate convert` makes ADK evaluation sets of them."
-)
+def suites_of(
+    sets: Mapping[str, EvalSet], uses: Mapping[str, AgentUse], *, specs: Mapping[str, CriterionSpec], settings: Settings
+) -> tuple[Suite, ...]:
+    """A suite for each file of evaluations, scored as the evaluations say."""
+    made = []
+    for key, eval_set in sets.items():
+        named = [
+            CriterionUse(name=name, threshold=None, informational=True)
+            if name == cases.RUBRICS
+            else CriterionUse(name=name, threshold=1.0)
+            for name in cases.decisive(eval_set.cases)
+        ]
+        if any(case.scenario is not None for case in eval_set.cases):  # CES lets a conversation be cut
+            named.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
+        decide = [criteria_base.with_facts(use, specs[use.name]) for use in named]
+        made.append(
+            Suite(
+                key=key,
+                eval_set=eval_set,
+                criteria=(*decide, *criteria.informational_uses(specs, beside=decide)),
+                criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
+                agent=agents.with_defaults(uses[key], settings),
+                simulator=SimulatorUse(max_turns=None),
+            )
+        )
+    return tuple(made)
+
+
+HINT = "`evalgate list` shows them, `evalgate validate` checks them."
 
 
 def counted(found: Library) -> str:

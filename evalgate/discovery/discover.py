@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
-from evalgate.ces.read import Library
+from evalgate.ces import cases
+from evalgate.ces.read import Kind, Library
+from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import agents as discovery_agents
@@ -15,10 +17,10 @@ from evalgate.discovery import ces, criteria, hints, select, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.select import Files, Selection
 from evalgate.discovery.walk import Tree
-from evalgate.errors import NothingToDo, Problem, Severity
+from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.formats import FileKind
-from evalgate.model import ConfigOrigin, EvalSet, Suite
-from evalgate.text import decoding
+from evalgate.model import AgentUse, ConfigOrigin, EvalSet, Suite
+from evalgate.text import decoding, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class Discovery:
     """The suites in the order of their paths, everything that is wrong with what was found, and the tree it is in.
 
     A file that cannot be read has problems and no suite; `unread`: what is known of such files all the same, their
-    criteria and agents. `ces`: the CES resources, which are not run.
+    criteria and agents. `ces`: the CES resources, those that are run among them.
     """
 
     suites: tuple[Suite, ...]
@@ -43,10 +45,10 @@ def discover(
     it is known.
 
     Raises NothingToDo where no file or case is left and no problem explains it; with `ces_suffices` only where there
-    is no CES file either.
+    is no CES file either, of any kind.
     """
     rules, root = settings.gate_file, settings.root
-    tree, chosen, exact, found_ces, unmatched = _select(settings, tree)
+    tree, chosen, exact, found_ces, within_ces, unmatched = _select(settings, tree)
     keys = {key for each in chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
     read = _read_sets(tree, sorted(keys), named=exact)
     sets, unknown = select.pick_cases(read.sets, chosen)
@@ -54,22 +56,35 @@ def discover(
         sets = select.find_cases(sets, settings.grep)
     problems = (*unmatched, *tree.problems, *read.problems, *unknown)
     decisive = (*tree.problems, *read.problems, *(each for each in unmatched if each.code == "outside-root"))
-    ces_only = bool(found_ces.readings) and not keys
-    if ces_only and ces_suffices:
+    of_ces, unrun = _of_ces(found_ces, within_ces, settings)
+    if ces_suffices:
+        of_ces, homeless = _with_agents(of_ces, rules, tree)
+        unrun = (*unrun, *homeless)
+    is_ces_broken = any(each.severity is Severity.ERROR for each in found_ces.problems)
+    if found_ces.readings and ces_suffices and not keys and not of_ces:
         return Discovery(suites=(), problems=problems, unread=(), tree=tree, ces=found_ces)
-    if ces_only and (told := ces.not_run(found_ces)):
-        message = f"only CES evaluations were found ({ces.counted(found_ces)}), and evalgate does not run them yet"
-        raise NothingToDo(message, hint=told.hint, problems=problems)
-    if not sets and not any(problem.severity is Severity.ERROR for problem in decisive):
-        cases = sum(len(each.cases) for each in read.sets.values())
-        counts = {"cases": cases, "files": len(read.sets)}
+    if found_ces.tests and not keys and not of_ces and not is_ces_broken:
+        message = f"nothing that evalgate runs was found, only {ces.counted(found_ces)}"
+        raise NothingToDo(message, hint=ces.HINT, problems=(*problems, *unrun))
+    is_explained = is_ces_broken or any(problem.severity is Severity.ERROR for problem in decisive)
+    if not sets and not of_ces and not is_explained:
+        count = sum(len(each.cases) for each in read.sets.values())
+        counts = {"cases": count, "files": len(read.sets)}
         raise hints.nothing_found(tree, **counts, grep=settings.grep, others=read.others, problems=problems)
 
     finder = CriteriaFinder(tree, settings, specs=specs)
     # the configs of files that cannot be read may be wrong as well: all is told at once
+    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(found_ces)}
     empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(read.failed)}
-    unread, _ = _suites(empty, read, finder=finder, settings=settings)
-    suites, agent_problems = _suites(sets, read, finder=finder, settings=settings)
+    not_read, _ = discovery_agents.choose_agents({**empty, **broken}, gate_file=rules, tree=tree)
+    unread = (
+        *_suites(empty, read, not_read, finder=finder, settings=settings),
+        *ces.suites_of(broken, not_read, specs=specs, settings=settings),
+    )
+    uses, agent_problems = discovery_agents.choose_agents({**sets, **of_ces}, gate_file=rules, tree=tree)
+    of_adk = _suites(sets, read, uses, finder=finder, settings=settings)
+    made = (*of_adk, *ces.suites_of(of_ces, uses, specs=specs, settings=settings))
+    suites = tuple(sorted(made, key=lambda suite: suite.key))
     on_defaults = [suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     every, is_whole = (*suites, *unread), not settings.paths and not settings.grep
     names = {*specs, *(use.name for suite in every for use in suite.criteria)}
@@ -81,23 +96,21 @@ def discover(
         *(hints.misnamed_files(tree, run=keys, exclude=rules.exclude) if is_whole else ()),
         *hints.pattern_problems(
             settings,
-            found={*tree.evaluation_files, *keys, *named} - read.others,
+            found={*tree.evaluation_files, *keys, *named, *found_ces.every} - read.others,
             left_out=(*tree.excluded, *tree.ignored, *read.others),
         ),
         *(hints.name_problems(settings, names=names) if is_whole else ()),
     )
     defaults = criteria.defaults_problems(on_defaults, tree)
-    told = ces.not_run(found_ces)
-    unrun = () if told is None else (told,)
     found = (*problems, *unrun, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree, ces=found_ces)
 
 
 def _select(
     settings: Settings, tree: Tree | None
-) -> tuple[Tree, list[Selection], set[str], Library, tuple[Problem, ...]]:
+) -> tuple[Tree, list[Selection], set[str], Library, list[Selection], tuple[Problem, ...]]:
     """The tree, walked a second time where a selection names a folder that was passed over; the selections, the files
-    that they name exactly, what is selected of CES, and the selections that match nothing."""
+    that they name exactly, what is selected of CES and how, and the selections that match nothing."""
     root, exclude = settings.root, settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
@@ -120,7 +133,41 @@ def _select(
     exact = {key for each in chosen if each.is_file for key in each.keys}
     beside = {(PurePosixPath(key).parent / name).as_posix() for key in exact for name in walk.CONFIG_NAMES}
     tree.config_files |= {path for path in beside if _is_within(path, root) and (root / path).is_file()}
-    return tree, chosen, exact, ces.library(tree, found, chosen=of_ces), tuple(unmatched)
+    selected = [each for each in alike if isinstance(each, Selection)]
+    return tree, chosen, exact, ces.library(tree, found, chosen=of_ces), selected, tuple(unmatched)
+
+
+def _of_ces(
+    found: Library, selected: Sequence[Selection], settings: Settings
+) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
+    """The sets of CES evaluations that are selected, and what is told of them."""
+    sets, left_out = cases.eval_sets(found)
+    sets, unknown = select.pick_cases(sets, [each for each in selected if sets.keys() & set(each.keys)])
+    if settings.grep:
+        sets = select.find_cases(sets, settings.grep)
+    deciding = (*cases.RUN, Kind.APP)
+    of_run = [
+        problem
+        for file, reading in found.every.items()
+        for problem in found.problems
+        if reading.kind in deciding and problem.place is not None and problem.place.file == file
+    ]
+    return sets, (*of_run, *left_out, *ces.not_run(found), *unknown)
+
+
+def _with_agents(
+    sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
+) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
+    """The sets that have an agent here, and a note on the others: they may be an app's that runs elsewhere."""
+    uses, _ = discovery_agents.choose_agents(sets, gate_file=gate_file, tree=tree)
+    known = {key: each for key, each in sets.items() if uses[key] != discovery_agents.UNKNOWN}
+    lacking = [key for key in sets if key not in known]
+    if not lacking:
+        return sets, ()
+    count = words.counted(sum(len(sets[key].cases) for key in lacking), "CES evaluation")
+    message = f"no agent is known for {count}, without which `evalgate run` does not start"
+    hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
+    return known, (errors.note("ces-no-agent", message, Place(file=lacking[0]), hint),)
 
 
 def _files(root: Path, found: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
@@ -211,10 +258,14 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _R
 
 
 def _suites(
-    sets: Mapping[str, EvalSet], read: _Read, *, finder: CriteriaFinder, settings: Settings
-) -> tuple[tuple[Suite, ...], list[Problem]]:
-    """A suite for each set, and what is wrong with their agents."""
-    uses, problems = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=finder.tree)
+    sets: Mapping[str, EvalSet],
+    read: _Read,
+    uses: Mapping[str, AgentUse],
+    *,
+    finder: CriteriaFinder,
+    settings: Settings,
+) -> tuple[Suite, ...]:
+    """A suite for each set."""
     suites = []
     for key in sorted(sets):
         found, source, simulator = finder.criteria_of(key, sets[key].cases, is_dataset=key in read.datasets)
@@ -227,4 +278,17 @@ def _suites(
             simulator=simulator,
         )
         suites.append(suite)
-    return tuple(suites), problems
+    return tuple(suites)
+
+
+def _broken(found: Library) -> list[str]:
+    """The files of evaluations that have an error, which keeps them from being run."""
+    return [
+        file
+        for file, reading in found.readings.items()
+        if reading.kind in cases.RUN
+        and any(
+            each.severity is Severity.ERROR and each.place is not None and each.place.file == file
+            for each in found.problems
+        )
+    ]

@@ -28,8 +28,8 @@ class Project:
     """What would run, and everything that was found on the way.
 
     `of_files`: those of the problems that lie in evaluation files and criteria files themselves. `unread`: evaluation
-    files that cannot be read, with their criteria and agents and without cases. `ces`: CES resources, which are not
-    run; their problems are not among `problems`.
+    files that cannot be read, with their criteria and agents and without cases. `ces`: CES resources; the
+    problems of those that are not run are not among `problems`.
     """
 
     suites: tuple[Suite, ...]
@@ -93,10 +93,13 @@ def prepare(
     settings: Settings, *, environ: Mapping[str, str], tree: Tree | None = None, ces_suffices: bool = False
 ) -> Project:
     """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises NothingToDo where
-    nothing matched; CES evaluations, which are not run, count with `ces_suffices`."""
+    nothing matched; CES files that are not run count with `ces_suffices`."""
     found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, ces_suffices=ces_suffices)
     suites = user.settle(found.suites, settings)
-    linted = (*lint.lint_rules(settings), *lint.lint(suites, adk_compat=settings.adk_compat))
+    linted = (
+        *lint.lint_rules(settings),
+        *lint.lint((each for each in suites if not each.is_of_ces), adk_compat=settings.adk_compat),
+    )
     told = found.problems
     # what is wrong in evalgate.yml may be what names the agents, so that not finding them says nothing
     if any(

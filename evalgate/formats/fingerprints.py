@@ -41,13 +41,19 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     turns = case.conversation and [adk_shapes.content_json(turn.user_content) for turn in case.conversation]
     session, scenario, use = case.session, case.scenario, simulator or SimulatorUse()
     start = session and [session.app_name, session.user_id, session.session_id, dict(session.state)]
+    asked: dict[str, Any] = {}
+    if case.setups:
+        asked["setups"] = [dataclasses.asdict(setup) for setup in case.setups]
+    if case.isolated:  # what is expected is then said to the agent
+        asked["before"] = [adk_shapes.invocation_json(turn) for turn in (case.conversation or ())[:-1]]
     led = scenario and [
         [scenario.starting_prompt, scenario.conversation_plan],
         scenario.persona and dataclasses.astuple(scenario.persona),
         [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
         use.prompt_version,
+        *([] if scenario.max_turns is None else [scenario.max_turns]),
     ]
-    return digest({"session": start, "turns": turns, "scenario": led})
+    return digest({"session": start, "turns": turns, "scenario": led, **asked})
 
 
 def of_case(case: Case, *, task: str = "") -> str:
@@ -55,7 +61,8 @@ def of_case(case: Case, *, task: str = "") -> str:
     expected = case.conversation and [adk_shapes.invocation_json(turn) for turn in case.conversation]
     rubrics = [adk_shapes.rubric_json(rubric) for rubric in case.rubrics]
     task = task or of_task(case)
-    return digest({"task": task, "expected": expected, "rubrics": rubrics, "state": case.expects_state})
+    of_ces = {} if case.ces is None else {"ces": case.ces}
+    return digest({"task": task, "expected": expected, "rubrics": rubrics, "state": case.expects_state, **of_ces})
 
 
 def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:

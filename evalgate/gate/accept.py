@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from evalgate.ces import cases
+from evalgate.ces import read as ces_read
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite
@@ -120,7 +122,10 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
     if why:
         raise ConfigError(f"the path {why}", where=Place(file=suite))
     path = root / suite
-    reading = eval_set.parse_eval_set(rewrite.read(path, shown_as=suite).text, file=suite)
+    text = rewrite.read(path, shown_as=suite).text
+    if ces_read.kind_of(text, file=suite) in cases.RUN:
+        raise LeftAsItIs("it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)")
+    reading = eval_set.parse_eval_set(text, file=suite)
     if reading.eval_set is None:
         raise ConfigError.collected(reading.problems)
     case = next((case for case in reading.eval_set.cases if case.case_id == case_id), None)

@@ -28,8 +28,8 @@ from evalgate.text import words
 
 
 def prepare(settings: Settings, *, environ: Mapping[str, str], ces_suffices: bool = False) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo where nothing matched; CES evaluations, which are not
-    run, count with `ces_suffices`."""
+    """Find and check all that a run needs. Raises NothingToDo where nothing matched; CES files that are
+    not run count with `ces_suffices`."""
     found = project.prepare(settings, environ=environ, ces_suffices=ces_suffices)
     found = dataclasses.replace(found, problems=(*found.problems, *quarantine.read(settings.root).problems))
     if found.fatal():

@@ -27,6 +27,7 @@ from evalgate.model.case import (
     SessionInput,
     SimulatorUse,
     Suite,
+    TurnSetup,
 )
 from evalgate.model.comparison import (
     AppliedRule,
@@ -219,6 +220,7 @@ __all__ = [
     "Trend",
     "Trial",
     "TrialKey",
+    "TurnSetup",
     "Usage",
     "Verdict",
     "VerdictKind",

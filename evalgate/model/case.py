@@ -46,11 +46,28 @@ class Persona:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationScenario:
-    """A conversation that a simulated user leads."""
+    """A conversation that a simulated user leads: in words of its own where `starting_prompt` is empty. `max_turns`:
+    None where the suite's simulator says it."""
 
     starting_prompt: str
     conversation_plan: str
     persona: Persona | None = None
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSetup:
+    """What comes with a turn besides the user's words, as CES evaluations say it.
+
+    `state`: session variables; `agent`: the agent that is to take the turn. `tools`: what tools answer in it, by name,
+    as rules of a mock file; `mocks`: they must, since the case says so. `fakes`: no real tool may run.
+    """
+
+    state: Json = field(default_factory=dict)
+    agent: str = ""
+    tools: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    mocks: bool = False
+    fakes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +75,10 @@ class Case:
     """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None.
 
     `expects_state` is the expected session state at the end, None where the file says nothing.
+
+    Of CES evaluations: `ces` is the evaluation and what applies to it; `criteria` those that decide on the case, None:
+    all of its suite. `setups`: by turn; a scenario has one for all of its turns. `isolated`: each turn has a session
+    of its own, after the expected turns before it; `history`: those turns, in the case that such a session is for.
     """
 
     case_id: str
@@ -67,6 +88,17 @@ class Case:
     rubrics: tuple[Rubric, ...] = ()
     expects_state: Json | None = None
     place: Place | None = None
+    setups: tuple[TurnSetup, ...] = ()
+    isolated: bool = False
+    history: tuple[Invocation, ...] = ()
+    criteria: frozenset[str] | None = None
+    ces: Json | None = None
+
+    def setup_of(self, number: int) -> TurnSetup:
+        """What comes with a turn, counted from 0."""
+        if self.scenario is not None and self.setups:
+            return self.setups[0]
+        return self.setups[number] if number < len(self.setups) else TurnSetup()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +172,8 @@ class CriterionUse:
     def applies_to(self, case: Case) -> bool:
         """Whether it decides on a case. For a default that compares, the case must say what with: tool calls, if only
         that there are none, or an answer in words; the other defaults are for conversation scenarios."""
+        if case.criteria is not None:
+            return self.name in case.criteria
         if not self.where_applicable:
             return True
         if Need.REFERENCE not in self.needs:
@@ -177,6 +211,7 @@ class ConfigOrigin(enum.StrEnum):
     BESIDE = "beside"  # test_config.json in the file's own folder
     ABOVE = "above"  # the nearest test_config.json above it
     EMBEDDED = "embedded"  # in the gate file (evalgate.yml)
+    EVALUATION = "evaluation"  # in the evaluation itself, and its app's settings (CES)
     DEFAULTS = "defaults"  # ADK's defaults: nothing was found
 
 
@@ -222,6 +257,11 @@ class Suite:
     agent: AgentUse
     simulator: SimulatorUse = SimulatorUse()
     problem: str = ""
+
+    @property
+    def is_of_ces(self) -> bool:
+        """Whether it holds evaluations of CES, which say themselves how they are scored."""
+        return self.criteria_source.origin is ConfigOrigin.EVALUATION
 
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:
         """The suite with other cases."""

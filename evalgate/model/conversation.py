@@ -114,7 +114,8 @@ class Invocation:
 
     `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
     texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown. `trace`: what
-    the worker recorded of it on demand (agents/worker/trace.py), for people to look at.
+    the worker recorded of it on demand (agents/worker/trace.py), for people to look at. `state`: the session's at the
+    end of the turn, None where nobody asked for it.
     """
 
     user_content: Content
@@ -126,6 +127,7 @@ class Invocation:
     agents: tuple[AgentDetails, ...] = ()
     timings: Timings | None = None
     trace: tuple[Json, ...] = field(default=(), compare=False)
+    state: Json | None = None
 
     def parts(self) -> Iterator[Part]:
         """All parts of all events, in order."""

@@ -191,7 +191,8 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
 def relaxed(each: RelaxedRule, *, mark: Callable[[str], str] = str) -> str:
     """One rule that head relaxed; `mark` spells names and values."""
     subject, base, head = mark(each.subject), mark(each.base or "set"), mark(each.head or "none")
-    return RELAXED[each.kind].format(subject=subject, base=base, head=head)
+    text = RELAXED[each.kind].format(subject=subject, base=base, head=head)
+    return f"{text}: {head}" if each.kind is RelaxedKind.CASE_CHANGED and each.head else text
 
 
 def failure_sentence(failure: AgentFailure) -> str:

@@ -22,10 +22,15 @@ from evalgate.model import (
     INFRASTRUCTURE,
     AgentFailure,
     Case,
+    Content,
+    Event,
     FailureKind,
     Invocation,
+    Json,
     Outcome,
     Suite,
+    ToolCall,
+    ToolResponse,
     Transcript,
     Trial,
     TrialKey,
@@ -164,6 +169,7 @@ class TrialRunner:
 
     `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
     run is to end, which also cuts pauses short. `simulate` makes the user of a trial. `pace` decides when a try starts.
+    `said`: what was told, once.
     """
 
     retries: int
@@ -172,6 +178,7 @@ class TrialRunner:
     simulate: Simulate
     pace: Pace
     pause_s: float = BACKOFF_S
+    said: set[str] = field(default_factory=set)
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
         """The trial, however it ended, with the agent's own time; never raises for what an agent does. `agents`: by
@@ -192,10 +199,15 @@ class TrialRunner:
                 break
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
 
+    def _say_once(self, text: str) -> None:
+        if text not in self.said:
+            self.said.add(text)
+            self.say(text)
+
     def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
         try:
             user = self.simulate(task.suite, task.case, task.key)
-            return converse(agent, task, user, watch)
+            return converse(agent, task, user, watch, say=self._say_once)
         except AgentFailed as failed:
             return failed.failure
         except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
@@ -206,10 +218,24 @@ class TrialRunner:
             )
 
 
-def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) -> Outcome:
-    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed."""
+NAIVELY: Final = (
+    "This agent cannot be told what was said before (docs/agent-protocol.md): goldens run in one session (NAIVE)"
+)
+
+
+def converse(
+    agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch, *, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed.
+
+    A case that is `isolated` has a session for each turn, where the agent can be told what was said before; else one.
+    """
     done: list[Invocation] = []
     try:
+        if task.case.isolated:
+            if (transcript := _turn_by_turn(agent, task, done, watch)) is not None:
+                return transcript
+            say(NAIVELY)
         with agent.converse(task.case, task.key) as conversation:
             return talk(conversation, user, done, watch)
     except AgentFailed as failed:
@@ -219,6 +245,54 @@ def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) ->
         if turn is None and failure.kind not in {FailureKind.INSTALL, FailureKind.START} and not failure.partial:
             turn = len(done) + 1
         raise AgentFailed(dataclasses.replace(failure, turn=turn, partial=tuple(done))) from failed
+
+
+def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopwatch) -> Transcript | None:
+    """The conversation with each turn in a session of its own, after the expected turns before it; None where the agent
+    takes no such turns. Raises AgentFailed."""
+    state: Json | None = None
+    turns = task.case.conversation or ()
+    for number, turn in enumerate(turns):
+        before = tuple(_answered(each, number=place) for place, each in enumerate(turns[:number]))
+        case = dataclasses.replace(task.case, setups=(task.case.setup_of(number),), history=before)
+        try:
+            with agent.converse(case, task.key) as conversation:
+                if not conversation.takes_history:
+                    return None
+                with watch:
+                    made = conversation.send(turn.user_content)
+                    state = conversation.finish()
+        except AgentFailed as failed:
+            raise AgentFailed(dataclasses.replace(failed.failure, turn=number + 1, partial=())) from failed
+        done.append(dataclasses.replace(made, state=state if made.state is None else made.state))
+    return Transcript(invocations=tuple(done), final_state=state)
+
+
+def _answered(turn: Invocation, *, number: int) -> Invocation:
+    """An expected turn with an answer to each call, and an id for both: models refuse a call that nothing answers."""
+    left = list(turn.tool_responses)
+    events = []
+    for place, event in enumerate(turn.events or ()):
+        parts = event.content.parts if event.content else ()
+        if any(isinstance(part, ToolResponse) for part in parts):
+            continue  # it stands behind its call
+        events.append(event)
+        for index, call in enumerate(parts):
+            if not isinstance(call, ToolCall):
+                continue
+            named = call.id or f"before-{number}-{place}-{index}"
+            answer = next((each for each in left if each.name == call.name and each.id in (call.id, None)), None)
+            if answer is not None:
+                left.remove(answer)
+            given = ToolResponse(name=call.name, response=answer.response if answer else {}, id=named)
+            whole = dataclasses.replace(call, id=named)
+            content = dataclasses.replace(
+                event.content or Content(), parts=(*parts[:index], whole, *parts[index + 1 :])
+            )
+            events[-1] = dataclasses.replace(event, content=content)
+            parts = content.parts
+            events.append(Event(author=event.author, content=Content(parts=(given,), role="user")))
+    return dataclasses.replace(turn, events=tuple(events))
 
 
 LEAD = 2

@@ -99,11 +99,12 @@ class LlmUser:
         )
 
     def next_message(self, history: Sequence[Invocation]) -> Said:
-        """The starting prompt, then what the model says."""
-        at_limit = self._use.max_turns is not None and len(history) >= self._use.max_turns
+        """The starting prompt, if there is one, then what the model says."""
+        limits = [each for each in (self._scenario.max_turns, self._use.max_turns) if each is not None]
+        at_limit = bool(limits) and len(history) >= min(limits)
         if at_limit and (self._services.adk_compat or not history):
             return Stop(ended_by=Ending.TURN_LIMIT)
-        if not history:
+        if not history and self._scenario.starting_prompt:
             return _message(self._scenario.starting_prompt)
         said = self._ask(history)
         return Stop(ended_by=Ending.TURN_LIMIT) if at_limit and not isinstance(said, Stop) else said

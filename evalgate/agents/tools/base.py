@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate.model import Json, TrialKey
+from evalgate.model import Case, Json, TrialKey
 
 
 class ToolFile(BaseModel):
@@ -110,7 +110,13 @@ ToolAnswer: TypeAlias = Replied | RunTool | Unmatched
 
 
 class TrialTools(Protocol):
-    """The tools of one conversation; used by one thread."""
+    """The tools of one conversation; used by one thread. `is_optional`: nothing but what the case says answers in their
+    stead, so that they may just run where it says nothing."""
+
+    is_optional: bool
+
+    def turn(self, number: int) -> None:
+        """A turn begins, counted from 0."""
 
     def answer(self, call: AskedCall) -> ToolAnswer:
         """What becomes of the call."""
@@ -127,7 +133,7 @@ class ToolSource(Protocol):
 
     @property
     def mode(self) -> ToolMode:
-        """Never LIVE: then there is no source."""
+        """LIVE: nothing but what cases say of their tools."""
 
-    def open(self, key: TrialKey) -> TrialTools:
-        """The tools of one trial."""
+    def open(self, key: TrialKey, case: Case) -> TrialTools:
+        """The tools of one trial of a case."""

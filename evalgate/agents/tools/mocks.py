@@ -28,7 +28,7 @@ from evalgate.agents.tools.cassette import Entry
 from evalgate.config import yaml
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
-from evalgate.model import Json, TrialKey, json_match
+from evalgate.model import Json, TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
 
@@ -203,7 +203,8 @@ class ConversationTools:
     """The tools of one conversation (base.TrialTools).
 
     `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what was recorded when
-    the conversation has come to its end. `redact`: takes secrets out of texts.
+    the conversation has come to its end. `redact`: takes secrets out of texts. `own`: what the case itself says of a
+    turn's tools, which comes first.
     """
 
     def __init__(
@@ -215,7 +216,12 @@ class ConversationTools:
         cassette: str,
         keep: Callable[[tuple[Entry, ...]], None],
         redact: Callable[[str], str],
+        own: Callable[[int], tuple[TurnSetup, MockRules]] | None = None,
     ) -> None:
+        self.is_optional = mode is ToolMode.LIVE
+        self._own_of = own
+        self._own: MockRules | None = None
+        self._setup = TurnSetup()
         self._mode = mode
         self._rules = rules
         self._entries = entries
@@ -227,18 +233,28 @@ class ConversationTools:
         self._nth: dict[int, int] = {}
         self._recorded: list[Entry] = []
 
+    def turn(self, number: int) -> None:
+        """See base.TrialTools."""
+        if self._own_of is not None:
+            before = self._setup
+            setup, rules = self._own_of(number)
+            if setup is not before:  # a scenario has the same for all of its turns
+                self._setup, self._own = setup, rules
+
     def answer(self, call: AskedCall) -> ToolAnswer:
         """See base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
         same = (call.tool, cassette.args_text(args))
         self._counts[same] += 1
         nth = self._nth[call.number] = self._counts[same]
-        ruled = self._rules.answer(call, nth=nth)
-        if ruled is not None:
-            return ruled
+        fakes = self._setup.fakes and self._mode in (ToolMode.LIVE, ToolMode.RECORD)
+        rules = [self._own, None if self._mode is ToolMode.LIVE and not fakes else self._rules]
+        ruled = (each.answer(call, nth=nth) for each in rules if each is not None)
+        if (answer := next((each for each in ruled if each is not None), None)) is not None:
+            return answer
         if call.kind is CallKind.AGENT:
             return RunTool(report=False)
-        match self._mode:
+        match ToolMode.MOCK if fakes else self._mode:
             case ToolMode.LIVE:
                 return RunTool(report=False)
             case ToolMode.RECORD:

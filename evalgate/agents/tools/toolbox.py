@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import threading
@@ -19,7 +20,7 @@ from evalgate.config import places
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, Severity, UnavailableError
-from evalgate.model import Suite, TrialKey
+from evalgate.model import Case, Suite, TrialKey, TurnSetup
 from evalgate.system import redact as system_redact
 from evalgate.text import words
 
@@ -57,7 +58,7 @@ class Toolbox:
         self._recorded: dict[tuple[str, str], dict[int, tuple[Entry, ...]]] = {}
         self._before: dict[tuple[str, str], tuple[Entry, ...]] = {}
 
-    def open(self, key: TrialKey) -> ConversationTools:
+    def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
         """The tools of one trial."""
         name, entries = file_of(self._folder, key.suite, key.case_id), None
         if self.mode is ToolMode.REPLAY:
@@ -71,7 +72,13 @@ class Toolbox:
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
+            own=functools.partial(self._own_rules, key, case) if case is not None and case.setups else None,
         )
+
+    def _own_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
+        setup = case.setup_of(turn)
+        rules = MockFile.model_validate({"tools": {name: list(each) for name, each in setup.tools.items()}})
+        return setup, MockRules(rules, key=key, seed=self._seed)
 
     def _keep(self, key: TrialKey, name: str, entries: tuple[Entry, ...]) -> None:
         case = (key.suite, key.case_id)
@@ -161,7 +168,7 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     """All that forbids the mode, or makes it pointless, before anything runs."""
     mode, rule, root, listed = mode_of(settings), settings.gate_file.tools, settings.root, tuple(suites)
     if mode is ToolMode.LIVE:
-        return []
+        return _mocking_problems(listed)
     outside = {named[:200]: why for named in (rule.cassettes, rule.mocks) if (why := places.why_not(root, named))}
     if outside:
         return [_problem("tools-place", f"`tools`: `{named}` {why}") for named, why in outside.items()]
@@ -177,15 +184,19 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def source(settings: Settings, *, own: Path, environment: Mapping[str, str]) -> Toolbox | None:
+def source(
+    settings: Settings, *, own: Path, environment: Mapping[str, str], suites: Iterable[Suite] = ()
+) -> Toolbox | None:
     """What answers the tool calls of a side's agent, None where they just run.
 
     `settings`: head's, whose rules and cassettes answer both sides. `own`: the side's checkout, whose cassettes come
     first: a base made the calls that were recorded for it. Only head records. `environment`: the agent's own, whose
-    secrets are kept out of cassettes.
+    secrets are kept out of cassettes. `suites`: those of the agent, whose cases may say what tools answer.
     """
     mode, rule, root = mode_of(settings), settings.gate_file.tools, settings.root
-    if mode is ToolMode.LIVE or (mode is ToolMode.RECORD and own != root):
+    if mode is ToolMode.RECORD and own != root:
+        mode = ToolMode.LIVE
+    if mode is ToolMode.LIVE and not any(_answers(each) for suite in suites for each in suite.eval_set.cases):
         return None
     return Toolbox(
         mode=mode,
@@ -211,6 +222,26 @@ def fingerprint(settings: Settings, own: Path) -> str:
     if own != settings.root and mode is ToolMode.REPLAY:
         seen += digest(own, [rule.cassettes])
     return f"+{mode}-{seen}"
+
+
+def _answers(case: Case) -> bool:
+    """Whether a case says what tools answer."""
+    return any(setup.tools or setup.fakes for setup in case.setups)
+
+
+def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
+    """A problem for each suite that mocks tools of an agent whose tools nobody can intercept: they would run."""
+    problems = []
+    for suite in suites:
+        mocked = [case for case in suite.eval_set.cases if any(each.mocks or each.fakes for each in case.setups)]
+        if mocked and _tools_of(suite.agent.driver) is DriverTools.UNSEEN:
+            name = mocked[0].case_id
+            message = (
+                f"case `{name}` mocks tools, and evalgate cannot intercept those of the driver `{suite.agent.driver}`"
+            )
+            hint = "Run it with another driver, remove the mocks, or exclude the file."
+            problems.append(_problem("tools-unseen", message, hint, mocked[0].place or Place(file=suite.key)))
+    return problems
 
 
 def _driver_problems(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:

@@ -409,6 +409,10 @@ class AdkSession:
         self._state = start.get("state") or {}
         self._root_agent = loaded.root_agent
         self._is_traced = is_traced
+        self._history = start.get("history") or ()
+        self._tells_state = bool(start.get("states"))
+        self._root = str(loaded.root_agent.name)
+        self._names = {str(agent.name) for agent in _tree(loaded.root_agent)}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tools")
         self._service = InMemorySessionService()
         self._runner = Runner(
@@ -425,7 +429,67 @@ class AdkSession:
         )
         session = await made if inspect.isawaitable(made) else made  # before google-adk 1.0 it is not
         self._session_id = session.id
+        if self._history:
+            await self._begin_after(session)
         return self
+
+    async def _begin_after(self, session: Any) -> None:
+        """Put turns into the session that nobody was asked for; each step by the agent that is at work then."""
+        from google.genai import types
+
+        agent = self._root
+        for number, turn in enumerate(self._history):
+            said = types.Content.model_validate(turn.get("user_content") or {})
+            said.role = "user"
+            made = [("user", said)]
+            for event in (turn.get("intermediate_data") or {}).get("invocation_events") or ():
+                content = types.Content.model_validate(event.get("content") or {})
+                made.append((event.get("author") if event.get("author") in self._names else agent, content))
+                for part in content.parts or ():
+                    call = part.function_call
+                    target = (call.args or {}).get("agent_name") if call and call.name == "transfer_to_agent" else None
+                    agent = target if target in self._names else agent
+            if turn.get("final_response"):
+                made.append((agent, types.Content.model_validate(turn["final_response"])))
+            for author, content in made:
+                await self._append(session, author, content, invocation_id=f"evalgate-before-{number + 1}")
+
+    async def _append(self, session: Any, author: str, content: Any = None, **given: Any) -> None:
+        from google.adk.events.event import Event
+
+        made: Any = self._service.append_event(session, Event(author=author, content=content, **given))
+        if inspect.isawaitable(made):  # before google-adk 1.0 it is not
+            await made
+
+    async def set(self, state: Message, agent: str) -> None:
+        """Set session variables, and let another agent take the turn: the one that said the last word is asked next.
+        Raises ValueError where there is none of this name."""
+        from google.adk.events.event_actions import EventActions
+        from google.genai import types
+
+        if agent and agent not in self._names:
+            known = ", ".join(sorted(self._names))
+            raise ValueError(f"the case gives the turn to the agent {agent!r}, and there are only: {known}")
+        session = await self._found()
+        if state:
+            await self._append(session, "user", actions=EventActions(state_delta=state))
+        if agent:
+            await self._append(session, agent, types.Content(role="model", parts=[types.Part(text="(takes over)")]))
+
+    async def _found(self, **config: Any) -> Any:
+        found: Any = self._service.get_session(
+            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, **config
+        )
+        return await found if inspect.isawaitable(found) else found
+
+    async def _state_now(self) -> Message:
+        """The session's state, without what ADK calls temporary."""
+        from google.adk.sessions.base_session_service import GetSessionConfig
+
+        session = await self._found(config=GetSessionConfig(num_recent_events=0))  # every event would be copied
+        if session is None:
+            return {}
+        return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
         """Run one turn; every event goes to `emit` as it comes.
@@ -467,23 +531,14 @@ class AdkSession:
             answer["agents"] = agents
         if watch.trace is not None:
             answer["trace"] = watch.trace.finish()
+        if self._tells_state:
+            answer.update(await self._state_now())
         return answer
 
     async def end(self) -> Message:
-        """The session's state at the end, without what ADK calls temporary."""
+        """The session's state at the end."""
         self._thread.shutdown(wait=False)
-        from google.adk.sessions.base_session_service import GetSessionConfig
-
-        found: Any = self._service.get_session(
-            app_name=self._app_name,
-            user_id=self._user_id,
-            session_id=self._session_id,
-            config=GetSessionConfig(num_recent_events=0),  # every event would be copied
-        )
-        session = await found if inspect.isawaitable(found) else found
-        if session is None:
-            return {}
-        return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
+        return await self._state_now()
 
 
 def _target(loaded: FoundAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
@@ -566,6 +621,7 @@ class Host:
 
     sessions = 16
     asks = True
+    takes_history = True
 
     def __init__(self) -> None:
         self._loaded: FoundAgent | None = None

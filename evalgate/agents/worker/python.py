@@ -69,7 +69,17 @@ class CallSession:
         self._state: Message = start.get("state") or {}
         self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self._messages: list[Message] = []
+        self._tells_state = bool(start.get("states"))
+        for turn in start.get("history") or ():
+            self._messages.append({"role": "user", "text": text_of(turn.get("user_content") or {})})
+            self._messages.append({"role": "model", "text": text_of(turn.get("final_response") or {})})
         self._tools = Tools(asked)
+
+    async def set(self, state: Message, agent: str) -> None:
+        """Set session variables. Raises ValueError where another agent is to take the turn: here is only one."""
+        if agent:
+            raise ValueError(f"the case gives the turn to the agent {agent!r}, and a callable has no agents")
+        self._state.update(state)
 
     async def turn(self, content: Message, emit: Emit) -> Message:
         """Call it with what it asks for; every event goes to `emit`. Raises what the callable raises."""
@@ -89,7 +99,8 @@ class CallSession:
         keywords = {name: offered[name] for name in self._signature.keywords}
         await _run(self._callee, positional, keywords, recorder)
         self._messages.append({"role": "model", "text": recorder.answer})
-        return {"timings": {"total_s": round(time.monotonic() - started, 3)}}
+        ended: Message = {"timings": {"total_s": round(time.monotonic() - started, 3)}}
+        return {**ended, "state": self._state} if self._tells_state else ended
 
     async def end(self) -> Message:
         """The state as it stands."""
@@ -211,6 +222,11 @@ class Host:
     def __init__(self) -> None:
         self._callee: Any = None
         self._signature: Signature | None = None
+
+    @property
+    def takes_history(self) -> bool:
+        """Whether the callable takes `messages`: else it knows of no turn but its own."""
+        return self._signature is not None and "messages" in self._signature.keywords
 
     @property
     def asks(self) -> bool:

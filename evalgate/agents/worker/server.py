@@ -163,7 +163,7 @@ class Session(Protocol):
 
 class Host(Protocol):
     """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of any); `asks`: its
-    tools can be asked about, known once it is loaded."""
+    tools can be asked about, known once it is loaded. One that `takes_history` has sessions with `set`."""
 
     sessions: int
     asks: bool
@@ -249,6 +249,8 @@ class Server:
         ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
         ready["description"] = {"packages": packages, "agents": self._agents()}
         self._asks = bool(hello.get("tools")) and self._host.asks
+        if getattr(self._host, "takes_history", False):
+            ready["history"] = True
         self._pipe.send({**ready, "tools": True} if self._asks else ready)
         return True
 
@@ -293,6 +295,8 @@ class Server:
                 (self._pipe.send if calls else self._pipe.keep)({"type": "event", "session": name, **event})
 
         session = self._sessions[name]
+        if message.get("state") or message.get("agent"):
+            await session.set(message.get("state") or {}, str(message.get("agent") or ""))  # type: ignore[attr-defined]
         tools.CURRENT.set(self._tools.get(name))
         self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, send))
         try:

@@ -27,6 +27,8 @@ class Worker:
 
     failure = None
 
+    asks = takes_history = False
+
     def __init__(self, silent: str) -> None:
         self.boxes, self.silent, self.said = Mailboxes(output_bytes=10_000), silent, list[str]()
 

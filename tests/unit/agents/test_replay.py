@@ -194,3 +194,15 @@ def test_why_there_is_no_recording(tmp_path: Path, files: dict[str, Any], words:
     for name, data in files.items():
         write(tmp_path / name, data)
     assert words in refused(opened(tmp_path, "rec"), "one", "hi")
+
+
+def test_a_session_that_begins_after_some_turns_goes_on_with_the_next(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "trips.result.json", result(("one", [turn("Hi", "Hello"), turn("Bye", "See you")])))
+    agent = opened(tmp_path, "a/trips.result.json")
+    before = Invocation(user_content=user("what is expected instead"))
+    case = Case(case_id="one", conversation=(), history=(before,))
+    with agent.converse(case, TrialKey(suite="a/trips.evalset.json", case_id="one")) as conversation:
+        assert conversation.takes_history
+        answer = conversation.send(user("Bye")).final_response
+    assert answer is not None
+    assert answer.parts == (Text(text="See you"),)

@@ -57,11 +57,10 @@ def test_validate_counts_and_tells(app: Path) -> None:
 
 
 @pytest.mark.parametrize("selection", [(), ("evaluations",), (GOLDEN,)])
-def test_only_ces_evaluations_are_not_a_pass(app: Path, selection: tuple[str, ...]) -> None:
+def test_without_an_agent_ces_evaluations_are_not_a_pass(app: Path, selection: tuple[str, ...]) -> None:
     done = called("run", *selection)
-    assert done.exit_code == 4
-    assert "only CES evaluations were found" in done.output
-    assert "does not run them yet" in done.output
+    assert done.exit_code == 2
+    assert "no agent" in done.output
 
 
 def test_beside_adk_evaluation_sets_the_run_tells_of_them(app: Path) -> None:
@@ -69,7 +68,7 @@ def test_beside_adk_evaluation_sets_the_run_tells_of_them(app: Path) -> None:
     for command in ("list", "validate"):
         done = called(command)
         assert "a.evalset.json" in done.output
-        assert "2 CES evaluations in 2 files found and not run" in done.output
+        assert "no agent is known for 2 CES evaluations" in done.output
     # an error of theirs stops `validate`, also where nothing but the folder tells what the file is
     (app / GOLDEN).write_text("{")
     assert f"{GOLDEN}:1:2: error: the file ends too early" in called("validate").output

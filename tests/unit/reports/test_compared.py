@@ -292,7 +292,7 @@ def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
         (RelaxedKind.CRITERION_REMOVED, "criterion <x> (was <0.80>) removed"),
         (RelaxedKind.CRITERION_CHANGED, "criterion <x> changed from <0.80> to <0.50>"),
         (RelaxedKind.CASE_REMOVED, "case <x> deleted"),
-        (RelaxedKind.CASE_CHANGED, "expectation of case <x> changed"),
+        (RelaxedKind.CASE_CHANGED, "expectation of case <x> changed: <0.50>"),
         (RelaxedKind.SUITE_REMOVED, "evaluation file <x> deleted"),
         (RelaxedKind.POLICY, "<x> changed from <0.80> to <0.50>"),
     ],

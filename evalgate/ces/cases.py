@@ -1,0 +1,462 @@
+"""CES evaluations as cases of the gate: what is said to the agent, turn by turn, and which criteria decide."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from evalgate import errors
+from evalgate.ces import compare, convert, outcomes, read, shapes
+from evalgate.ces.cxas import Simulation, expectation_id
+from evalgate.ces.outcomes import Plan
+from evalgate.ces.read import Kind, Library, Reading, Resource
+from evalgate.ces.shapes import (
+    ComparisonType,
+    Evaluation,
+    EvaluationPersona,
+    EvaluationSettings,
+    EvaluationToolCallBehaviour,
+    Golden,
+    GoldenExpectation,
+    GoldenRunMethod,
+    GoldenTurn,
+    Proto,
+    Scenario,
+    ScenarioConversationInitiator,
+    SemanticSimilarityChannel,
+    Step,
+    ToolResponse,
+    UserGoalBehavior,
+)
+from evalgate.errors import Problem
+from evalgate.model import (
+    Attachment,
+    Case,
+    Content,
+    ConversationScenario,
+    EvalSet,
+    Invocation,
+    Part,
+    Persona,
+    Text,
+    TurnSetup,
+)
+from evalgate.model import SessionInput as AdkSession
+from evalgate.model import ToolResponse as AdkResponse
+
+EXPECTATIONS: Final = "ces_expectations"
+SIMILARITY: Final = "ces_semantic_similarity"
+HALLUCINATION: Final = "ces_hallucination"
+NAMED: Final = "ces_evaluation_expectations"
+GOAL: Final = "ces_user_goal"
+GOALS: Final = "ces_goals"
+RUBRICS: Final = "ces_rubrics"
+CRITERIA: Final = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
+"""In the order in which they are shown."""
+
+RUN: Final = (Kind.EVALUATION, Kind.CONVERSATIONS, Kind.SIMULATIONS)
+"""What is run; tool tests need a tool alone, which no driver has."""
+
+WELCOME: Final = "<event>welcome</event>"
+"""How a conversation begins in which the agent speaks first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _App:
+    """What an app says of its evaluations, and what is written beside it."""
+
+    settings: EvaluationSettings
+    plan: Plan
+    personas: tuple[EvaluationPersona, ...]
+
+
+def eval_sets(found: Library) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
+    """The evaluations by file, as sets of cases, and why some are not run. Files with errors are not among them."""
+    sets: dict[str, EvalSet] = {}
+    problems: list[Problem] = []
+    apps: dict[str, _App] = {}
+    for file, reading in found.readings.items():
+        if any(each.severity is errors.Severity.ERROR for each in reading.problems):
+            continue
+        runnable = [each for each in reading.resources if each.kind in RUN]
+        if not runnable:
+            continue
+        folder = read.app_folder(file)
+        app = apps.get(folder) or apps.setdefault(folder, _app(found, folder))
+        cases: dict[str, Case] = {}
+        for resource in runnable:
+            why = why_not_run(resource.message)
+            if why:
+                message = f"the evaluation {resource.title!r} is not run: {why}"
+                problems.append(errors.warning("ces-not-run", message, resource.place, "See docs/ces.md."))
+                continue
+            name, number = resource.title, 1
+            while name in cases:
+                number += 1
+                name = f"{resource.title} ({number})"
+            cases[name] = _case(resource, app, name)
+        if cases:
+            sets[file] = EvalSet(eval_set_id=read.stem(file), cases=tuple(cases.values()))
+    return sets, tuple(problems)
+
+
+def _app(found: Library, folder: str) -> _App:
+    mine = [reading for file, reading in found.every.items() if read.app_folder(file) == folder]
+    said = next((each for each in mine if each.kind is Kind.APP), Reading(kind=Kind.APP))
+    settings = said.settings or EvaluationSettings()
+    prompts = {
+        name: each.message.llm_criteria.prompt
+        for reading in mine
+        for each in reading.resources
+        if isinstance(each.message, shapes.EvaluationExpectation) and each.message.llm_criteria is not None
+        for name in (each.id, each.title, each.message.display_name.rpartition("/")[2])
+    }
+    personas = [each.message for reading in mine for each in reading.resources if each.kind is Kind.PERSONA]
+    return _App(
+        settings=settings,
+        plan=Plan(
+            evaluation=Evaluation(),
+            thresholds=said.thresholds or shapes.EvaluationMetricsThresholds(),
+            config=settings.metrics_config or shapes.EvaluationMetricsConfig(),
+            prompts={**prompts, **read.written_prompts(mine)},
+        ),
+        personas=tuple(each for each in personas if isinstance(each, EvaluationPersona)),
+    )
+
+
+def why_not_run(message: Proto) -> str:
+    """Why an evaluation is not run: it needs more than text."""
+    pending: list[Any] = [message]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tuple):
+            pending.extend(each)
+        elif isinstance(each, Proto):
+            if isinstance(each, shapes.Result):
+                continue
+            for name in type(each).model_fields:
+                value = getattr(each, name)
+                if value and shapes.handling_of(type(each), name) is shapes.Handling.NOT_RUN:
+                    return f"`{shapes.key_of(type(each), name)}` is not text"
+                if value is SemanticSimilarityChannel.AUDIO:
+                    return "its answers are compared as audio"
+                pending.append(value)
+    return ""
+
+
+def _case(resource: Resource, app: _App, name: str) -> Case:
+    message = resource.message
+    if isinstance(message, Simulation):
+        return _of_simulation(message, resource, app, name)
+    assert isinstance(message, Evaluation)
+    return (_of_golden if message.golden is not None else _of_scenario)(message, resource, app, name)
+
+
+def _plan(app: _App, evaluation: Evaluation, goals: tuple[str, ...] = ()) -> Plan:
+    bare = Evaluation.model_validate(shapes.comparable(evaluation))  # what the platform writes decides nothing
+    inputs = bare.golden or bare.scenario
+    named = [each.rpartition("/")[2] for each in inputs.evaluation_expectations] if inputs else []
+    prompts = {each: app.plan.prompts[each] for each in named if each in app.plan.prompts}
+    return Plan(evaluation=bare, thresholds=app.plan.thresholds, config=app.plan.config, prompts=prompts, goals=goals)
+
+
+# --- goldens --------------------------------------------------------------------------------------------
+
+
+def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
+    golden = evaluation.golden or Golden()
+    is_stable = app.settings.golden_run_method is not GoldenRunMethod.NAIVE
+    fakes = app.settings.golden_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
+    plan = _plan(app, evaluation)
+    written, _ = convert.to_adk(_as_history(evaluation), app=plan.app, prompts={})
+    conversation = tuple(
+        Invocation(user_content=_said(turn), final_response=made.final_response, events=made.events)
+        for turn, made in zip(golden.turns, written.conversation or (), strict=True)
+    )
+    return Case(
+        case_id=name,
+        conversation=conversation,
+        place=resource.place,
+        setups=tuple(_setup(turn, is_stable=is_stable, fakes=fakes) for turn in golden.turns),
+        isolated=is_stable and len(golden.turns) > 1,
+        criteria=frozenset(_criteria_of_golden(plan)),
+        ces=plan.json(),
+    )
+
+
+def _as_history(evaluation: Evaluation) -> Evaluation:
+    """The evaluation with all that happens in it: also answers that are not evaluated, and what mocks answer."""
+    turns = []
+    for turn in (evaluation.golden or Golden()).turns:
+        expected = [step.expectation for step in turn.steps if step.expectation is not None]
+        answered = {outcomes.names_of(each.tool_response) for each in expected if each.tool_response}
+        steps = []
+        for step in turn.steps:
+            each = step.expectation
+            if each is not None:
+                mock = each.mock_tool_response
+                if mock is not None and outcomes.names_of(mock) not in answered:
+                    each = GoldenExpectation(tool_response=mock)
+                step = Step(expectation=each.model_copy(update={"skip_evaluation": False}))  # noqa: PLW2901
+            steps.append(step)
+        turns.append(turn.model_copy(update={"steps": tuple(steps)}))
+    return Evaluation(display_name=evaluation.display_name, golden=Golden(turns=tuple(turns)))
+
+
+def _said(turn: GoldenTurn) -> Content:
+    parts: list[Part] = []
+    for step in turn.steps:
+        given = step.user_input
+        if given is None:
+            continue
+        if given.text is not None:
+            parts.append(Text(text=given.text))
+        elif given.event is not None:
+            parts.append(Text(text=f"<event>{given.event.event}</event>"))
+        elif held := given.image or given.blob:
+            parts.append(Attachment(data={"inline_data": {"mime_type": held.mime_type, "data": held.data}}))
+        elif given.tool_responses is not None:
+            parts += [_client_response(each) for each in given.tool_responses.tool_responses]
+    return Content(parts=tuple(parts), role="user")
+
+
+def _client_response(given: ToolResponse) -> AdkResponse:
+    name = _names(given)[0]
+    return AdkResponse(name=name, response=dict(given.response or {}), id=given.id or None)
+
+
+def _names(tool: shapes.ToolCall | ToolResponse) -> list[str]:
+    """The names of a tool, its own first."""
+    own = tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
+    every = sorted(outcomes.names_of(tool))
+    return [*([own] if own in every else []), *(each for each in every if each != own)]
+
+
+def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
+    state: dict[str, Any] = {}
+    agent = ""
+    for step in turn.steps:
+        if step.user_input is not None and step.user_input.variables:
+            state |= step.user_input.variables
+        if step.agent_transfer is not None:
+            agent = step.agent_transfer.target_agent.rpartition("/")[2]
+    expected = [step.expectation for step in turn.steps if step.expectation is not None]
+    mocks = [each.mock_tool_response for each in expected if each.mock_tool_response is not None]
+    mocked = {name for mock in mocks for name in _names(mock)}
+    given = list(mocks)
+    if is_stable or fakes:
+        responses = [each.tool_response for each in expected if each.tool_response is not None]
+        given += [each for each in responses if mocked.isdisjoint(_names(each))]
+    args = {each.tool_call.id: each.tool_call.args for each in expected if each.tool_call and each.tool_call.id}
+    rules = _rules([(each, args.get(each.id)) for each in given])
+    return TurnSetup(state=state, agent=agent, tools=rules, mocks=bool(mocks), fakes=fakes)
+
+
+def _rules(given: Sequence[tuple[ToolResponse, Mapping[str, Any] | None]]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """The rules of a mock file that give these responses: to the call that they are for, else in order; the last one
+    to every further call, so that no real tool runs beside a mock."""
+    by_name: dict[str, list[tuple[ToolResponse, Mapping[str, Any] | None]]] = {}
+    for response, args in given:
+        for name in _names(response):
+            by_name.setdefault(name, []).append((response, args))
+    made = {}
+    for name, listed in by_name.items():
+        rules: list[Mapping[str, Any]] = []
+        for response, args in listed if len(listed) > 1 else ():
+            exact = {key: value for key, value in (args or {}).items() if not isinstance(value, Mapping)}
+            if exact:
+                rules.append({"args": exact, **_answer(response)})
+        rules += [{"times": 1, **_answer(response)} for response, _ in listed[:-1]]
+        made[name] = (*rules, _answer(listed[-1][0]))
+    return made
+
+
+def _answer(response: ToolResponse) -> dict[str, Any]:
+    """`output` is the result, `error` an error, and with neither the whole object is the result."""
+    held = dict(response.response or {})
+    if set(held) == {"error"}:
+        error = held["error"]
+        return {"error": {"type": "RuntimeError", "message": error if isinstance(error, str) else str(error)}}
+    return {"response": held["output"] if set(held) == {"output"} else held}
+
+
+def _criteria_of_golden(plan: Plan) -> Iterator[str]:
+    yield EXPECTATIONS  # at least that nothing unexpected is said or called
+    expected = [step.expectation for turn in plan.turns for step in turn.steps if step.expectation is not None]
+    counted = [each for each in expected if not each.skip_evaluation]
+    if any(_is_by_judge(plan, each) for each in counted):
+        yield SIMILARITY
+    if any(plan.assesses_hallucination(turn) for turn in plan.turns):
+        yield HALLUCINATION
+    if plan.named:
+        yield NAMED
+
+
+def _is_by_judge(plan: Plan, expected: GoldenExpectation) -> bool:
+    if expected.tool_call is not None:
+        return plan.compares_tools(of_step=True) and outcomes.has_semantic(expected.tool_call, expected.comparison_type)
+    if expected.agent_response is None or not outcomes.text_of(expected.agent_response):
+        return False
+    is_text = expected.comparison_type in (ComparisonType.EQUALS, ComparisonType.CONTAINS)
+    return not is_text and plan.compares_answers(expected)
+
+
+# --- scenarios ------------------------------------------------------------------------------------------
+
+
+def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
+    scenario = evaluation.scenario or Scenario()
+    plan = _plan(app, evaluation)
+    facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
+    task = scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
+    if plan.goal is UserGoalBehavior.USER_GOAL_REJECTED:
+        task += "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
+    return Case(
+        case_id=name,
+        scenario=ConversationScenario(
+            starting_prompt=_beginning(app),
+            conversation_plan=task,
+            persona=_persona(app, name),
+            max_turns=scenario.max_turns or shapes.MOST_TURNS,
+        ),
+        session=_session(scenario.variable_overrides),
+        place=resource.place,
+        setups=(_scenario_setup(scenario, app),),
+        criteria=frozenset(_criteria_of_scenario(plan, scenario)),
+        ces=plan.json(),
+    )
+
+
+def _beginning(app: _App) -> str:
+    is_agent = app.settings.scenario_conversation_initiator is ScenarioConversationInitiator.AGENT
+    return WELCOME if is_agent else ""
+
+
+def _persona(app: _App, name: str) -> Persona | None:
+    """One of the app's, always the same for a scenario: the platform picks any."""
+    if not app.personas:
+        return None
+    number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
+    chosen = sorted(app.personas, key=lambda each: each.display_name)[number % len(app.personas)]
+    return Persona(persona_id=chosen.display_name, description=chosen.personality)
+
+
+def _session(state: Mapping[str, Any] | None) -> AdkSession | None:
+    return AdkSession(user_id="user", state=dict(state)) if state else None
+
+
+def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
+    given = []
+    for each in scenario.scenario_expectations:
+        tool = each.tool_expectation
+        if tool is not None and tool.mock_tool_response is not None and tool.expected_tool_call is not None:
+            given.append((tool.mock_tool_response, tool.expected_tool_call.args))
+    fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
+    return TurnSetup(tools=_rules(given), mocks=bool(given), fakes=fakes)
+
+
+def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
+    tools = [
+        each.tool_expectation.expected_tool_call
+        for each in scenario.scenario_expectations
+        if each.tool_expectation and each.tool_expectation.expected_tool_call
+    ]
+    answers = [each.agent_response for each in scenario.scenario_expectations if each.agent_response]
+    says = any(outcomes.text_of(each) for each in answers)
+    is_open = [outcomes.has_semantic(each, outcomes.AS_WRITTEN) for each in tools]
+    if plan.compares_scenario and not all(is_open):
+        yield EXPECTATIONS
+    if plan.compares_scenario and (says or any(is_open)):
+        yield SIMILARITY
+    if plan.assesses_hallucination(None):
+        yield HALLUCINATION
+    if plan.named:
+        yield NAMED
+    if plan.judges_goal:
+        yield GOAL
+    if scenario.rubrics:
+        yield RUBRICS
+
+
+# --- simulations for cxas -------------------------------------------------------------------------------
+
+
+def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
+    """A simulation: its goals are the plan, and each is scored in order. `inject_variables` of the first step are there
+    from the beginning; those of later steps reach nobody."""
+    written, _ = convert.simulation_to_adk(simulation, app=read.LOCAL_APP)
+    first = simulation.steps[0].static_utterance if simulation.steps else ""
+    goals = tuple(_goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal)
+    state = {**simulation.session_parameters, **(simulation.steps[0].inject_variables if simulation.steps else {})}
+    turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
+    names = tuple(f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(each)}" for each in simulation.expectations)
+    prompts = {expectation_id(each): each for each in simulation.expectations}
+    plan_text = written.scenario.conversation_plan if written.scenario else ""
+    evaluation = Evaluation(
+        display_name=name,
+        scenario=Scenario(
+            task=plan_text, user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED, evaluation_expectations=names
+        ),
+    )
+    plan = Plan(
+        evaluation=evaluation,
+        thresholds=app.plan.thresholds,
+        config=app.plan.config,
+        prompts=prompts,
+        goals=goals,
+    )
+    scenario = ConversationScenario(
+        starting_prompt=first or _beginning(app),
+        conversation_plan=plan_text,
+        persona=_persona(app, name),
+        max_turns=min(turns or shapes.MOST_TURNS, shapes.MOST_TURNS),
+    )
+    decide = [*([GOALS] if goals else []), *([NAMED] if names else [])]
+    decide += [HALLUCINATION] if plan.assesses_hallucination(None) else []
+    return Case(
+        case_id=name,
+        scenario=scenario,
+        session=_session(state),
+        place=resource.place,
+        criteria=frozenset(decide),
+        ces=plan.json(),
+    )
+
+
+def _goal(number: int, step: Any) -> str:
+    done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
+    after = f" Goal {number - 1} was reached before it." if number > 1 else ""
+    return f"Goal {number} was reached: {step.goal}{done}{after}"
+
+
+def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
+    """The criteria that decide on any of the cases, or inform of it, in the order in which they are shown."""
+    used = {name for case in cases for name in case.criteria or ()}
+    return tuple(name for name in CRITERIA if name in used)
+
+
+def relaxed(base: Case, head: Case) -> list[str]:
+    """What a newer version of an evaluation, or of what applies to it, asks for less than the older one, in words. What
+    is added or tightened is none."""
+    found = list(compare.changes(_comparable(base), _comparable(head)))
+    told = [str(each) for each in compare.relaxations(found)]
+    if base.isolated != head.isolated:
+        was, now = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
+        told.append(f"goldenRunMethod: {was} -> {now}")
+    fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
+    if fakes[1] and not fakes[0]:
+        told.append("tools are faked")
+    return told
+
+
+def _comparable(case: Case) -> dict[str, Any]:
+    """What decides on a case, under names that say what becomes less (`compare`)."""
+    plan = Plan.read(case.ces or {})
+    return {
+        **shapes.comparable(plan.evaluation),
+        "app": {"evaluationMetricsThresholds": plan.thresholds.json(), "metricsConfig": plan.config.json()},
+        "llmCriteria": dict(plan.prompts),
+        "scenario goals": {"scenario": list(plan.goals)},
+    }

@@ -1,0 +1,1051 @@
+"""What an evaluation says of a conversation: outcomes by turn and expectation as EvaluationResult has them.
+
+Pure: what a judge has to say arrives as verdicts, which `questions` asks for. What nobody decided has no outcome
+(OUTCOME_UNSPECIFIED), and a result with one has no status: it is an error, never a pass.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from evalgate.ces import read
+from evalgate.ces.cxas import TRANSFER
+from evalgate.ces.shapes import (
+    AgentTransfer,
+    Chunk,
+    ComparisonType,
+    Evaluation,
+    EvaluationExpectationResult,
+    EvaluationMetricsConfig,
+    EvaluationMetricsThresholds,
+    ExtraToolCallBehavior,
+    GoldenEvaluationMetricsThresholds,
+    GoldenExpectation,
+    GoldenExpectationOutcome,
+    GoldenResult,
+    GoldenTurn,
+    HallucinationMetricBehavior,
+    HallucinationResult,
+    Message,
+    ObservedToolCall,
+    Outcome,
+    OverallToolInvocationResult,
+    Scenario,
+    ScenarioExpectationOutcome,
+    ScenarioResult,
+    ScenarioRubricOutcome,
+    SemanticSimilarityResult,
+    ToolCall,
+    ToolInvocationResult,
+    ToolResponse,
+    TurnLevelMetricsThresholds,
+    TurnReplayResult,
+    UserGoalBehavior,
+    UserGoalSatisfactionResult,
+)
+from evalgate.model import Invocation, Json, Text, json_match
+from evalgate.model import ToolCall as ActualCall
+from evalgate.model import ToolResponse as ActualResponse
+from evalgate.model.json_match import Matcher
+
+SIMILARITY_LABELS: Final = (
+    "Completely Inconsistent / Contradictory",
+    "Largely Inconsistent (Major Omissions)",
+    "Partially Consistent (Minor Omissions)",
+    "Mostly Consistent",
+    "Fully Consistent",
+)
+"""By score, from 0."""
+HALLUCINATION_LABELS: Final = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
+GOAL_LABELS: Final = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1: "User Task Unspecified"}
+
+UNEXPECTED_RESPONSE: Final = "UNEXPECTED RESPONSE"
+UNEXPECTED_CALL: Final = "UNEXPECTED TOOL CALL"
+DEFAULT_SIMILARITY, DEFAULT_SHARE = 3, 1.0
+UNKNOWN: Final = Outcome.OUTCOME_UNSPECIFIED
+AS_WRITTEN: Final = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
+
+
+def outcome_of(*, passed: bool) -> Outcome:
+    """PASS or FAIL."""
+    return Outcome.PASS if passed else Outcome.FAIL
+
+
+# --- what applies ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """An evaluation and what applies to it: the app's thresholds and switches, the prompts of expectations by the last
+    part of their name. `goals`: the ordered ones of a simulation for `cxas`."""
+
+    evaluation: Evaluation
+    thresholds: EvaluationMetricsThresholds = field(default_factory=EvaluationMetricsThresholds)
+    config: EvaluationMetricsConfig = field(default_factory=EvaluationMetricsConfig)
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    goals: tuple[str, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        """As `Case.ces` has it."""
+        return {
+            "evaluation": {**self.evaluation.json()},
+            "thresholds": self.thresholds.json(),
+            "config": self.config.json(),
+            "prompts": dict(self.prompts),
+            "goals": list(self.goals),
+        }
+
+    @classmethod
+    def read(cls, raw: Json) -> Self:
+        """The plan of `Case.ces`."""
+        return cls(
+            evaluation=Evaluation.model_validate(raw["evaluation"]),
+            thresholds=EvaluationMetricsThresholds.model_validate(raw["thresholds"]),
+            config=EvaluationMetricsConfig.model_validate(raw["config"]),
+            prompts=dict(raw["prompts"]),
+            goals=tuple(raw["goals"]),
+        )
+
+    @property
+    def app(self) -> str:
+        """The app that it belongs to."""
+        head, mark, _ = self.evaluation.name.partition("/evaluations/")
+        return head if mark else read.LOCAL_APP
+
+    @property
+    def turns(self) -> tuple[GoldenTurn, ...]:
+        """Those of a golden."""
+        return self.evaluation.golden.turns if self.evaluation.golden else ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The expectations that a judge looks for in the whole conversation, by name."""
+        inputs = self.evaluation.golden or self.evaluation.scenario
+        return inputs.evaluation_expectations if inputs else ()
+
+    def _levels(self) -> Iterator[EvaluationMetricsThresholds]:
+        """The evaluation's own before the app's."""
+        own = self.evaluation.evaluation_metrics_threshold_override
+        yield from (each for each in (own, self.thresholds) if each is not None)
+
+    def _golden_levels(self) -> Iterator[GoldenEvaluationMetricsThresholds]:
+        yield from (each for level in self._levels() if (each := level.golden_evaluation_metrics_thresholds))
+
+    def _turn_levels(self, turn: GoldenTurn | None) -> Iterator[TurnLevelMetricsThresholds]:
+        if turn is not None and turn.turn_level_metrics_thresholds_override is not None:
+            yield turn.turn_level_metrics_thresholds_override
+        yield from (each for level in self._golden_levels() if (each := level.turn_level_metrics_thresholds))
+
+    def similarity(self, turn: GoldenTurn | None) -> int:
+        """The lowest similarity that passes: the turn's, else the evaluation's, else the app's, else the default."""
+        given = (each.semantic_similarity_success_threshold for each in self._turn_levels(turn))
+        return next((each for each in given if each is not None), DEFAULT_SIMILARITY)
+
+    def invocation(self, turn: GoldenTurn | None) -> float:
+        """The share of a turn's expected tools that have to be called."""
+        given = (each.overall_tool_invocation_correctness_threshold for each in self._turn_levels(turn))
+        return next((each for each in given if each is not None), DEFAULT_SHARE)
+
+    def parameters(self, expected: GoldenExpectation | None) -> float:
+        """The share of an expected call's parameters that have to be as expected."""
+        own = expected.expectation_level_metrics_thresholds_override if expected else None
+        levels = [own, *(each.expectation_level_metrics_thresholds for each in self._golden_levels())]
+        given = (each.tool_invocation_parameter_correctness_threshold for each in levels if each is not None)
+        return next((each for each in given if each is not None), DEFAULT_SHARE)
+
+    @property
+    def allows_extra_calls(self) -> bool:
+        """Whether calls that nothing expects are let pass."""
+        settings = (each.tool_matching_settings for each in self._golden_levels())
+        given = (each.extra_tool_call_behavior for each in settings if each is not None)
+        return next((each for each in given if each), None) is ExtraToolCallBehavior.ALLOW
+
+    def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
+        """Whether made-up claims count; unspecified is not enabled."""
+        said: list[HallucinationMetricBehavior] = []
+        if turn is not None:
+            own = [step.expectation for step in turn.steps if step.expectation is not None]
+            overrides = [
+                each.agent_response_hallucination_metrics_config_override.enable_hallucination_metrics
+                for each in own
+                if each.agent_response_hallucination_metrics_config_override is not None
+            ]
+            if overrides:
+                return any(overrides)
+            said.append(turn.hallucination_metric_behavior_override)
+        for level in self._levels():
+            if self.evaluation.scenario is not None:
+                said.append(level.scenario_hallucination_metric_behavior)
+            else:
+                said += [level.golden_hallucination_metric_behavior, level.hallucination_metric_behavior]
+        return next((each for each in said if each), None) is HallucinationMetricBehavior.ENABLED
+
+    def _golden_config(self, name: str) -> Any:
+        return self._switch("golden_metrics_config", name)
+
+    def _switch(self, group: str, name: str) -> Any:
+        """The switch of a metric: the evaluation's own, else the app's; None where nobody says anything."""
+        for config in (self.evaluation.evaluation_metrics_config_override, self.config):
+            held = getattr(config, group) if config is not None else None
+            found = getattr(held, name) if held is not None else None
+            if found is not None:
+                return found
+        return None
+
+    def compares_answers(self, expected: GoldenExpectation) -> bool:
+        """Whether an expected answer is compared by a judge, where its comparison is by meaning."""
+        own = expected.agent_response_semantic_similarity_metrics_config_override
+        found = own if own is not None else self._golden_config("semantic_similarity_metrics_config")
+        return found is None or found.enable_semantic_similarity_metrics
+
+    def compares_tools(self, *, of_step: bool) -> bool:
+        """Whether tool calls count: each of them (`of_step`), or those of a turn together."""
+        found = self._golden_config(
+            "step_tool_correctness_metrics_config" if of_step else "tool_correctness_metrics_config"
+        )
+        return found is None or found.enable_tool_correctness_metrics
+
+    @property
+    def judges_goal(self) -> bool:
+        """Whether the goal of the simulated user counts."""
+        found = self._switch("scenario_metrics_config", "user_goal_met_metrics_config")
+        is_on = found is None or found.enable_user_goal_met_metrics
+        return is_on and not self.goals and self.goal is not UserGoalBehavior.USER_GOAL_IGNORED
+
+    @property
+    def compares_scenario(self) -> bool:
+        """Whether the expectations of a scenario count."""
+        found = self._switch("scenario_metrics_config", "expectations_met_metrics_config")
+        return found is None or found.enable_expectations_met_metrics
+
+    @property
+    def goal(self) -> UserGoalBehavior:
+        """What is to become of the user's goal; the deprecated field counts where the newer one says nothing."""
+        scenario = self.evaluation.scenario or Scenario()
+        if scenario.user_goal_behavior:
+            return scenario.user_goal_behavior
+        # the numbers of the deprecated values mean the same
+        return UserGoalBehavior(scenario.task_completion_behavior or UserGoalBehavior.USER_GOAL_SATISFIED)
+
+
+# --- what a judge is asked ------------------------------------------------------------------------------
+
+
+class Kind(enum.StrEnum):
+    """What a judge is asked about."""
+
+    ANSWER = "answer"  # an expected answer, 0 to 4
+    SAID = "said"  # an answer that a scenario expects anywhere, 0 or 1
+    ARGUMENT = "argument"  # an argument of a call, 0 or 1
+    HALLUCINATION = "hallucination"  # a turn, -1, 0 or 1
+    GOAL = "goal"  # the whole conversation, -1, 0 or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question to a judge. `turn`, `step` count from 0; -1: the whole conversation. `passes`: the scores that do."""
+
+    kind: Kind
+    turn: int = -1
+    step: int = -1
+    argument: str = ""
+    expected: str = ""
+    actual: str = ""
+    passes: frozenset[int] = frozenset({1})
+
+    @property
+    def key(self) -> tuple[Kind, int, int, str]:
+        """What its verdict is found by."""
+        return self.kind, self.turn, self.step, self.argument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a judge said; `score` None: it said nothing that could be used."""
+
+    score: int | None
+    explanation: str = ""
+
+
+Verdicts = Mapping[tuple[Kind, int, int, str], Verdict]
+"""By `Asked.key`; what is not there was not asked."""
+NAMED = "named"
+RUBRICS = "rubrics"
+
+
+def questions(plan: Plan, actual: Sequence[Invocation]) -> list[Asked]:
+    """Everything that only a judge can decide, in the order of the turns."""
+    found: list[Asked] = []
+    for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
+        scored = _Turn(plan, turn, invocation, number)
+        found += scored.asked()
+    scenario = plan.evaluation.scenario
+    if scenario is not None:
+        found += _asked_of_scenario(plan, scenario, actual)
+    for number, invocation in enumerate(actual):
+        if _makes_claims(plan, number, invocation):
+            found.append(Asked(kind=Kind.HALLUCINATION, turn=number, passes=frozenset({1, -1})))
+    return found
+
+
+def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
+    """Whether a turn is looked through for claims that nothing bears out: an answer after calls of tools."""
+    golden_turn = plan.turns[number] if number < len(plan.turns) else None
+    return plan.assesses_hallucination(golden_turn) and bool(calls_of(invocation) and messages_of(invocation))
+
+
+def _asked_of_scenario(plan: Plan, scenario: Scenario, actual: Sequence[Invocation]) -> Iterator[Asked]:
+    said = "\n".join(text for invocation in actual for text in messages_of(invocation))
+    for step, each in enumerate(scenario.scenario_expectations if plan.compares_scenario else ()):
+        if each.agent_response is not None:
+            wanted = text_of(each.agent_response)
+            if wanted and _plain(wanted) not in _plain(said):
+                yield Asked(kind=Kind.SAID, step=step, expected=wanted, actual=said)
+        elif each.tool_expectation is not None and each.tool_expectation.expected_tool_call is not None:
+            call = each.tool_expectation.expected_tool_call
+            best = _best(call, [each for invocation in actual for each in calls_of(invocation)])
+            for name in _open_arguments(call, best, AS_WRITTEN):
+                wanted, got = _argument_texts(call, best, name)
+                yield Asked(kind=Kind.ARGUMENT, step=step, argument=name, expected=wanted, actual=got)
+    if plan.judges_goal:
+        wants = 0 if plan.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
+        facts = "\n".join(f"- {fact.name}: {fact.value}" for fact in scenario.user_facts)
+        task = f"{scenario.task}\n\nWhat the user knows:\n{facts}" if facts else scenario.task
+        yield Asked(kind=Kind.GOAL, expected=task, passes=frozenset({wants}))
+
+
+# --- what the agent did ---------------------------------------------------------------------------------
+
+
+def calls_of(invocation: Invocation) -> list[ActualCall]:
+    """The calls of a turn, but for transfers to another agent."""
+    return [call for call in invocation.tool_calls if call.name != TRANSFER]
+
+
+def messages_of(invocation: Invocation) -> list[str]:
+    """What the agent said to the user in a turn, in order: on the way, and at last."""
+    found = []
+    for event in invocation.events or ():
+        parts = event.content.parts if event.content and event.author.lower() != "user" else ()
+        found.append("".join(part.text for part in parts if isinstance(part, Text) and not part.thought))
+    answer = invocation.final_response.parts if invocation.final_response else ()
+    found.append("".join(part.text for part in answer if isinstance(part, Text) and not part.thought))
+    return [text for text in found if text.strip()]
+
+
+def text_of(message: Message) -> str:
+    """The words of an expected answer."""
+    return "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def names_of(tool: ToolCall | ToolResponse) -> frozenset[str]:
+    """The names under which an agent may have a tool: its id, its display name, that of a toolset's tool with the
+    toolset before it."""
+    names = {tool.display_name} if tool.display_name else set()
+    if tool.toolset_tool is None:
+        return frozenset({*names, (tool.tool or "").rpartition("/")[2]})
+    toolset, name = tool.toolset_tool.toolset.rpartition("/")[2], tool.toolset_tool.tool_id
+    if not name:
+        return frozenset({*names, toolset})
+    return frozenset({*names, name, *(f"{toolset}{mark}{name}" for mark in ("_", ".", "/", "__"))})
+
+
+def same(expected: Any, actual: Any) -> bool:
+    """Whether two JSON values are one: `3` is `3.0`, as in a Struct, and neither is `true`."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return expected.keys() == actual.keys() and all(same(value, actual[key]) for key, value in expected.items())
+    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
+        return len(expected) == len(actual) and all(map(same, expected, actual))
+    return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
+    """Whether an argument is as expected; None where a judge has to say."""
+    match, wanted = "", expected
+    if isinstance(expected, Mapping) and "$matchType" in expected:
+        match, wanted = str(expected["$matchType"]), expected.get("$originalValue")
+        if match == "ignore":
+            return True
+    elif comparison is ComparisonType.CONTAINS and isinstance(expected, str):
+        match = "contains"
+    elif comparison is ComparisonType.SEMANTIC_SIMILARITY and isinstance(expected, str):
+        match = "semantic"
+    if actual is json_match.MISSING:
+        return False
+    if match == "contains":
+        return _as_text(wanted) in _as_text(actual)
+    if match == "regexp":
+        try:
+            return json_match.holds(Matcher(regex=_as_text(wanted)), _as_text(actual), wanted)
+        except ValueError:  # no regular expression: `validate` warns of it
+            return False
+    if same(wanted, actual):
+        return True
+    return None if match == "semantic" else False
+
+
+def _arguments(call: ToolCall, actual: ActualCall, comparison: ComparisonType) -> dict[str, bool | None]:
+    args: Json = actual.args or {}
+    return {
+        name: _argument(value, args.get(name, json_match.MISSING), comparison)
+        for name, value in (call.args or {}).items()
+    }
+
+
+def _open_arguments(call: ToolCall, actual: ActualCall | None, comparison: ComparisonType) -> list[str]:
+    if actual is None:
+        return []
+    return [name for name, found in _arguments(call, actual, comparison).items() if found is None]
+
+
+def _argument_texts(call: ToolCall, actual: ActualCall | None, name: str) -> tuple[str, str]:
+    wanted: Any = (call.args or {})[name]
+    wanted = wanted.get("$originalValue") if isinstance(wanted, Mapping) else wanted
+    return _as_text(wanted), _as_text(((actual.args if actual else None) or {}).get(name))
+
+
+def _likeness(call: ToolCall, actual: ActualCall, comparison: ComparisonType = AS_WRITTEN) -> tuple[float, int]:
+    """How well a call is the expected one, and by how many parameters; what a judge has to say counts as met."""
+    found = list(_arguments(call, actual, comparison).values())
+    met = sum(each is not False for each in found)
+    return (met / len(found) if found else 1.0), met
+
+
+def _best(call: ToolCall, calls: Sequence[ActualCall]) -> ActualCall | None:
+    alike = [each for each in calls if each.name in names_of(call)]
+    return max(alike, key=lambda each: _likeness(call, each), default=None)
+
+
+def _paired(
+    expected: Sequence[tuple[int, ToolCall, ComparisonType]], calls: Sequence[ActualCall]
+) -> dict[int, ActualCall]:
+    """The call of each expected one, by its step: those that are the most alike first, each call once."""
+    pairs = sorted(
+        (
+            (*_likeness(call, actual, comparison), -place, -number, step)
+            for place, (step, call, comparison) in enumerate(expected)
+            for number, actual in enumerate(calls)
+            if actual.name in names_of(call)
+        ),
+        key=lambda pair: (pair[1], pair[0], pair[2], pair[3]),
+        reverse=True,
+    )
+    found: dict[int, ActualCall] = {}
+    taken: set[int] = set()
+    for *_, number, step in pairs:
+        if step not in found and number not in taken:
+            found[step] = calls[-number]
+            taken.add(number)
+    return found
+
+
+def _in_order(expected: Sequence[frozenset[str]], actual: Sequence[str]) -> float:
+    """The share of the expected tools that were called in this order: their longest common subsequence."""
+    row = [0] * (len(actual) + 1)
+    for names in expected:
+        before = list(row)
+        for number, name in enumerate(actual, start=1):
+            row[number] = before[number - 1] + 1 if name in names else max(before[number], row[number - 1])
+    return row[-1] / len(expected)
+
+
+# --- goldens --------------------------------------------------------------------------------------------
+
+
+class _Turn:
+    """One turn of a golden and what the agent did in it."""
+
+    def __init__(self, plan: Plan, turn: GoldenTurn, invocation: Invocation, number: int) -> None:
+        self._plan = plan
+        self._turn = turn
+        self._actual = invocation
+        self._number = number
+        self._steps = [(step, each.expectation) for step, each in enumerate(turn.steps) if each.expectation]
+        self._calls = calls_of(invocation)
+        expected = [(step, each.tool_call, each.comparison_type) for step, each in self._steps if each.tool_call]
+        self._found = _paired(expected, self._calls)
+        self._messages = messages_of(invocation)
+        self._answers = [step for step, each in self._steps if each.agent_response is not None]
+
+    def _said(self, step: int) -> tuple[str, ...]:
+        """What was said where an answer is expected. Of more messages than answers are expected, the last answer is
+        all that are left over: an agent may take several to say it."""
+        place = self._answers.index(step)
+        is_last = place == len(self._answers) - 1
+        return tuple(self._messages[place:] if is_last else self._messages[place : place + 1])
+
+    def asked(self) -> Iterator[Asked]:
+        """What only a judge can decide of the turn."""
+        for step, each in self._steps:
+            if each.skip_evaluation:
+                continue
+            if each.agent_response is not None and self._is_by_meaning(each):
+                said = "\n".join(self._said(step))
+                wanted = text_of(each.agent_response)
+                if said and wanted:
+                    least = self._plan.similarity(self._turn)
+                    yield Asked(
+                        kind=Kind.ANSWER,
+                        turn=self._number,
+                        step=step,
+                        expected=wanted,
+                        actual=said,
+                        passes=frozenset(range(least, len(SIMILARITY_LABELS))),
+                    )
+            elif each.tool_call is not None and self._plan.compares_tools(of_step=True):
+                call = self._found.get(step)
+                for name in _open_arguments(each.tool_call, call, each.comparison_type):
+                    wanted, got = _argument_texts(each.tool_call, call, name)
+                    yield Asked(
+                        kind=Kind.ARGUMENT, turn=self._number, step=step, argument=name, expected=wanted, actual=got
+                    )
+
+    def _is_by_meaning(self, expected: GoldenExpectation) -> bool:
+        is_semantic = expected.comparison_type in (AS_WRITTEN, ComparisonType.SEMANTIC_SIMILARITY)
+        return is_semantic and self._plan.compares_answers(expected)
+
+    def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
+        """The outcomes of the turn; `state`: the session's at its end."""
+        outcomes = [self._outcome(step, each, verdicts, state) for step, each in self._steps]
+        if not self._answers and self._messages:
+            said = Message(role="agent", chunks=tuple(Chunk(text=text) for text in self._messages))
+            expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
+            outcomes.append(
+                GoldenExpectationOutcome(expectation=expected, outcome=Outcome.FAIL, observed_agent_response=said)
+            )
+        overall, order = self._overall()
+        if overall is not None and not self._plan.allows_extra_calls:
+            taken = {id(call) for call in self._found.values()}
+            for call in self._calls:
+                if id(call) not in taken:
+                    expected = GoldenExpectation(note=UNEXPECTED_CALL)
+                    outcomes.append(
+                        GoldenExpectationOutcome(
+                            expectation=expected, outcome=Outcome.FAIL, observed_tool_call=self._observed(call)
+                        )
+                    )
+        similar = [each.semantic_similarity_result for each in outcomes if each.semantic_similarity_result]
+        known = [each for each in similar if each.score is not None]
+        timings = self._actual.timings
+        return TurnReplayResult(
+            expectation_outcome=tuple(outcomes),
+            hallucination_result=_claims(self._plan, self._number, self._actual, verdicts),
+            # the turn is as consistent as its least consistent answer
+            semantic_similarity_result=min(known, key=lambda each: each.score or 0)
+            if known and len(known) == len(similar)
+            else None,
+            overall_tool_invocation_result=overall,
+            tool_ordered_invocation_score=order,
+            turn_latency=f"{timings.total_s:.3f}s" if timings else None,
+        )
+
+    def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
+        """How many of the expected tools were called, and how many in order; None where that does not count."""
+        if not self._plan.compares_tools(of_step=False) or self._actual.events is None:
+            return None, None
+        wanted = [(step, each.tool_call) for step, each in self._steps if each.tool_call and not each.skip_evaluation]
+        if not wanted:
+            return OverallToolInvocationResult(outcome=Outcome.SKIPPED), None
+        score = sum(step in self._found for step, _ in wanted) / len(wanted)
+        passed = score >= self._plan.invocation(self._turn)
+        order = _in_order([names_of(call) for _, call in wanted], [call.name for call in self._calls])
+        return OverallToolInvocationResult(tool_invocation_score=score, outcome=outcome_of(passed=passed)), order
+
+    def _observed(self, call: ActualCall, expected: ToolCall | None = None) -> ToolCall:
+        return observed_call(call, app=self._plan.app, expected=expected)
+
+    def _outcome(  # noqa: PLR0911 - a row each
+        self, step: int, expected: GoldenExpectation, verdicts: Verdicts, state: Json | None
+    ) -> GoldenExpectationOutcome:
+        if expected.skip_evaluation or expected.mock_tool_response is not None:
+            return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.SKIPPED)
+        if expected.agent_response is not None:
+            return self._of_answer(step, expected, expected.agent_response, verdicts)
+        if expected.updated_variables is not None:
+            return _of_variables(expected, expected.updated_variables, state)
+        if expected.agent_transfer is not None:
+            return self._of_transfer(expected, expected.agent_transfer)
+        is_tools = self._plan.compares_tools(of_step=True)
+        if not is_tools:
+            return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.SKIPPED)
+        if self._actual.events is None:
+            why = "the agent's steps were not recorded"
+            return GoldenExpectationOutcome(
+                expectation=expected, tool_invocation_result=ToolInvocationResult(explanation=why)
+            )
+        if expected.tool_call is not None:
+            return self._of_call(step, expected, expected.tool_call, verdicts)
+        if expected.tool_response is not None:
+            return self._of_response(expected, expected.tool_response)
+        return _explained(
+            expected,
+            passed=not self._calls,
+            why=f"called {', '.join(call.name for call in self._calls)}" if self._calls else "",
+            observed_tool_call=self._observed(self._calls[0]) if self._calls else None,
+        )
+
+    def _of_answer(
+        self, step: int, expected: GoldenExpectation, wanted: Message, verdicts: Verdicts
+    ) -> GoldenExpectationOutcome:
+        said, text = self._said(step), text_of(wanted)
+        whole = "\n".join(said)
+        observed = Message(role="agent", chunks=tuple(Chunk(text=each) for each in said)) if said else None
+        if not text:  # a payload, an image: there is nothing to compare
+            return GoldenExpectationOutcome(
+                expectation=expected, outcome=Outcome.SKIPPED, observed_agent_response=observed
+            )
+        if expected.comparison_type in (ComparisonType.EQUALS, ComparisonType.CONTAINS):
+            is_equal = text.strip() in {whole.strip(), *(each.strip() for each in said)}
+            passed = is_equal if expected.comparison_type is ComparisonType.EQUALS else text in whole
+            return GoldenExpectationOutcome(
+                expectation=expected, outcome=outcome_of(passed=passed), observed_agent_response=observed
+            )
+        if not self._plan.compares_answers(expected):
+            return GoldenExpectationOutcome(
+                expectation=expected, outcome=Outcome.SKIPPED, observed_agent_response=observed
+            )
+        given = verdicts.get((Kind.ANSWER, self._number, step, "")) if said else Verdict(score=0, explanation=_SILENT)
+        result = similarity(given, least=self._plan.similarity(self._turn))
+        return GoldenExpectationOutcome(
+            expectation=expected,
+            outcome=result.outcome,
+            semantic_similarity_result=result,
+            observed_agent_response=observed,
+        )
+
+    def _of_call(
+        self, step: int, expected: GoldenExpectation, wanted: ToolCall, verdicts: Verdicts
+    ) -> GoldenExpectationOutcome:
+        call = self._found.get(step)
+        if call is None:
+            result = ToolInvocationResult(
+                parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation="it was not called"
+            )
+            return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.FAIL, tool_invocation_result=result)
+        place = (Kind.ARGUMENT, self._number, step)
+        result = parameters(
+            wanted,
+            call,
+            comparison=expected.comparison_type,
+            verdict_of=lambda name: verdicts.get((*place, name)),
+            least=self._plan.parameters(expected),
+        )
+        return GoldenExpectationOutcome(
+            expectation=expected,
+            outcome=result.outcome,
+            tool_invocation_result=result,
+            observed_tool_call=self._observed(call, wanted),
+        )
+
+    def _of_response(self, expected: GoldenExpectation, wanted: ToolResponse) -> GoldenExpectationOutcome:
+        """The response of the call with the same id in the file, else of any call of the tool."""
+        by_id = [
+            self._found[step].id
+            for step, each in self._steps
+            if each.tool_call and wanted.id and each.tool_call.id == wanted.id and step in self._found
+        ]
+        found = [each for each in self._actual.tool_responses if each.name in names_of(wanted)]
+        meant = [each for each in found if each.id is not None and each.id in by_id] or found
+        right = [each for each in meant if _same_response(wanted.response or {}, each)]
+        shown = next(iter(right or meant), None)
+        observed = None if shown is None else observed_response(shown, wanted)
+        why = "" if right else "another response" if meant else "the tool gave no response"
+        return _explained(expected, passed=bool(right), why=why, observed_tool_response=observed)
+
+    def _of_transfer(self, expected: GoldenExpectation, wanted: AgentTransfer) -> GoldenExpectationOutcome:
+        target = wanted.target_agent.rpartition("/")[2]
+        named = {target, wanted.display_name} - {""}
+        calls = [call for call in self._actual.tool_calls if call.name == TRANSFER]
+        transfers = [str((call.args or {}).get("agent_name") or (call.args or {}).get("agent") or "") for call in calls]
+        authors = [event.author for event in self._actual.events or ()]
+        if self._actual.events is None:
+            return _explained(expected, passed=None, why="the agent's steps were not recorded")
+        reached = next((name for name in (*transfers, *authors) if name in named), "")
+        other = reached or next(iter(transfers), "")
+        observed = AgentTransfer(target_agent=f"{self._plan.app}/agents/{other}") if other else None
+        why = "" if reached else f"transferred to {other}" if other else "no transfer"
+        return _explained(expected, passed=bool(reached), why=why, observed_agent_transfer=observed)
+
+
+_SILENT: Final = "the agent said nothing"
+
+
+def _explained(
+    expected: GoldenExpectation, *, passed: bool | None, why: str, **observed: Any
+) -> GoldenExpectationOutcome:
+    """An outcome whose reason has no field of its own; `passed` None: unknown."""
+    outcome = UNKNOWN if passed is None else outcome_of(passed=passed)
+    told = ToolInvocationResult(outcome=outcome, explanation=why) if why else None
+    return GoldenExpectationOutcome(expectation=expected, outcome=outcome, tool_invocation_result=told, **observed)
+
+
+def _of_variables(expected: GoldenExpectation, wanted: Json, state: Json | None) -> GoldenExpectationOutcome:
+    if state is None:
+        return _explained(expected, passed=None, why="the session's variables were not recorded")
+    wrong = [name for name, value in wanted.items() if not same(value, state.get(name, json_match.MISSING))]
+    told = (f"{name}: expected {wanted[name]!r}, found {state.get(name, 'nothing')!r}"[:300] for name in wrong)
+    return _explained(expected, passed=not wrong, why="; ".join(told))
+
+
+def _same_response(wanted: Json, actual: ActualResponse) -> bool:
+    """`output` is the result, and an object without it is one: tools of other frameworks answer `{"result": ...}`."""
+    given = dict(actual.response or {})
+    bare = [given]
+    bare += [given[key] for key in ("output", "result") if set(given) == {key}]
+    expected = [wanted, *([wanted["output"]] if set(wanted) == {"output"} else [])]
+    return any(same(one, other) for one in expected for other in bare)
+
+
+def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
+    """A call as CES writes it; under the name of the expected one, where it is that."""
+    if expected is not None:
+        identifier: dict[str, Any] = {"tool": expected.tool, "toolset_tool": expected.toolset_tool}
+    else:
+        identifier = {"tool": f"{app}/tools/{call.name}"}
+    return ToolCall(**identifier, id=call.id or "", args=dict(call.args or {}))
+
+
+def observed_response(response: ActualResponse, expected: ToolCall | ToolResponse) -> ToolResponse:
+    """A response as CES writes it, under the name of the tool that was expected."""
+    given = dict(response.response or {})
+    return ToolResponse(tool=expected.tool, toolset_tool=expected.toolset_tool, id=expected.id, response=given)
+
+
+def parameters(
+    wanted: ToolCall, call: ActualCall, *, comparison: ComparisonType, verdict_of: Any, least: float
+) -> ToolInvocationResult:
+    """The share of the expected parameters that a call has; unknown where a judge that has to say did not."""
+    found = _arguments(wanted, call, comparison)
+    lacking = False
+    for name, met in found.items():
+        if met is None:
+            verdict = verdict_of(name)
+            lacking = lacking or verdict is None or verdict.score is None
+            found[name] = bool(verdict and verdict.score)
+    if lacking:
+        return ToolInvocationResult(explanation="no verdict on an argument that is compared by its meaning")
+    score = sum(map(bool, found.values())) / len(found) if found else 1.0
+    args = call.args or {}
+    wrong = "; ".join(
+        f"{name}: expected {_argument_texts(wanted, call, name)[0]!r}, got {args.get(name, 'nothing')!r}"[:300]
+        for name, met in found.items()
+        if not met
+    )
+    return ToolInvocationResult(
+        parameter_correctness_score=score, outcome=outcome_of(passed=score >= least), explanation=wrong
+    )
+
+
+def similarity(verdict: Verdict | None, *, least: int) -> SemanticSimilarityResult:
+    """A verdict on an answer; without one the outcome is unknown."""
+    if verdict is None or verdict.score is None:
+        return SemanticSimilarityResult(explanation=verdict.explanation if verdict else "")
+    return SemanticSimilarityResult(
+        score=verdict.score,
+        label=SIMILARITY_LABELS[verdict.score],
+        explanation=verdict.explanation,
+        outcome=outcome_of(passed=verdict.score >= least),
+    )
+
+
+def hallucination(verdict: Verdict) -> HallucinationResult:
+    """A verdict on what an agent claims."""
+    label = "" if verdict.score is None else HALLUCINATION_LABELS[verdict.score]
+    return HallucinationResult(score=verdict.score, label=label, explanation=verdict.explanation)
+
+
+def _claims(plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts) -> HallucinationResult | None:
+    """What a judge said of a turn's claims; None where it is not to be asked."""
+    verdict = verdicts.get((Kind.HALLUCINATION, number, -1, ""))
+    return hallucination(verdict or Verdict(score=None)) if _makes_claims(plan, number, invocation) else None
+
+
+def golden_result(
+    plan: Plan, actual: Sequence[Invocation], *, final_state: Json | None, verdicts: Verdicts
+) -> GoldenResult:
+    """The outcomes of a golden by turn. Each turn that was asked has an invocation."""
+    last = len(actual) - 1
+    made = []
+    for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
+        state = invocation.state if invocation.state is not None or number < last else final_state
+        made.append(_Turn(plan, turn, invocation, number).result(verdicts, state=state))
+    return GoldenResult(turn_replay_results=tuple(made), evaluation_expectation_results=_named(plan, verdicts))
+
+
+def named_key(number: int, kind: str = NAMED) -> tuple[Any, int, int, str]:
+    """Where the verdict on an expectation of the whole conversation is found, or on a rubric (`RUBRICS`)."""
+    return kind, -1, number, ""
+
+
+def _named(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult, ...]:
+    made = []
+    for number, name in enumerate(plan.named):
+        verdict = verdicts.get(named_key(number))
+        outcome = UNKNOWN if verdict is None or verdict.score is None else outcome_of(passed=verdict.score == 1)
+        made.append(
+            EvaluationExpectationResult(
+                evaluation_expectation=name,
+                prompt=plan.prompts.get(name.rpartition("/")[2], ""),
+                outcome=outcome,
+                explanation=verdict.explanation if verdict else "",
+            )
+        )
+    return tuple(made)
+
+
+# --- scenarios ------------------------------------------------------------------------------------------
+
+
+def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdicts) -> ScenarioResult:
+    """The outcomes of a scenario."""
+    scenario = plan.evaluation.scenario or Scenario()
+    outcomes = tuple(_scenario_outcomes(plan, scenario, actual, verdicts)) if plan.compares_scenario else ()
+    rated = [_claims(plan, number, invocation, verdicts) for number, invocation in enumerate(actual)]
+    goal = verdicts.get((Kind.GOAL, -1, -1, ""))
+    satisfied = None
+    if plan.compares_scenario and UNKNOWN not in {each.outcome for each in outcomes}:
+        satisfied = all(each.outcome is not Outcome.FAIL for each in outcomes)
+    result = ScenarioResult(
+        task=scenario.task,
+        user_facts=scenario.user_facts,
+        expectation_outcomes=outcomes,
+        rubric_outcomes=tuple(
+            ScenarioRubricOutcome(
+                rubric=text,
+                score=None if verdict is None or verdict.score is None else float(verdict.score),
+                score_explanation=verdict.explanation if verdict else "",
+            )
+            for number, text in enumerate(scenario.rubrics)
+            for verdict in (verdicts.get(named_key(number, RUBRICS)),)
+        ),
+        hallucination_result=tuple(each for each in rated if each is not None),
+        user_goal_satisfaction_result=None
+        if goal is None
+        else UserGoalSatisfactionResult(
+            score=goal.score,
+            label="" if goal.score is None else GOAL_LABELS[goal.score],
+            explanation=goal.explanation,
+        ),
+        all_expectations_satisfied=satisfied,
+        evaluation_expectation_results=_named(plan, verdicts),
+    )
+    return result.model_copy(update={"task_completed": _is_completed(result)})
+
+
+def _is_completed(result: ScenarioResult) -> bool | None:
+    """All expectations are satisfied, nothing is made up, and the user's goal is met; None where one is not known."""
+    goal = result.user_goal_satisfaction_result
+    made_up = [each.score for each in result.hallucination_result]
+    known = goal is not None and goal.score is not None and None not in made_up
+    if result.all_expectations_satisfied is None or goal is None or not known:
+        return None
+    return result.all_expectations_satisfied and 0 not in made_up and goal.score == 1
+
+
+def _scenario_outcomes(
+    plan: Plan, scenario: Scenario, actual: Sequence[Invocation], verdicts: Verdicts
+) -> Iterator[ScenarioExpectationOutcome]:
+    said = [text for invocation in actual for text in messages_of(invocation)]
+    calls = [call for invocation in actual for call in calls_of(invocation)]
+    responses = [response for invocation in actual for response in invocation.tool_responses]
+    is_recorded = all(invocation.events is not None for invocation in actual)
+    for step, each in enumerate(scenario.scenario_expectations):
+        if each.agent_response is not None:
+            yield _said_somewhere(each, text_of(each.agent_response), said, verdicts.get((Kind.SAID, -1, step, "")))
+            continue
+        wanted = each.tool_expectation.expected_tool_call if each.tool_expectation else None
+        if wanted is None:
+            yield ScenarioExpectationOutcome(expectation=each, outcome=Outcome.SKIPPED)
+            continue
+        call = _best(wanted, calls)
+        if call is None:
+            outcome = Outcome.FAIL if is_recorded else UNKNOWN
+            yield ScenarioExpectationOutcome(expectation=each, outcome=outcome)
+            continue
+        verdict_of = {name: verdicts.get((Kind.ARGUMENT, -1, step, name)) for name in wanted.args or {}}.get
+        found = parameters(wanted, call, comparison=AS_WRITTEN, verdict_of=verdict_of, least=plan.parameters(None))
+        answer = next((one for one in responses if call.id is not None and one.id == call.id), None)
+        observed = ObservedToolCall(
+            tool_call=observed_call(call, app=plan.app, expected=wanted),
+            tool_response=None if answer is None else observed_response(answer, wanted),
+        )
+        yield ScenarioExpectationOutcome(expectation=each, outcome=found.outcome, observed_tool_call=observed)
+
+
+def _said_somewhere(each: Any, wanted: str, said: Sequence[str], verdict: Verdict | None) -> ScenarioExpectationOutcome:
+    """An answer that a scenario expects: its words somewhere, else by a judge."""
+    if not wanted:
+        return ScenarioExpectationOutcome(expectation=each, outcome=Outcome.SKIPPED)
+    found = next((text for text in said if _plain(wanted) in _plain(text)), "")
+    is_there = bool(found) or _plain(wanted) in _plain("\n".join(said))
+    if is_there:
+        outcome = Outcome.PASS
+    else:
+        outcome = UNKNOWN if verdict is None or verdict.score is None else outcome_of(passed=verdict.score == 1)
+    shown = found or (said[-1] if said else "")
+    observed = Message(role="agent", chunks=(Chunk(text=shown),)) if shown else None
+    return ScenarioExpectationOutcome(expectation=each, outcome=outcome, observed_agent_response=observed)
+
+
+# --- what it comes to -----------------------------------------------------------------------------------
+
+
+class Group(enum.StrEnum):
+    """What a check is of."""
+
+    EXPECTATION = "expectation"  # what the agent did, which nobody needs a judge for
+    SIMILARITY = "similarity"  # what a judge compares
+    HALLUCINATION = "hallucination"
+    NAMED = "named"  # expectations of the whole conversation
+    GOAL = "goal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that an evaluation asks for, and what came of it; `turn` counts from 1. `score`: on its own scale."""
+
+    group: Group
+    subject: str
+    outcome: Outcome
+    turn: int | None = None
+    explanation: str = ""
+    score: float | None = None
+
+
+def checks(plan: Plan, result: GoldenResult | ScenarioResult) -> list[Check]:
+    """All that counts for the status of a result, skipped ones included."""
+    found = list(_of_golden(plan, result) if isinstance(result, GoldenResult) else _of_scenario(plan, result))
+    for each in result.evaluation_expectation_results:
+        subject = each.prompt or each.evaluation_expectation
+        found.append(Check(group=Group.NAMED, subject=subject, outcome=each.outcome, explanation=each.explanation))
+    return found
+
+
+def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
+    for number, turn in enumerate(result.turn_replay_results, start=1):
+        for each in turn.expectation_outcome:
+            yield _of_expectation(each, number)
+        overall = turn.overall_tool_invocation_result
+        if overall is not None and overall.outcome is not Outcome.SKIPPED:
+            score = overall.tool_invocation_score or 0.0
+            yield Check(
+                group=Group.EXPECTATION,
+                subject="share of expected tools called",
+                outcome=overall.outcome,
+                turn=number,
+                explanation=f"{score:g}",
+                score=score,
+            )
+        if plan.assesses_hallucination(plan.turns[number - 1]) and turn.hallucination_result is not None:
+            yield _of_hallucination(turn.hallucination_result, number)
+
+
+def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
+    outcome = UNKNOWN if result.score is None else outcome_of(passed=result.score != 0)
+    return Check(
+        group=Group.HALLUCINATION,
+        subject=result.label or "claims",
+        outcome=outcome,
+        turn=turn,
+        explanation=result.explanation,
+        score=result.score,
+    )
+
+
+def _of_expectation(each: GoldenExpectationOutcome, turn: int) -> Check:
+    expected = each.expectation or GoldenExpectation()
+    similar, tool = each.semantic_similarity_result, each.tool_invocation_result
+    is_open = expected.tool_call is not None and has_semantic(expected.tool_call, expected.comparison_type)
+    score: float | None = similar.score if similar else tool.parameter_correctness_score if tool else None
+    explanation = (similar.explanation if similar else "") or (tool.explanation if tool else "")
+    if expected.note == UNEXPECTED_CALL and each.observed_tool_call is not None:
+        explanation = ", ".join(sorted(names_of(each.observed_tool_call)))
+    elif expected.note == UNEXPECTED_RESPONSE and each.observed_agent_response is not None:
+        explanation = text_of(each.observed_agent_response)[:300]
+    return Check(
+        group=Group.SIMILARITY if similar is not None or is_open else Group.EXPECTATION,
+        subject=described(expected),
+        outcome=each.outcome,
+        turn=turn,
+        explanation=explanation,
+        score=score,
+    )
+
+
+def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
+    for each in result.expectation_outcomes:
+        asked = each.expectation
+        tool = asked.tool_expectation.expected_tool_call if asked and asked.tool_expectation else None
+        is_open = has_semantic(tool, AS_WRITTEN) if tool is not None else True
+        text = text_of(asked.agent_response) if asked and asked.agent_response else ""
+        yield Check(
+            group=Group.SIMILARITY if is_open else Group.EXPECTATION,
+            subject=f"calls {min(names_of(tool))}" if tool is not None else f"says {text[:200]!r}",
+            outcome=each.outcome,
+        )
+    if plan.assesses_hallucination(None):
+        for number, rated in enumerate(result.hallucination_result, start=1):
+            yield _of_hallucination(rated, number)
+    goal = result.user_goal_satisfaction_result
+    if plan.judges_goal:
+        wanted = 0 if plan.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
+        score = goal.score if goal else None
+        yield Check(
+            group=Group.GOAL,
+            subject="the user's goal is refused" if wanted == 0 else "the user's goal is met",
+            outcome=UNKNOWN if score is None else outcome_of(passed=score == wanted),
+            explanation=f"{goal.label}: {goal.explanation}" if goal else "",
+            score=score,
+        )
+
+
+def has_semantic(call: ToolCall, comparison: ComparisonType) -> bool:
+    """Whether an expected call has an argument that is compared by its meaning."""
+    values = (call.args or {}).values()
+    if any(isinstance(value, Mapping) and value.get("$matchType") == "semantic" for value in values):
+        return True
+    return comparison is ComparisonType.SEMANTIC_SIMILARITY and any(isinstance(value, str) for value in values)
+
+
+def described(expected: GoldenExpectation) -> str:
+    """What is expected, for people: the note, else what it says."""
+    if expected.note:
+        return expected.note
+    said = next((name for name in type(expected).oneofs["condition"] if getattr(expected, name) is not None), "")
+    value = getattr(expected, said) if said else None
+    match value:
+        case ToolCall() | ToolResponse():
+            what = "calls" if isinstance(value, ToolCall) else "response of"
+            return f"{what} {min(names_of(value), key=len)}"
+        case Message():
+            return f"says {text_of(value)[:200]!r}"
+        case AgentTransfer():
+            return f"transfers to {value.target_agent.rpartition('/')[2]}"
+        case Mapping():
+            return f"sets {', '.join(value)}"
+        case _:
+            return "calls no tool"
+
+
+def status(found: Iterable[Check]) -> Outcome | None:
+    """PASS where all that counts is met, FAIL where something is not, SKIPPED where nothing counts.
+
+    None where something could not be told: the execution state is then ERROR (METRIC_CALCULATION_FAILURE).
+    """
+    outcomes = {each.outcome for each in found}
+    if UNKNOWN in outcomes:
+        return None
+    if Outcome.FAIL in outcomes:
+        return Outcome.FAIL
+    return Outcome.PASS if Outcome.PASS in outcomes else Outcome.SKIPPED
