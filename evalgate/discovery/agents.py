@@ -156,7 +156,7 @@ class AgentCode:
 
     def _is_here(self, use: AgentUse) -> bool:
         driver = agents.DRIVERS.get(use.driver)
-        return driver is not None and not driver.is_remote
+        return driver is not None and not driver.is_remote(use.options)
 
     def _files(self, use: AgentUse) -> Mapping[str, bytes]:
         key = fingerprints.agent_key(use)

@@ -4,6 +4,7 @@ what each change relaxes; files change where the value stands and nowhere else."
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import hashlib
 import json
@@ -21,17 +22,20 @@ import platformdirs
 from evalgate.ces import compare, edit, read, shapes
 from evalgate.ces.compare import Relaxation
 from evalgate.ces.edit import Refused
-from evalgate.ces.read import COLLECTIONS, Kind, Library, Resource
+from evalgate.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
 from evalgate.ces.shapes import EvaluationDataset, Proto
 from evalgate.config import load
 from evalgate.discovery import ces
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem, Severity
 from evalgate.formats.json_source import path_text
+from evalgate.results import kept, output
 from evalgate.text import decoding, words
 
 COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
+RUNS: Final = f"{kept.FOLDER}/ces"
+"""Where runs that were started here keep what they gave."""
 PAGE, MOST_PAGE = 50, 1000
 LOCK_SECONDS: Final = 30.0
 _ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
@@ -69,7 +73,7 @@ class Resources:
         if page_size < 0 or (page_token and not page_token.isdigit()):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
-        found = sorted(self._library().of(kind), key=self.name_of)
+        found = sorted(self.library().of(kind), key=self.name_of)
         if parent:
             found = [each for each in found if self.name_of(each).startswith(_within(parent, kind))]
         shown = {COLLECTION_OF[kind]: [self.view(each) for each in found[start : start + size]]}
@@ -78,7 +82,12 @@ class Resources:
 
     def get(self, kind: Kind, name: str) -> dict[str, Any]:
         """A resource by its name."""
-        return self.view(self._find(self._library(), kind, name))
+        return self.view(self._find(self.library(), kind, name))
+
+    def selection(self, name: str) -> str:
+        """An evaluation as a run names it: its file, and what it is called."""
+        found = self._find(self.library(), Kind.EVALUATION, name)
+        return f"{found.file}:{found.title}"
 
     def name_of(self, resource: Resource) -> str:
         """The name of a resource; one that has none is called after its file."""
@@ -87,36 +96,38 @@ class Resources:
 
     def view(self, resource: Resource) -> dict[str, Any]:
         """A resource as the API shows it; its etag is one of the content."""
-        return {**resource.message.json(), "name": self.name_of(resource), "etag": etag_of(resource.message)}
+        has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
+        etag = {"etag": etag_of(resource.message)} if has_etag else {}
+        return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
     # --- writing ----------------------------------------------------------------------------------------
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
-        self._insist_writable()
+        self.insist_writable()
         wanted = self._body(body, kind)
-        with self._locked():
-            library = self._library()
+        with self.locked():
+            library = self.library()
             title = str(wanted.get("displayName", ""))
             name = self._new_name(library, kind, parent, resource_id or _made_id(title))
             wanted["name"] = name
             self._checked(wanted, kind, library, besides=None)
-            file = self._new_file(library, kind, title)
+            file = self.new_file(library, kind, title)
             made = self._write(file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", kind)
         return Done(resource=self.view(made))
 
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only tell what that would be."""
         if not preview:
-            self._insist_writable()
+            self.insist_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
             raise _invalid("name", "the name of the resource is missing")
         given, name, etag = dict(body), body["name"], body.get("etag")
         shape = read.RESOURCES[kind]
         content = self._body(given, kind, is_partial=True)
         paths = edit.mask_of(mask, given, shape)
-        with self._locked():
-            library = self._library()
+        with self.locked():
+            library = self.library()
             found = self._find(library, kind, name)
             _check_etag(etag, found.message)
             if found.path:
@@ -127,10 +138,10 @@ class Resources:
             new = shapes.comparable(made)
             changes = tuple(compare.changes(old, new))
             relaxations = tuple(compare.relaxations(changes))
-            before = self._text(found.file)
+            before = self.text(found.file)
             text = self._spliced(found, before, old, new) if changes else before
             if not preview:
-                self._insist_not_relaxing(relaxations)
+                self.insist_not_relaxing(relaxations)
                 found = self._write(found.file, text, kind) if changes else found
         shown = self.view(found) if not preview else {**made.json(), "name": name, "etag": etag_of(made)}
         difference = difflib.unified_diff(
@@ -140,22 +151,22 @@ class Resources:
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
-        self._insist_writable()
-        with self._locked():
-            library = self._library()
+        self.insist_writable()
+        with self.locked():
+            library = self.library()
             found = self._find(library, kind, name)
             _check_etag(etag, found.message)
             if found.path:
                 raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that file")
             relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
-            self._insist_not_relaxing(relaxations)
+            self.insist_not_relaxing(relaxations)
             users = [each for each in library.of(Kind.DATASET, Kind.EVALUATION) if found.id in _references(each)]
             if users and not force:
                 named = words.listed([self.name_of(each) for each in users])
                 raise Refused("FAILED_PRECONDITION", f"{named} refers to it; `force` drops the references")
             for user in users:
                 self._drop_reference(user, found.id)
-            path = self._inside(found.file)
+            path = self.inside(found.file)
             path.unlink()
             with contextlib.suppress(OSError):
                 if path.parent.name == path.stem and path.parent != self.root:
@@ -164,11 +175,20 @@ class Resources:
 
     # --- how --------------------------------------------------------------------------------------------
 
-    def _library(self) -> Library:
+    def library(self) -> Library:
+        """All CES files below the root, as they are now."""
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
         files = ces.files_of(tree, exclude=settings.gate_file.exclude)
-        return ces.library(tree, files, chosen=files)
+        found = ces.library(tree, files, chosen=files)
+        return dataclasses.replace(found, readings={**found.readings, **dict(self._of_runs())})
+
+    def _of_runs(self) -> Iterator[tuple[str, Reading]]:
+        """What runs of evaluations gave that were started here."""
+        for kind in (Kind.RESULT, Kind.RUN):
+            for path in sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json")):
+                file = path.relative_to(self.root).as_posix()
+                yield file, read.parse(self.text(file), file=file, kind=kind)
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
         found = [each for each in library.of(kind) if self.name_of(each) == name]
@@ -209,7 +229,8 @@ class Resources:
             raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
         return name
 
-    def _new_file(self, library: Library, kind: Kind, title: str) -> str:
+    def new_file(self, library: Library, kind: Kind, title: str) -> str:
+        """Where a new resource is written: beside the others, as an export has it."""
         beside = library.of(*WRITABLE)
         app = read.app_folder(beside[0].file) if beside else ""
         name = read.file_name(title)
@@ -238,16 +259,17 @@ class Resources:
                 holder.update({key: kept} if key in holder else {})
             else:
                 del holder[key]
-        text = self._text(user.file)
+        text = self.text(user.file)
         self._write(user.file, self._spliced(user, text, old, new), user.kind)
 
-    def _text(self, file: str) -> str:
-        text = decoding.decode(self._inside(file).read_bytes(), file=file)
+    def text(self, file: str) -> str:
+        """What stands in a file."""
+        text = decoding.decode(self.inside(file).read_bytes(), file=file)
         if isinstance(text, Problem):
             raise Refused("FAILED_PRECONDITION", str(text))
         return text
 
-    def _inside(self, file: str) -> Path:
+    def inside(self, file: str) -> Path:
         """The path of a file, which no link leads out of the root."""
         path = self.root / file
         if ".." in Path(file).parts or path.is_symlink() or not path.parent.resolve().is_relative_to(self.root):
@@ -255,9 +277,12 @@ class Resources:
         return path
 
     def _write(self, file: str, text: str, kind: Kind) -> Resource:
+        self.save(file, text)
+        return next(each for each in read.parse(text, file=file, kind=kind).resources if not each.path)
+
+    def save(self, file: str, text: str) -> None:
         """Replace a file as a whole; nobody sees half of it."""
-        path = self._inside(file)
-        made = [each for each in read.parse(text, file=file, kind=kind).resources if not each.path]
+        path = self.inside(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evalgate-")
         try:
@@ -270,24 +295,36 @@ class Resources:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        return made[0]
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Keep other writers out meanwhile. Raises Refused where one takes too long."""
         try:
             with self._lock:
                 yield
         except filelock.Timeout:
             raise Refused("ABORTED", "another process is writing; try again") from None
 
-    def _insist_writable(self) -> None:
+    def insist_writable(self) -> None:
+        """Raises Refused under `--read-only`."""
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
 
-    def _insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
+    def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
+        """Raises Refused where a change relaxes under `--no-relaxing`."""
         if self._no_relaxing and relaxations:
             said = [(path_text(each.path) or "(whole)", each.why) for each in relaxations]
             raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", said)
+
+
+def keep_results(root: Path, written: Mapping[str, Any]) -> None:
+    """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are listed."""
+    output.make_folder(root / RUNS)
+    for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
+        for each in written[key]:
+            name = "-".join(str(each["name"]).split("/")[7::2])  # of the evaluation and the result, or of the run
+            text = json.dumps(each, indent=2, ensure_ascii=False) + "\n"
+            output.write_file(root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json", [text])
 
 
 def etag_of(message: Proto) -> str:
