@@ -3,6 +3,7 @@
 (async () => {
   'use strict';
   const {html, render, Component} = htmPreact;
+  const live = globalThis.evalgateLive;  // what `evalgate ui` shows besides (evalgate/ui)
   const blocks = [...document.querySelectorAll('script[type="text/plain"]')];
   if (!blocks.length || typeof DecompressionStream === 'undefined') return;
 
@@ -107,7 +108,7 @@
             const style = {top: (from + at) * ROW + 'px'};
             if (!each.key) return html`<li key=${'g' + each.title} class="group" style=${style}>
               ${each.count.toLocaleString('en')} \u00d7 <bdi>${seen(each.title)}</bdi></li>`;
-            return html`<li key=${each.key} style=${style}><a class=${'entry ' + each.kind}
+            return html`<li key=${each.key} style=${style}>${live && html`<${live.Pick} row=${each} />`}<a class=${'entry ' + each.kind}
               href=${address({...state, open: each.key, head: null, base: null})}
               aria-current=${state.open === each.key ? 'page' : undefined}>
               <span class="sign" aria-hidden="true">${SIGNS[each.kind]}</span> <bdi>${seen(each.id)}</bdi>
@@ -262,6 +263,7 @@
         <p class="buttons"><button type="button" id="copy-link" onClick=${() => this.copy('Link', location.href)}>Copy link</button>
         <button type="button" onClick=${() => this.copy('Command', `evalgate run '${`${row.file}:${row.id}`.replaceAll("'", "'\\''")}'`)}>Copy command</button>
         <button type="button" onClick=${() => this.copy('Prompt', prompt(row, data, head))}>Copy prompt</button> <span role="status">${copied}</span></p>
+        ${live && html`<${live.Tools} row=${row} runs=${data.runs.head.length} />`}
         ${row.cause >= 0 && html`<p>Cause: <bdi>${seen(index.causes[row.cause].text)}</bdi></p>`}
         <p>${data.runs.head.length > 0 && html`<${Runs} side="Head" runs=${data.runs.head} chosen=${picked.head} pick=${at => set({head: at})} />`} ${
           data.runs.base.length > 0 && html`<${Runs} side="Base" runs=${data.runs.base} chosen=${picked.base} pick=${at => set({base: at})} />`}</p>
@@ -357,4 +359,5 @@
     each.replaceChildren(link);
   }
   draw();
+  live?.start({cases, draw, seen, address, state: () => state, shown: () => rows.filter(each => each.key)});
 })();
