@@ -50,7 +50,7 @@ class Workspace:
         self.running = Running(str(self.settings().root))
         self._writing = threading.Lock()
         self._chat: Chat | None = None
-        self._shown: dict[str, Stored] = {}
+        self._shown: tuple[str, int, Stored] | None = None
 
     def settings(self) -> Settings:
         """As they are now. Raises ConfigError."""
@@ -119,7 +119,9 @@ class Workspace:
         """How each case would end with other thresholds, and without the criteria that are `off`, by
         `comparison.threshold`. Both name a criterion of a suite as `suite::criterion`."""
         settings = self.settings()
-        stored = self._shown.get(head) or self._stored(settings, head)
+        shown = self._shown  # what moves a slider asks often
+        is_known = shown is not None and shown[:2] == (head, self.running.serial)
+        stored = shown[2] if shown is not None and is_known else self._stored(settings, head)
         run, changed, total = stored.run, {}, {"now": 0, "then": 0, "of": 0}
         of_case: dict[CaseKey, list[Any]] = {}
         for trial in run.trials:
@@ -191,6 +193,7 @@ class Workspace:
                 raise ConfigError("the file or the results were changed meanwhile", hint="Look at it again.")
             if version:
                 accept.write(proposal)
+                self._shown = None
         return {"changes": [_change(each) for each in proposal.changes], "version": now, "written": bool(version)}
 
     def edit(
@@ -211,12 +214,14 @@ class Workspace:
                 dataclasses.replace(known.get(name) or Rubric(rubric_id=name, text=text), text=text)
                 for name, text in rubrics
             ]  # fmt: skip
+            self._shown = None
             edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=made)
         return {"written": True}
 
     def delete(self, suite: str, case: str, version: str) -> Json:
         """Take a case out of its file. Raises ConfigError, UnavailableError."""
         with self._writing:
+            self._shown = None
             edit.delete(self.settings().root, (suite, case), version=version)
         return {"written": True}
 
@@ -251,6 +256,7 @@ class Workspace:
             message = "a value of your environment that is named like a secret was said, so no case is made of it"
             raise ConfigError(message)
         with self._writing:
+            self._shown = None
             edit.add(self.settings().root, (suite, case), done)
         return {"written": True}
 
@@ -310,7 +316,7 @@ class Workspace:
             project, _ = self._project(settings)
             suites = tuple(project.suites) if project is not None else ()
             stored = gate_known.joined(known, suites or _suites_of(known))
-        self._shown = {head: stored}
+        self._shown = (head, self.running.serial, stored)
         return stored
 
     def _base(self, settings: Settings, head: str, base: str | None) -> Stored | None:

@@ -11,9 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from builders import chromium
 from builders.scenarios import SCENARIOS
-from playwright.sync_api import sync_playwright
 
 from evalgate import reports
 
@@ -39,14 +37,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    with sync_playwright() as started:
-        launched = started.chromium.launch(**chromium.launch_options())
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from evalgate.errors import ConfigError
 from evalgate.formats import expectations, migrate, parse_eval_set, rewrite
 from evalgate.formats.json_source import Path as JsonPath
-from evalgate.model import Content, Event, ToolCall
+from evalgate.model import Case, Content, Event, Invocation, Rubric, Text, ToolCall
 
 
 @pytest.mark.parametrize(
@@ -186,3 +186,86 @@ def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
     assert {case.session.user_id for case in reading.eval_set.cases if case.session} == {"u"}
     with pytest.raises(ConfigError, match="is not in one of ADK's old formats"):
         migrate.migrated(made, file="s.test.json")
+
+
+ON_LINES = '{\n  "a": [\n    {"x": 1},\n    {"x": 2}\n  ]\n}'
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "wanted"),
+    [
+        ('{"a": [1, 2]}', ("a",), '{"a": [1, 2, {"x": 3}]}'),
+        ('{"a": []}', ("a",), '{"a": [{"x": 3}]}'),
+        # on a line of its own, and on as many as the last one
+        (ON_LINES, ("a",), '{\n  "a": [\n    {"x": 1},\n    {"x": 2},\n    {"x": 3}\n  ]\n}'),
+        ("[\r\n\t{\r\n\t\t\"x\": 1\r\n\t}\r\n]", (), '[\r\n\t{\r\n\t\t"x": 1\r\n\t},\r\n\t{\r\n\t\t"x": 3\r\n\t}\r\n]'),
+        ('{\n  "a": [{\n    "x": 1\n  }]\n}', ("a",), '{\n  "a": [{\n    "x": 1\n  }, {\n    "x": 3\n  }]\n}'),
+        # no list, and no such place
+        ('{"a": {}}', ("a",), None),
+        ('{"a": []}', ("b",), None),
+    ],
+)  # fmt: skip
+def test_an_item_is_added_at_the_end(text: str, path: JsonPath, wanted: str | None) -> None:
+    assert rewrite.appended(text, path, {"x": 3}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "wanted"),
+    [
+        ("[1, 2 ,3]", (0,), "[2 ,3]"),
+        ("[1, 2 ,3]", (1,), "[1 ,3]"),
+        ("[1, 2 ,3]", (2,), "[1, 2]"),
+        (ON_LINES, ("a", 0), '{\n  "a": [\n    {"x": 2}\n  ]\n}'),
+        (ON_LINES, ("a", 1), '{\n  "a": [\n    {"x": 1}\n  ]\n}'),
+        ('{"a": [ 1 ]}', ("a", 0), '{"a": []}'),
+        # no item: of an object, beyond the end, the document itself
+        ('{"a": 1}', ("a",), None),
+        ("[1]", (1,), None),
+        ("[1]", (), None),
+    ],
+)
+def test_an_item_is_removed(text: str, path: JsonPath, wanted: str | None) -> None:
+    assert rewrite.removed(text, path) == wanted
+
+
+SET = """{ "evalSetId": "s", "_note": "caf\\u00e9",
+  "evalCases": [
+    {"evalId": "a",   "conversation": [{"userContent": {"parts": [{"text": "hi"}]}}]},
+    {"eval_id": "b", "conversation": [{"user_content": {"parts": [{"text": "ho"}]}}], "rubrics": []}
+  ] }
+"""
+
+
+def test_cases_come_and_go_and_get_rubrics() -> None:
+    rubrics = [Rubric(rubric_id="kind", text="It is kind.")]
+    for case_id in ("a", "b"):
+        made = expectations.set_rubrics(SET, file="s.evalset.json", case_id=case_id, rubrics=rubrics)
+        found = parse_eval_set(made, file="s.evalset.json").eval_set
+        assert found is not None
+        assert {case.case_id: case.rubrics for case in found.cases}[case_id] == tuple(rubrics)
+        assert made.startswith(SET[: SET.index('"evalId"')])
+    turn = Invocation(user_content=Content(parts=(Text(text="new"),), role="user"))
+    added = expectations.add_case(SET, file="s.evalset.json", case=Case(case_id="c", conversation=(turn,)))
+    assert added.startswith(SET[: SET.index("\n  ] }")])
+    without = expectations.delete_case(added, file="s.evalset.json", case_id="c")
+    assert without == SET
+    assert '"evalId": "a"' not in expectations.delete_case(SET, file="s.evalset.json", case_id="a")
+
+
+@pytest.mark.parametrize(
+    ("text", "case_id", "said"),
+    [
+        (SET, "x", "there is no case 'x'"),
+        (adk(), "c", "the only one of its file"),
+        # a file of one case has no list of cases
+        (f'[{{"name": "n", "data": {OLD}}}, {{"name": "o", "data": {OLD}}}]', "n", "cannot be changed automatically"),
+    ],
+)
+def test_a_case_that_cannot_be_deleted_is_told(text: str, case_id: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        expectations.delete_case(text, file="s.evalset.json", case_id=case_id)
+
+
+def test_an_id_is_not_given_twice() -> None:
+    with pytest.raises(ConfigError, match="there is a case 'a' already"):
+        expectations.add_case(SET, file="s.evalset.json", case=Case(case_id="a", conversation=()))
