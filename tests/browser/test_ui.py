@@ -14,6 +14,7 @@ from builders import ui
 from builders.gated_repository import Repository, content
 from builders.hostile import HOSTILE
 from builders.ui import Ui
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 
@@ -131,7 +132,7 @@ def test_thresholds_are_moved_cases_chosen_and_a_run_stopped(open_page, server: 
     page.click("#run-selected")
     page.wait_for_selector("#bar progress")
     page.click("#stop")
-    page.wait_for_function("document.querySelector('#bar')?.textContent.includes('stopped')", timeout=60_000)
+    expect(page.locator("#bar")).to_contain_text("Last run: stopped", timeout=60_000)
     assert trouble == []
 
 
@@ -151,7 +152,7 @@ def test_a_case_is_edited_and_another_deleted(open_page, server: Ui, repo: Repos
     open_case(page, "case_2")
     page.click("#delete")
     page.click("#do-delete")
-    page.wait_for_function("document.querySelectorAll('a.entry').length === 2")
+    expect(page.locator("a.entry")).to_have_count(2)
     after = json.loads((repo.root / SUITE).read_text())
     turn = before["eval_cases"][0]["conversation"][0]
     turn["final_response"]["parts"][0]["text"] = "answer 0"

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -114,10 +115,8 @@ def test_from_a_failure_to_a_pass(server: Ui, repo: Repository) -> None:
     assert repo.log.read_text() == "head question 2\n"
     runs = server.state()["runs"]
     assert [run["cases"] for run in runs] == [1, 1, 3]
-    assert (
-        runs[0]["id"]
-        in server.client.get("/", params={"head": runs[2]["id"], "base": runs[0]["id"]}).url.query.decode()
-    )
+    beside = server.client.get("/", params={"head": runs[0]["id"], "base": runs[2]["id"]})
+    assert "Comparison with the base" in beside.text
     assert repo.call("history", "case_0")[1].count("\n") == 3, "the runs are those of the command line"
 
 
@@ -272,6 +271,6 @@ def test_what_is_wrong_is_told(start, repo: Repository) -> None:
 def test_what_to_install_is_told(repo: Repository) -> None:
     code = "import sys; sys.modules['starlette.applications'] = None\nfrom evalgate.cli import main\nmain(['ui'])"
     command = [sys.executable, "-c", code]
-    done = __import__("subprocess").run(command, cwd=repo.root, capture_output=True, text=True, env=dict(os.environ))
+    done = subprocess.run(command, cwd=repo.root, capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 2
     assert "pip install 'evalgate-action[ui]'" in done.stderr
