@@ -1,5 +1,5 @@
 """What a case expects of a turn, changed in its file: the answer, the tool calls; in every dialect that is read. And
-cases as a whole: their rubrics, one that is added, one that is deleted.
+its rubrics, or all of it: a case that is deleted.
 
 Only the value itself is spliced in (`rewrite`). What comes of it is read again: where anything else than that turn of
 that case would mean something else, the change is refused.
@@ -74,18 +74,6 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
     cases = list(before.cases)
     cases[at] = dataclasses.replace(cases[at], rubrics=tuple(rubrics))
     return _insist(made, cases, file=file, what=f"case {case_id!r}")
-
-
-def add_case(text: str, *, file: str, case: Case) -> str:
-    """The text with one more case, the last. Raises ConfigError as `change`, and where the id is taken."""
-    before = _read(text, file=file)
-    if any(each.case_id == case.case_id for each in before.cases):
-        raise ConfigError(
-            f"there is a case {case.case_id!r} already", where=Place(file=file), hint="Choose another id."
-        )
-    path = _cases_path(text, file=file)
-    made = None if path is None else rewrite.appended(text, path, adk_shapes.case_json(case))
-    return _insist(made, [*before.cases, case], file=file, what="the list of cases")
 
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:

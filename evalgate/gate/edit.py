@@ -1,4 +1,4 @@
-"""A case changed by hand: what a turn expects, its rubrics; a case that is added or deleted.
+"""A case changed by hand: what a turn expects, its rubrics; a case that is deleted.
 
 Only that place of its file changes (`formats.expectations`).
 """
@@ -11,8 +11,7 @@ from pathlib import Path
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite
-from evalgate.gate import generate
-from evalgate.model import Case, CaseKey, Content, Event, Invocation, Rubric, ToolCall
+from evalgate.model import Case, CaseKey, Content, Event, Rubric, ToolCall
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
@@ -75,22 +74,10 @@ def delete(root: Path, key: CaseKey, *, version: str) -> None:
     _change(root, key, version, lambda text: expectations.delete_case(text, file=key[0], case_id=key[1]))
 
 
-def add(root: Path, key: CaseKey, turns: Sequence[Invocation]) -> None:
-    """Add a case at the end of a file: what was said, and as its expectation what the agent did. Raises ConfigError."""
-    if not key[1].strip():
-        raise ConfigError("the case needs an id", where=Place(file=key[0]))
-    case = Case(case_id=key[1], conversation=tuple(generate.reference_of(turn) for turn in turns))
-    _change(root, key, None, lambda text: expectations.add_case(text, file=key[0], case=case))
-
-
-def _change(root: Path, key: CaseKey, version: str | None, make: Callable[[str], str]) -> None:
-    """`version` None: of a case that is not there yet."""
+def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) -> None:
     path, case = find(root, key)
     source = rewrite.read(path, shown_as=key[0])
-    if version is not None:
-        if case is None:
-            raise ConfigError(f"there is no case {key[1]!r} any more", where=Place(file=key[0]))
-        if version_of(case) != version:
-            message = f"case {key[1]!r} was changed meanwhile"
-            raise ConfigError(message, where=Place(file=key[0]), hint="Look at it again, then change it.")
+    if case is None or version_of(case) != version:
+        message = f"case {key[1]!r} was changed meanwhile"
+        raise ConfigError(message, where=Place(file=key[0]), hint="Look at it again, then change it.")
     rewrite.save(source, make(source.text))

@@ -105,6 +105,12 @@ class OpenChat(Order):
     suite: str
 
 
+class SaveChat(OfCase):
+    """Where the session becomes a case, and under which id."""
+
+    case: str = Field(min_length=1)
+
+
 class Say(Order):
     """A message to the agent."""
 
@@ -135,7 +141,7 @@ CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "delete": (Delete, lambda space, order: space.delete(order.suite, order.case, order.version)),
     "chat-open": (OpenChat, lambda space, order: space.open_chat(order.suite)),
     "chat-say": (Say, lambda space, order: space.say(order.text)),
-    "chat-save": (OfCase, lambda space, order: space.save_chat(order.suite, order.case)),
+    "chat-save": (SaveChat, lambda space, order: space.save_chat(order.suite, order.case)),
     "chat-end": (Order, lambda space, _: space.end_chat()),
 }
 """What writes a file, or runs an agent: all of it is refused where the page is read-only."""

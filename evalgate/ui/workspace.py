@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,13 +15,25 @@ from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
-from evalgate.formats import adk_shapes, fingerprints, rewrite
-from evalgate.gate import accept, compare_files, edit, prepare
+from evalgate.formats import fingerprints, rewrite
+from evalgate.formats.recordings import Recording
+from evalgate.gate import accept, compare_files, edit, prepare, record
 from evalgate.gate import known as gate_known
 from evalgate.gate.accept import Change, LeftAsItIs
 from evalgate.gate.chat import Chat
 from evalgate.gate.known import Known
-from evalgate.model import Case, CaseKey, CriterionUse, Invocation, Rubric, Suite, ToolCall, VerdictKind, call_diff
+from evalgate.model import (
+    Case,
+    CaseKey,
+    CriterionUse,
+    Invocation,
+    Rubric,
+    Suite,
+    ToolCall,
+    Transcript,
+    VerdictKind,
+    call_diff,
+)
 from evalgate.model.watcher import SilentWatcher
 from evalgate.reports import html_report, turns
 from evalgate.results import kept
@@ -247,18 +258,18 @@ class Workspace:
         return self._told(chat)
 
     def save_chat(self, suite: str, case: str) -> Json:
-        """Make a case of the session. Raises ConfigError, UnavailableError."""
+        """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError, UnavailableError."""
         done = tuple(self._open().turns)
         if not done:
             raise ConfigError("nothing was said yet")
-        written = json.dumps([adk_shapes.invocation_json(turn) for turn in done], ensure_ascii=False, default=str)
-        if redact.redactor_of_files(os.environ)(written) != written:
-            message = "a value of your environment that is named like a secret was said, so no case is made of it"
-            raise ConfigError(message)
+        settings = self.settings()
+        target, _ = edit.find(settings.root, (suite, case))
+        found = Recording(case_id=case, eval_set_id=None, transcript=Transcript(invocations=done))
+        take_out = redact.redactor_of_files(os.environ)
         with self._writing:
             self._shown = None
-            edit.add(self.settings().root, (suite, case), done)
-        return {"written": True}
+            made = record.add(target, [found], name=case, redact=take_out)
+        return {"written": True, "case": made[0].case_id}
 
     def end_chat(self) -> Json:
         """End the session, where there is one."""

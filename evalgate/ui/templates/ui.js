@@ -291,7 +291,7 @@ globalThis.evalgateLive = (() => {
     ask(name, body, more = {}) {
       this.setState({busy: true, saved: ''});
       return attempt(async () => {
-        const told = await ask(name, body);
+        const told = this.told = await ask(name, body);
         if ('turns' in told) known.chat = told;
         if ('chat' in told) known.chat = null;
         this.setState({chat: known.chat, ...more});
@@ -299,7 +299,11 @@ globalThis.evalgateLive = (() => {
     }
     render(_, {suite, chat, error, text, busy, id, saved}) {
       const send = event => { event.preventDefault(); if (text.trim() && !busy) this.ask('chat-say', {text}, {text: ''}); };
-      const save = () => this.ask('chat-save', {suite, case: id}, {saved: id, id: ''}).then(() => { at.finished = at.finished || !this.state.error; });
+      const save = () => this.ask('chat-save', {suite, case: id.trim()}).then(() => {
+        if (this.state.error) return;
+        at.finished = true;
+        this.setState({saved: this.told.case, id: ''});
+      });
       const Suites = ({label}) => html`<label>${label} <select value=${suite} onChange=${event => this.setState({suite: event.target.value})}>
         ${known.suites.filter(each => !each.problem).map(each => html`<option value=${each.key}>${host.seen(each.key)}</option>`)}</select></label>`;
       return html`<${Frame} title="Chat with the agent" error=${error} buttons=${chat && html`<button type="button" id="end"
