@@ -78,7 +78,6 @@ def main() -> int:
         tell("error", message=f"{where}{error.message}", hint=error.hint, problems=problems[:50])
         return error.exit_code
     except KeyboardInterrupt:
-        tell("error", message="stopped before anything was measured", hint="", problems=[])
         return ExitCode.INTERRUPTED
 
 

@@ -18,6 +18,7 @@ LONGEST_LINE: Final = 1_000_000
 LINES: Final = 200
 STOP_S: Final = 30.0
 """For a run to write what it has."""
+STOPPED: Final = {"kind": "not_measured", "reason": "", "complete": False}
 
 
 class Running:
@@ -120,6 +121,8 @@ class Running:
     def _ended(self, ended: Ended) -> None:
         with self._lock:
             child, self._child = self._child, None
+            if self._about.get("stopping") and "verdict" not in self._about:  # before it could tell anything
+                self._about["verdict"] = STOPPED
             self._about["running"] = self._about["stopping"] = False
             if "verdict" not in self._about and self._about["error"] is None and child is not None:
                 said = child.stderr.text(limit=2000).strip()

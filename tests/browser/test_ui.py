@@ -120,9 +120,7 @@ def test_thresholds_are_moved_cases_chosen_and_a_run_stopped(open_page, server: 
     page, trouble = open_page()
     page.click("#thresholds")
     page.locator(".what-if input[type=range]").fill("0.3")
-    page.wait_for_function(
-        "document.querySelector('#what-if').textContent.includes('3 of 3 cases would pass, 2 do now')"
-    )
+    expect(page.locator("#what-if")).to_contain_text("3 of 3 cases would pass, 2 do now.")
     assert page.locator(".pick .now.pass").count() == 1
     page.click("#thresholds")
     page.get_by_label("Select case_1").check()

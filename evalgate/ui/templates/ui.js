@@ -330,7 +330,8 @@ globalThis.evalgateLive = (() => {
     if (told.number !== at.number) now.clear();
     at.number = told.number;
     at.run = told;
-    for (const [suite, id, kind] of told.trials) now.set(suite + '::' + id, kind || 'not_measured');
+    // of one that ended before the page was loaded, the list itself tells
+    if (told.running || was) for (const [suite, id, kind] of told.trials) now.set(suite + '::' + id, kind || 'not_measured');
     if (was && !told.running) {
       at.finished = true;
       if (!at.dialog && !at.thresholds && !told.error) { location.reload(); return; }
