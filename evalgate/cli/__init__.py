@@ -34,6 +34,7 @@ COMMANDS = {
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
     "accept": ("evalgate.cli.accept:command", "Accept what the agent did as what its failing cases expect."),
     "record": ("evalgate.cli.record:command", "Add a recorded conversation (session, trace) as a case."),
+    "ui": ("evalgate.cli.ui:command", "Show results in a browser: run cases, accept, edit, chat with the agent."),
     "show": ("evalgate.cli.earlier:show", "Show a case as it last ran, turn by turn."),
     "history": ("evalgate.cli.earlier:history", "Show how a case ended in the runs that are kept."),
     "report": ("evalgate.cli.commands:report", "Write the reports of a results.json again; runs nothing."),

@@ -21,7 +21,8 @@ class Context:
     `is_pull_request`: what runs is a change that nobody has accepted yet, whose evalgate.yml does not decide everything
     (`baseline.guarded`). `workflow_run`: see `run_of`. `isolate`: whether agents and all else that is not ours run as
     other users (docs/security.md). `keep`: where somebody's own machine runs this, the run is kept (`results.kept`),
-    and continued if it is interrupted. `show`: is given problems as they are found. `present`: is given the report
+    and continued if it is interrupted. `scored`: the criteria that this run scores, by name; the others are skipped and
+    so not measured; None: all. `show`: is given problems as they are found. `present`: is given the report
     while its conversations can be read.
     """
 
@@ -38,6 +39,7 @@ class Context:
     isolate: bool = False
     is_pull_request: bool = False
     keep: bool = False
+    scored: frozenset[str] | None = None
     workflow_run: str = ""
     show: Callable[[Sequence[Problem]], None] = lambda _: None
     present: Callable[[Report], None] = lambda _: None

@@ -1,4 +1,5 @@
-"""What a case expects of a turn, changed in its file: the answer, the tool calls; in every dialect that is read.
+"""What a case expects of a turn, changed in its file: the answer, the tool calls; in every dialect that is read. And
+its rubrics, or all of it: a case that is deleted.
 
 Only the value itself is spliced in (`rewrite`). What comes of it is read again: where anything else than that turn of
 that case would mean something else, the change is refused.
@@ -12,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
-from evalgate.formats import adk_shapes, eval_set, repair, rewrite
+from evalgate.formats import adk_shapes, eval_set, fingerprints, repair, rewrite
 from evalgate.formats.json_source import Path
 from evalgate.formats.kind import Dialect
-from evalgate.model import Content, EvalSet, Event, Invocation, Text, ToolCall, call_diff
+from evalgate.model import Case, Content, EvalSet, Event, Invocation, Rubric, Text, ToolCall, call_diff
 from evalgate.model.shapes import to_snake
 
 _OTHER_NAMES = repair.INVOCATION.others
@@ -58,6 +59,64 @@ def change(
         where=before.cases[at].place or Place(file=file),
         hint="Change it by hand; `evalgate migrate` writes old formats in ADK's current one.",
     )
+
+
+def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
+    """The text with these rubrics of a case, in place of those that it has. Raises ConfigError as `change`."""
+    before = _read(text, file=file)
+    at = _index(before, case_id, file=file)
+    path = _cases_path(text, file=file)
+    made = None
+    if path is not None:
+        value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
+        is_there = rewrite.find(text, (*path, at, "rubrics")) is not None
+        made = (rewrite.replaced if is_there else rewrite.inserted)(text, (*path, at, "rubrics"), value)
+    cases = list(before.cases)
+    cases[at] = dataclasses.replace(cases[at], rubrics=tuple(rubrics))
+    return _insist(made, cases, file=file, what=f"case {case_id!r}")
+
+
+def delete_case(text: str, *, file: str, case_id: str) -> str:
+    """The text without a case. Raises ConfigError as `change`, and where it is the only one."""
+    before = _read(text, file=file)
+    at = _index(before, case_id, file=file)
+    if len(before.cases) == 1:
+        message = f"case {case_id!r} is the only one of its file"
+        raise ConfigError(message, where=Place(file=file), hint="Delete the file instead.")
+    path = _cases_path(text, file=file)
+    made = None if path is None else rewrite.removed(text, (*path, at))
+    return _insist(made, [*before.cases[:at], *before.cases[at + 1 :]], file=file, what=f"case {case_id!r}")
+
+
+def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
+    at = next((at for at, case in enumerate(eval_set.cases) if case.case_id == case_id), None)
+    if at is None:
+        raise ConfigError(f"there is no case {case_id!r}", where=Place(file=file), hint="Load the page again.")
+    return at
+
+
+def _cases_path(text: str, *, file: str) -> Path | None:
+    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; None in others."""
+    if eval_set.parse_eval_set(text, file=file).dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
+        return None
+    top = rewrite.find(text, ())
+    keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
+    return (keys[0],) if len(keys) == 1 else None
+
+
+def _insist(made: str | None, wanted: Sequence[Case], *, file: str, what: str) -> str:
+    """The new text, if it reads as these cases and no others. Raises ConfigError."""
+    after = None if made is None else eval_set.parse_eval_set(made, file=file).eval_set
+    if made is not None and after is not None and _without_places(after.cases) == _without_places(wanted):
+        return made
+    message = f"{what} is written in a way that cannot be changed automatically"
+    hint = "Change it by hand; `evalgate migrate` writes old formats in ADK's current one."
+    raise ConfigError(message, where=Place(file=file), hint=hint)
+
+
+def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """What cases say: places move where lines are added above them, and what is empty may be absent."""
+    return [(case.case_id, fingerprints.of_case(case)) for case in cases]
 
 
 def _read(text: str, *, file: str) -> EvalSet:

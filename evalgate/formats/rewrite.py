@@ -1,7 +1,7 @@
 """Changes a JSON file at one place: every other character of it stays as it was.
 
-`replaced` and `inserted` are pure; `save` puts the file in place of the old one at once, so that whoever is killed
-leaves one of the two.
+`replaced`, `inserted`, `appended` and `removed` are pure; `save` puts the file in place of the old one at once, so that
+whoever is killed leaves one of the two.
 """
 
 from __future__ import annotations
@@ -153,6 +153,23 @@ def appended(text: str, path: Path, value: Any) -> str | None:
     gap = f"{_newline(text)}{_lead(text, last.start)}" if on_lines else " "
     spelled = _spelled(text, value, start=last.start, old=text[last.start : last.end])
     return f"{text[: last.end]},{gap}{spelled}{text[last.end :]}"
+
+
+def removed(text: str, path: Path) -> str | None:
+    """The text without the item of a list at `path`, and without the comma that it no longer needs; None where there is
+    none."""
+    found, number = find(text, path), path[-1] if path else ""
+    if found is None or not isinstance(number, int):
+        return None
+    items = find(text, path[:-1])
+    assert items is not None
+    before = find(text, (*path[:-1], number - 1)) if number else None
+    after = find(text, (*path[:-1], number + 1))
+    if before is not None:
+        return f"{text[: before.end]}{text[found.end :]}"
+    if after is not None:
+        return f"{text[: found.start]}{text[after.start :]}"
+    return f"{text[: items.start]}[]{text[items.end :]}"
 
 
 def _within(reader: JsonText, at: int, part: str | int) -> int | None:

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from evalgate.ces import cases
-from evalgate.ces import read as ces_read
-from evalgate.config import places
-from evalgate.errors import ConfigError, Place
-from evalgate.formats import eval_set, expectations, fingerprints, rewrite
-from evalgate.gate import record
+from evalgate.formats import expectations, fingerprints, rewrite
+from evalgate.gate import edit, record
 from evalgate.gate.known import NEW, Known
 from evalgate.model import Case, CriterionVerdict, Invocation, VerdictKind, call_diff
 from evalgate.reports import turns
@@ -117,18 +113,9 @@ def write(proposal: Proposal) -> None:
 
 def _current(each: Known, root: Path) -> tuple[Path, Case]:
     """The file and the case as it stands there now."""
-    suite, case_id = each.key
-    why = places.why_not(root, suite)
-    if why:
-        raise ConfigError(f"the path {why}", where=Place(file=suite))
-    path = root / suite
-    text = rewrite.read(path, shown_as=suite).text
-    if ces_read.kind_of(text, file=suite) in cases.RUN:
+    if any(case.ces is not None for case in each.suite.eval_set.cases):
         raise LeftAsItIs("it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)")
-    reading = eval_set.parse_eval_set(text, file=suite)
-    if reading.eval_set is None:
-        raise ConfigError.collected(reading.problems)
-    case = next((case for case in reading.eval_set.cases if case.case_id == case_id), None)
+    path, case = edit.find(root, each.key)
     if case is None:
         raise LeftAsItIs("it is no longer in its file")
     if case.conversation is None:

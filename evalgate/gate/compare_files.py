@@ -12,6 +12,7 @@ from evalgate.baseline import base as baseline_base
 from evalgate.baseline import quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
+from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare as comparison_compare
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
@@ -25,6 +26,7 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     CaseStatus,
+    Comparison,
     CriterionUse,
     GradedTrial,
     NotEvaluated,
@@ -47,8 +49,37 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     What head relaxes is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
     file cannot be read or holds a shard.
     """
-    theirs, ours = _whole(base, of="the base"), _whole(head, of="the head")
+    theirs, ours = whole(base, of="the base"), whole(head, of="the head")
+    made = gate_run.conclude(*_compared(settings, context, ours, theirs), problems=settings.problems, was_run=False)
+    context.present(made)
+    return made
+
+
+def report(settings: Settings, context: Context, *, results: Path) -> Report:
+    """Write the reports of results again, with the base's where base.json lies beside them. Raises as `compare`."""
+    base = results.with_name(BASE_RESULTS)
+    if base.is_file():
+        return compare(settings, context, base=base, head=results)
+    ours = whole(results, of="")
+    made = gate_run.conclude(*_compared(settings, context, ours, None), problems=ours.problems, was_run=False)
+    context.present(made)
+    return made
+
+
+def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:
+    """The report of results beside those of a base, as `compare` and `report` write it; nothing is written."""
+    of_head = settings.problems if base is not None else head.problems
+    return gate_run.decided(*_compared(settings, context, head, base), problems=of_head, was_run=False)
+
+
+def _compared(
+    settings: Settings, context: Context, ours: Stored, theirs: Stored | None
+) -> tuple[Run, Run | None, Comparison | None, Rules, Context]:
+    """What is decided on: head's run, the base's, what comparing them says, and the rules."""
     settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
+    if theirs is None:
+        rules = baseline_rules.of(settings, ours.run.suites, None)
+        return dataclasses.replace(ours.run, suites=rules.suites), None, None, rules, context
     origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
     own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
@@ -75,25 +106,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
         by_base=rules.by_base,
         unchanged=told.unchanged if told is not None and _are_sides(theirs, ours) else (),
     )
-    report = gate_run.conclude(
-        head_run, base_run, comparison, rules, context, problems=settings.problems, was_run=False
-    )
-    context.present(report)
-    return report
-
-
-def report(settings: Settings, context: Context, *, results: Path) -> Report:
-    """Write the reports of results again, with the base's where base.json lies beside them. Raises as `compare`."""
-    base = results.with_name(BASE_RESULTS)
-    if base.is_file():
-        return compare(settings, context, base=base, head=results)
-    ours = _whole(results, of="")
-    settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
-    rules = baseline_rules.of(settings, ours.run.suites, None)
-    head = dataclasses.replace(ours.run, suites=rules.suites)
-    made = gate_run.conclude(head, None, None, rules, context, problems=ours.problems, was_run=False)
-    context.present(made)
-    return made
+    return head_run, base_run, comparison, rules, context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +129,8 @@ def _are_sides(base: Stored, head: Stored) -> bool:
     return same and told is not None and told.origin.commit == base.run.commit
 
 
-def _whole(path: Path, *, of: str) -> Stored:
+def whole(path: Path, *, of: str) -> Stored:
+    """The results of a whole run; `of`: whose these are. Raises ConfigError."""
     read = file.read_results(path, of=of)
     if read.run.shard is not None:
         raise ConfigError(

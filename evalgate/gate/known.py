@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalgate import __version__
 from evalgate.comparison import threshold
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo
-from evalgate.model import CaseKey, CaseStatus, CaseVerdict, FailureOrigin, GradedTrial, Suite, VerdictKind
+from evalgate.formats import fingerprints
+from evalgate.model import (
+    CaseKey,
+    CaseStatus,
+    CaseVerdict,
+    FailureOrigin,
+    GradedTrial,
+    NotEvaluated,
+    Reason,
+    Run,
+    Suite,
+    TrialKey,
+    VerdictKind,
+)
 from evalgate.results import file, kept
-from evalgate.results.file import Stored
+from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.output import RESULTS
 from evalgate.text import plain, words
 
@@ -73,6 +88,68 @@ def select(known: Mapping[CaseKey, Known], names: Sequence[str]) -> list[Known]:
             raise ConfigError(f"no results of a case {plain.label(name, 80)!r}", hint=hint)
         chosen += [each for each in found if each not in chosen]
     return chosen
+
+
+def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
+    """The newest results of each case as those of one run, under the cases, criteria and thresholds that there are now.
+
+    A score counts as long as the case and its criterion are what they were; else what the agent did is known, and how
+    good it was is not. Raises ConfigError.
+    """
+    now = fingerprints.of_cases(suites)
+    every = [known[key] for key in now if key in known]
+    newest_of_all = max(every, key=lambda each: each.stored.run.started_at, default=None)
+    trials: list[GradedTrial] = []
+    raw: dict[TrialKey, dict[str, Any]] = {}
+    for suite in suites:
+        for case in suite.eval_set.cases:
+            each = known.get((suite.key, case.case_id))
+            if each is not None:
+                trials += _under(each, suite, is_same=now[each.key] == each.stored.run.fingerprints.get(each.key))
+                raw |= {trial.key: outcome for trial in each.trials if (outcome := _outcome(each, trial)) is not None}
+    stored = {id(each.stored): each.stored for each in every}.values()
+    outcomes = StoredOutcomes(raw, {at: told for each in stored for at, told in each.outcomes.agents().items()})
+    run = Run(
+        suites=suites,
+        trials=tuple(trials),
+        transcripts=outcomes,
+        started_at=newest_of_all.stored.run.started_at if newest_of_all else "",
+        commit=newest_of_all.stored.run.commit if newest_of_all else "",
+        dirty=newest_of_all.stored.run.dirty if newest_of_all else None,
+        seconds=sum(each.run.seconds for each in stored),
+        agents={key: about for each in stored for key, about in each.run.agents.items()},
+        fingerprints=now,
+    )
+    return Stored(
+        run=run,
+        outcomes=outcomes,
+        version=newest_of_all.stored.version if newest_of_all else __version__,
+        criteria={key: told for each in stored for key, told in each.criteria.items()},
+        adk_compat=newest_of_all is not None and newest_of_all.stored.adk_compat,
+    )
+
+
+def _outcome(each: Known, trial: GradedTrial) -> dict[str, Any] | None:
+    return each.stored.outcomes.find_json(trial.key)
+
+
+def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]:
+    """The trials of a case by the criteria of today; those that it lacks are not measured."""
+    changed = NotEvaluated(reason=Reason.SKIPPED, message="the case was changed since it ran: run it again")
+    prints = {
+        use.name: fingerprints.of_criterion(use, version=each.stored.version, adk_compat=each.stored.adk_compat)
+        for use in suite.criteria
+    }
+    same = [use.name for use in suite.criteria if each.stored.criteria.get((suite.key, use.name)) == prints[use.name]]
+    for trial in each.trials:
+        grades = {name: trial.grades[name] for name in same if name in trial.grades}
+        deciding = (use.name for use in suite.criteria if not use.informational)
+        yield dataclasses.replace(trial, grades=grades if is_same else dict.fromkeys(deciding, changed))
+    numbers = {trial.key.repeat for trial in each.trials}
+    for repeat in range(each.stored.run.expected(*each.key) if each.trials else 0):
+        if repeat not in numbers:
+            key = TrialKey(suite=each.key[0], case_id=each.key[1], repeat=repeat)
+            yield GradedTrial(key=key, failure=None, grades={})
 
 
 def failed(settings: Settings) -> tuple[str, ...]:

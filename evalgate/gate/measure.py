@@ -40,8 +40,12 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     Comparison,
+    Evidence,
+    Grade,
     GradedTrial,
+    NotEvaluated,
     Policy,
+    Reason,
     Run,
     Suite,
     ThresholdRule,
@@ -95,7 +99,7 @@ def opened(
             root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
             theirs = stack.enter_context(open_agents(suites, root=root, sandboxes=sandboxes[BASE]))
         by_base = rules.by_base and base is not None and base.root is not None
-        built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else ())
+        built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else (), scored=context.scored)
         environment = AgentVariables.of(settings, context, judge_keys).environment()
         surroundings = functools.partial(unchanged.surroundings, settings, environment=environment)
 
@@ -140,9 +144,11 @@ def _criteria(
     *,
     theirs: Mapping[str, Agent],
     suites: Sequence[Suite],
+    scored: Collection[str] | None,
 ) -> dict[str, dict[str, Criterion]]:
     """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own code, or by the
-    base's where its rules decide. `theirs`, `suites`: the agents and suites of which metrics are the base's."""
+    base's where its rules decide. `theirs`, `suites`: the agents and suites of which metrics are the base's; `scored`:
+    the names of those that are scored, None: all."""
     metrics = {
         suite.key: theirs[fingerprints.agent_key(suite.agent)].run_metric
         for suite in suites
@@ -155,8 +161,15 @@ def _criteria(
         agent = agents[fingerprints.agent_key(suite.agent)]
         run_metric = metrics.get(suite.key, agent.run_metric)
         services = CriterionServices(adk_compat=settings.adk_compat, run_metric=run_metric, judge=judge)
-        built[suite.key] = {use.name: criteria.build(use, services) for use in suite.criteria}
+        built[suite.key] = {
+            use.name: _skipped if scored is not None and use.name not in scored else criteria.build(use, services)
+            for use in suite.criteria
+        }
     return built
+
+
+def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of Criterion
+    return NotEvaluated(reason=Reason.SKIPPED, message="it was not chosen for this run")
 
 
 def confirmations(

@@ -235,8 +235,35 @@ def conclude(
     """Decide and write every report; what could not be written is among the report's problems.
 
     `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
-    are written. `was_run`: by this command, which makes the reruns.
-    `write`: what else than `output.write_all` writes the files: it keeps a run.
+    are written. `write`: what else than `output.write_all` writes the files: it keeps a run. The others: see `decided`.
+    """
+    report = decided(
+        head, base, comparison, rules, context, problems=problems, trends=trends, past=past, was_run=was_run
+    )
+    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    take_out = redact.redactor_of_files(context.environ)
+    if write is None and take_out is not str:  # what is kept has its own way
+        rendered["html"] = reports.without(rendered["html"], take_out)
+    files, unwritten = _written(report, base, outcomes, rendered, rules.settings, write=write)
+    told = (*report.problems, *unwritten)
+    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
+
+
+def decided(
+    head: Run,
+    base: Run | None,
+    comparison: Comparison | None,
+    rules: Rules,
+    context: Context,
+    *,
+    problems: Sequence[Problem],
+    trends: tuple[Trend, ...] = (),
+    past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
+    was_run: bool = True,
+) -> Report:
+    """The report, of which nothing is written yet.
+
+    `was_run`: by this command, which makes the reruns.
     """
     settings = rules.settings
     root = events.root_of(settings.root, context.links)
@@ -252,7 +279,7 @@ def conclude(
     problems = (*problems, *lacking)
     # once each: the parts of a plan have told their own
     known = tuple(dict.fromkeys((*problems, *(_apart(rules) if comparison is None else ()))))
-    report = Report(
+    return Report(
         run=head,
         verdict=verdict,
         policy=policy,
@@ -267,13 +294,6 @@ def conclude(
         version=__version__,
         exit_code=exit_code_of(head, verdict),
     )
-    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
-    take_out = redact.redactor_of_files(context.environ)
-    if write is None and take_out is not str:  # what is kept has its own way
-        rendered["html"] = reports.without(rendered["html"], take_out)
-    files, unwritten = _written(report, base, outcomes, rendered, settings, write=write)
-    told = (*report.problems, *unwritten)
-    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
 
 
 def _written(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hmac
 import json
-import secrets
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import anyio
@@ -22,13 +19,9 @@ from evalgate.ces.edit import Refused
 from evalgate.gate.operations import Operation, Operations
 from evalgate.gate.resources import Resources
 from evalgate.mcp.tools import Answer, Tool, error_of, tools
+from evalgate.system import loopback
+from evalgate.system.loopback import HOST, App, Guard
 from evalgate.text import plain
-
-HOST = "127.0.0.1"
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def server_of(resources: Resources) -> Server[Any]:
@@ -125,26 +118,16 @@ def run_stdio(resources: Resources) -> None:
 
 def http_app(resources: Resources, *, port: int, token: str) -> App:
     """The tools under /mcp, for requests from this machine that carry the token."""
-    names = [f"{host}:{port}" for host in (HOST, "localhost")]
-    security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
-    inner = server_of(resources).streamable_http_app(host=HOST, transport_security=security)
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, f"Bearer {token}".encode()):
-                headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
-                await send({"type": "http.response.start", "status": 401, "headers": headers})
-                await send({"type": "http.response.body", "body": b"the token of this start is missing\n"})
-                return
-        await inner(scope, receive, send)
-
-    return guarded
+    # whom it answers is the guard's to say
+    inner = server_of(resources).streamable_http_app(
+        host=HOST, transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    )
+    return Guard(inner, port=port, token=token)
 
 
 def run_http(resources: Resources, *, port: int) -> None:
     """Serve on the loopback interface until interrupted; the token is told on standard error."""
-    token = secrets.token_urlsafe(24)
+    token = loopback.new_token()
     address = f"http://{HOST}:{port}/mcp"
     sys.stderr.write(plain.visible(f"{address}\nAuthorization: Bearer {token}\n"))
     sys.stderr.flush()

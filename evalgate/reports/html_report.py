@@ -21,6 +21,21 @@ SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 
 def render(report: Report) -> str:
     """The page. Conversations of passing cases that find no room are left out, which the page says."""
+    style, script = _source("report.css"), Safe("\n;").join(_source(name) for name in SCRIPTS)
+    return _rendered(report, style, script, html.policy(style=style, script=script))
+
+
+def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
+    """The page for a server that it may ask, and its Content-Security-Policy. `script` runs before the page's own, to
+    which it says what else to show (`evalgateLive`)."""
+    *vendored, own = SCRIPTS
+    whole = Safe("\n;").join([*map(_source, vendored), script, _source(own)])
+    styles = Safe("\n").join([_source("report.css"), style])
+    policy = html.policy(style=styles, script=whole, connects=True)
+    return _rendered(report, styles, whole, policy), policy
+
+
+def _rendered(report: Report, style: Safe, script: Safe, policy: str) -> str:
     v = view.of(report)
     comparison = report.comparison
     relaxed = view.relaxed(
@@ -30,8 +45,6 @@ def render(report: Report) -> str:
         room=RELAXED_ROOM,
         size=len,
     )
-    style, script = _source("report.css"), Safe("\n;").join(_source(name) for name in SCRIPTS)
-    policy = html.policy(style=style, script=script)
     data = map(Safe, page_data.parts(v, room=LIMIT))  # base64
     page = _page().page(v, data, relaxed, style, script, policy)
     return str(page).strip("\n") + "\n"

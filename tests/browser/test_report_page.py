@@ -15,10 +15,9 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from builders import build, chromium, report_page
+from builders import build, report_page
 from builders.hostile import HOSTILE
 from builders.scenarios import SCENARIOS, traced
-from playwright.sync_api import sync_playwright
 
 from evalgate import reports
 from evalgate.model import InMemoryTranscripts, Report
@@ -110,14 +109,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    with sync_playwright() as started:
-        launched = started.chromium.launch(**chromium.launch_options())
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -303,7 +303,7 @@ def test_http_is_for_this_machine_and_the_token(http: tuple[str, str]) -> None:
         (good, 200),
         ({**good, "authorization": "Bearer x"}, 401),
         ({**good, "authorization": ""}, 401),
-        ({**good, "host": "evil.example"}, 421),  # DNS rebinding
+        ({**good, "host": "evil.example"}, 403),  # DNS rebinding
         ({**good, "origin": "http://evil.example"}, 403),  # a page in a browser
         ({**good, "origin": address.removesuffix("/mcp")}, 200),
     ]

@@ -3,6 +3,7 @@
 (async () => {
   'use strict';
   const {html, render, Component} = htmPreact;
+  const live = globalThis.evalgateLive;  // what `evalgate ui` shows besides (evalgate/ui)
   const blocks = [...document.querySelectorAll('script[type="text/plain"]')];
   if (!blocks.length || typeof DecompressionStream === 'undefined') return;
 
@@ -116,7 +117,7 @@
             const style = {top: (from + at) * ROW + 'px'};
             if (!each.key) return html`<li key=${'g' + each.title} class="group" style=${style}>
               ${each.count.toLocaleString('en')} \u00d7 <bdi>${seen(each.title)}</bdi></li>`;
-            return html`<li key=${each.key} style=${style}><a class=${'entry ' + each.kind}
+            return html`<li key=${each.key} style=${style}>${live && html`<${live.Pick} row=${each} />`}<a class=${'entry ' + each.kind}
               href=${address({...state, open: each.key, head: null, base: null})}
               aria-current=${state.open === each.key ? 'page' : undefined}>
               <span class="sign" aria-hidden="true">${SIGNS[each.kind]}</span> <bdi>${seen(each.id)}</bdi>
@@ -513,6 +514,7 @@
         <p class="buttons"><button type="button" id="copy-link" onClick=${() => this.copy('Link', location.href)}>Copy link</button>
         <button type="button" onClick=${() => this.copy('Command', command(row))}>Copy command</button>
         ${row.kind !== 'pass' && html`<button type="button" onClick=${() => this.copy('Prompt', prompt(row, data, head))}>Copy prompt</button>`} <span role="status">${copied}</span></p>
+        ${live && html`<${live.Tools} row=${row} runs=${data.runs.head.length} />`}
         ${row.cause >= 0 && html`<p>Cause: <bdi>${seen(index.causes[row.cause].text)}</bdi></p>`}
         ${data.reason && row.kind !== 'fail' && html`<p dir="auto">${seen(data.reason)}</p>`}
         ${data.held && html`<p>Quarantined: ${seen(data.held[0])}, until ${seen(data.held[1])}${data.held[2] ? html`: <bdi>${seen(data.held[2])}</bdi>` : ''}</p>`}
@@ -629,4 +631,5 @@
     each.replaceChildren(link);
   }
   draw();
+  live?.start({cases, draw, seen, address, state: () => state, shown: () => rows.filter(each => each.key)});
 })();

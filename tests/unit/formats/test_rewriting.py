@@ -11,7 +11,7 @@ import pytest
 from evalgate.errors import ConfigError
 from evalgate.formats import expectations, migrate, parse_eval_set, rewrite
 from evalgate.formats.json_source import Path as JsonPath
-from evalgate.model import Content, Event, ToolCall
+from evalgate.model import Content, Event, Rubric, ToolCall
 
 
 @pytest.mark.parametrize(
@@ -186,3 +186,58 @@ def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
     assert {case.session.user_id for case in reading.eval_set.cases if case.session} == {"u"}
     with pytest.raises(ConfigError, match="is not in one of ADK's old formats"):
         migrate.migrated(made, file="s.test.json")
+
+
+ON_LINES = '{\n  "a": [\n    {"x": 1},\n    {"x": 2}\n  ]\n}'
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "wanted"),
+    [
+        ("[1, 2 ,3]", (0,), "[2 ,3]"),
+        ("[1, 2 ,3]", (1,), "[1 ,3]"),
+        ("[1, 2 ,3]", (2,), "[1, 2]"),
+        (ON_LINES, ("a", 0), '{\n  "a": [\n    {"x": 2}\n  ]\n}'),
+        (ON_LINES, ("a", 1), '{\n  "a": [\n    {"x": 1}\n  ]\n}'),
+        ('{"a": [ 1 ]}', ("a", 0), '{"a": []}'),
+        # no item: of an object, beyond the end, the document itself
+        ('{"a": 1}', ("a",), None),
+        ("[1]", (1,), None),
+        ("[1]", (), None),
+    ],
+)
+def test_an_item_is_removed(text: str, path: JsonPath, wanted: str | None) -> None:
+    assert rewrite.removed(text, path) == wanted
+
+
+SET = """{ "evalSetId": "s", "_note": "caf\\u00e9",
+  "evalCases": [
+    {"evalId": "a",   "conversation": [{"userContent": {"parts": [{"text": "hi"}]}}]},
+    {"eval_id": "b", "conversation": [{"user_content": {"parts": [{"text": "ho"}]}}], "rubrics": []}
+  ] }
+"""
+
+
+def test_cases_get_rubrics_and_are_deleted() -> None:
+    rubrics = [Rubric(rubric_id="kind", text="It is kind.")]
+    for case_id in ("a", "b"):
+        made = expectations.set_rubrics(SET, file="s.evalset.json", case_id=case_id, rubrics=rubrics)
+        found = parse_eval_set(made, file="s.evalset.json").eval_set
+        assert found is not None
+        assert {case.case_id: case.rubrics for case in found.cases}[case_id] == tuple(rubrics)
+        assert made.startswith(SET[: SET.index('"evalId"')])
+    assert '"evalId": "a"' not in expectations.delete_case(SET, file="s.evalset.json", case_id="a")
+
+
+@pytest.mark.parametrize(
+    ("text", "case_id", "said"),
+    [
+        (SET, "x", "there is no case 'x'"),
+        (adk(), "c", "the only one of its file"),
+        # a file of one case has no list of cases
+        (f'[{{"name": "n", "data": {OLD}}}, {{"name": "o", "data": {OLD}}}]', "n", "cannot be changed automatically"),
+    ],
+)
+def test_a_case_that_cannot_be_deleted_is_told(text: str, case_id: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        expectations.delete_case(text, file="s.evalset.json", case_id=case_id)

@@ -1,0 +1,69 @@
+"""A conversation of a person with the agent of a suite, as its cases would have it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, suppress
+
+from evalgate.agents import opening
+from evalgate.agents.base import AgentFailed, Conversation
+from evalgate.agents.tools import toolbox
+from evalgate.agents.tools.base import ToolMode
+from evalgate.baseline import guarded
+from evalgate.baseline import rules as baseline_rules
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.discovery import project
+from evalgate.errors import UnavailableError
+from evalgate.formats import fingerprints
+from evalgate.model import AgentFailure, Case, Content, Invocation, Suite, Text, TrialKey
+
+CASE = "chat"
+
+
+class Chat:
+    """One session with the agent. Its worker runs until `close`."""
+
+    def __init__(self, suite: Suite, settings: Settings, context: Context) -> None:
+        """Open it. Raises UnavailableError where the agent does not start."""
+        self.suite = suite.key
+        self.turns: list[Invocation] = []
+        self._stack = ExitStack()
+        self._speaking = threading.Lock()
+        if toolbox.mode_of(settings) is ToolMode.RECORD:  # cassettes are of cases
+            settings = settings.model_copy(update={"tools": "live"})
+        rules = baseline_rules.of(settings, (suite,), None)
+        asked_with = project.asking(settings, (suite,), context.environ).environ
+        keys = guarded.judge_keys(settings, rules, None, context, asked_with=asked_with)
+        opened = opening.opened((suite,), settings, context, root=settings.root, judge_keys=keys)
+        try:
+            agent = self._stack.enter_context(opened)[fingerprints.agent_key(suite.agent)]
+            self._conversation: Conversation = self._stack.enter_context(
+                agent.converse(Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE))
+            )
+        except AgentFailed as failed:
+            self._stack.close()
+            raise _unavailable(failed.failure) from failed
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def say(self, text: str) -> Invocation:
+        """What the agent does next. Raises UnavailableError where it fails; the session is then over."""
+        with self._speaking:
+            try:
+                turn = self._conversation.send(Content(parts=(Text(text=text),), role="user"))
+            except AgentFailed as failed:
+                raise _unavailable(failed.failure) from failed
+            self.turns.append(turn)
+            return turn
+
+    def close(self) -> None:
+        """End the session and the agent's processes."""
+        with suppress(AgentFailed):
+            self._stack.close()
+
+
+def _unavailable(failure: AgentFailure) -> UnavailableError:
+    hint = failure.detail.strip().splitlines()[-1][:500] if failure.detail.strip() else ""
+    return UnavailableError(f"the agent failed: {failure.message}", hint=hint)

@@ -1,0 +1,107 @@
+"""Who may talk to a server on the loopback interface: who has the token of its start, and no page of another origin.
+
+An ASGI application around another one. A browser on this machine would carry any page's requests here: so the Origin
+must be ours, the Host must be this machine by a name that no stranger's DNS can hand out, and the token must be there.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs
+
+HOST: Final = "127.0.0.1"
+NAMES: Final = (HOST, "localhost")
+OURS: Final = ("same-origin", "none")
+"""What a browser says of requests of our own page, and of an address that somebody typed (Sec-Fetch-Site)."""
+
+ELSEWHERE: Final = "this server answers its own pages on this machine, and nobody else\n"
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(24)
+
+
+class Guard:
+    """Lets requests through to `app` that come from this machine with the token.
+
+    `cookie`: what the token is called in a browser, which gets it by opening `/?token=...` once; "" where clients
+    send it as a bearer token alone.
+    """
+
+    def __init__(self, app: App, *, port: int, token: str, cookie: str = "") -> None:
+        self._app = app
+        self._hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == 80 else set())
+        self._origins = {f"http://{host}" for host in self._hosts}
+        self._token = token
+        self._cookie = cookie
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "http":
+            status, headers, said = self._refusal(scope)
+            if status:
+                headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store"), *headers]
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                await send({"type": "http.response.body", "body": said.encode()})
+                return
+        elif scope["type"] != "lifespan":
+            return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> tuple[int, list[tuple[bytes, bytes]], str]:
+        """The status, headers and text of an answer that the application does not give; 0 where it does."""
+        headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        hosts = _all(headers, b"host")
+        is_other = any(origin not in self._origins for origin in _all(headers, b"origin"))
+        if len(hosts) != 1 or hosts[0] not in self._hosts or is_other:
+            return 403, [], ELSEWHERE
+        if self._brings_token(scope):
+            cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            return (
+                303,
+                [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")],
+                "",
+            )
+        if not any(self._is_token(each) for each in self._given(headers)):
+            if self._cookie:
+                return 403, [], "the token is missing: open the address that was printed at the start\n"
+            return 401, [(b"www-authenticate", b"Bearer")], "the token of this start is missing\n"
+        if any(site not in OURS for site in _all(headers, b"sec-fetch-site")):
+            return 403, [], ELSEWHERE
+        return 0, [], ""
+
+    def _brings_token(self, scope: Scope) -> bool:
+        """Whether it is the address that was printed, which a browser may be led to from anywhere: an editor's terminal
+        is a page, too."""
+        if not self._cookie or scope["path"] != "/" or scope["method"] != "GET":
+            return False
+        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+        return len(given) == 1 and self._is_token(given[0])
+
+    def _given(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterable[str]:
+        for each in _all(headers, b"authorization"):
+            yield each.removeprefix("Bearer ")
+        for each in _all(headers, b"cookie") if self._cookie else ():
+            try:
+                found = SimpleCookie(each).get(self._cookie)
+            except CookieError:
+                found = None
+            if found is not None:
+                yield found.value
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
+
+
+def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for each, value in headers if each.lower() == name]
