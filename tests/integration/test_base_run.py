@@ -89,14 +89,14 @@ def test_a_new_failure_is_confirmed_by_fresh_runs_of_both_sides(repo: Repository
     assert repo.asked("head") == repo.asked("base") == 6 + case["confirmations"]
 
 
-def test_a_flaky_case_is_run_again_and_called_flaky(repo: Repository) -> None:
+def test_a_case_whose_runs_differ_is_run_again_and_has_mixed_results(repo: Repository) -> None:
     repo.agent("head", flaky=(5,))
     repo.commit("head")
     code, said = repo.run("--runs", "2+3", "--threshold", "new")
     assert code == 0, said
     assert (repo.asked("head"), repo.asked("base")) == (6 * 2 + 3, 6 * 2 + 3)
     assert repo.results()["repeated"] == [["desk.evalset.json", "case_5"]]
-    assert "flaky" in repo.comment()
+    assert "1 with mixed results" in repo.comment()
 
 
 def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
