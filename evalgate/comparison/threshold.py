@@ -150,6 +150,7 @@ def judge_case(
     passes, provided that at least one criterion decides. Under `adk_compat` a case with one pass passes in spite
     of criteria without a score, and an agent failure is a failure, as in ADK.
     """
+    adk_compat = adk_compat and not any(use.is_of_ces for use in criteria)  # ADK has no rule for these
     verdicts = tuple(
         judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats) for use in criteria
     )
@@ -183,8 +184,9 @@ def judge_case(
 
 def kind_of(trial: GradedTrial, criteria: Iterable[CriterionUse], *, adk_compat: bool) -> VerdictKind:
     """How a single run was scored, for those who watch."""
-    verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in criteria]
-    return _case_kind(verdicts, adk_compat=adk_compat)[0]
+    uses = tuple(criteria)
+    verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
+    return _case_kind(verdicts, adk_compat=adk_compat and not any(use.is_of_ces for use in uses))[0]
 
 
 def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:

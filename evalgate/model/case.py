@@ -169,6 +169,11 @@ class CriterionUse:
         """Whether a judge scores it."""
         return not self.needs.isdisjoint({Need.JUDGE, Need.VERTEX})
 
+    @property
+    def is_of_ces(self) -> bool:
+        """Whether it scores evaluations of CES."""
+        return self.name.startswith("ces_") and self.code is None
+
     def applies_to(self, case: Case) -> bool:
         """Whether it decides on a case. For a default that compares, the case must say what with: tool calls, if only
         that there are none, or an answer in words; the other defaults are for conversation scenarios."""

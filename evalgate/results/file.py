@@ -120,6 +120,9 @@ class _AnySuite(Entry):
     problem: str = Field(default="", description="Why nothing of this file could be measured; it then has no cases.")
 
 
+OF_CASE = "The criteria of a CES evaluation; without them all of its suite."
+
+
 class PlannedCase(Entry):
     """A case of the plan."""
 
@@ -127,6 +130,7 @@ class PlannedCase(Entry):
     line: int | None = None
     fingerprint: str = ""
     shard: ShardIndex = Field(description="The shard that runs it.")
+    criteria: list[str] = Field(default_factory=list, description=OF_CASE)
 
 
 class PlannedSuite(_AnySuite):
@@ -157,6 +161,7 @@ class CaseEntry(Entry):
     fingerprint: str = Field(description="Equal for equal content of the case, references and rubrics included.")
     eval_case: EvalCaseWire | None = Field(default=None, description="The case itself, as ADK's EvalCase.")
     not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
+    criteria: list[str] = Field(default_factory=list, description=OF_CASE)
     verdict: VerdictKind
     reason: str = ""
     label: CaseLabel | None = Field(default=None, description="What it is counted as; absent for a plain pass.")
@@ -347,6 +352,7 @@ def _suite_lines(
             "line": case.place.line if case.place else None,
             "fingerprint": report.run.fingerprints.get(key) or fingerprints.of_case(case),
             "eval_case": adk_shapes.case_json(case),
+            "criteria": sorted(case.criteria or ()),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
             "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
@@ -407,6 +413,7 @@ def _shard(shard: Shard, report: Report) -> dict[str, Any]:
                 "line": case.place.line if case.place else None,
                 "fingerprint": shard.fingerprints.get(key, ""),
                 "shard": shard.homes[key],
+                "criteria": sorted(case.criteria or ()),
             }
             cases.append({name: value for name, value in told.items() if value})
         plan.append({**_suite_head(suite, report), "cases": cases})
@@ -589,10 +596,10 @@ def _suite(suite: Any) -> Suite:
 
 
 def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
-    place = Place(file=suite, line=case.line)
+    place, criteria = Place(file=suite, line=case.line), frozenset(case.criteria) or None
     if isinstance(case, PlannedCase) or case.eval_case is None:
-        return Case(case_id=case.case_id, conversation=(), place=place)
-    return dataclasses.replace(case.eval_case.noun(place=place), case_id=case.case_id)
+        return Case(case_id=case.case_id, conversation=(), place=place, criteria=criteria)
+    return dataclasses.replace(case.eval_case.noun(place=place), case_id=case.case_id, criteria=criteria)
 
 
 def _read_shard(read: Any) -> Shard:

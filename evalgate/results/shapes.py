@@ -180,6 +180,9 @@ class OutcomeEntry(Entry):
     traces: list[list[dict[str, Any]]] = Field(
         default_factory=list, description="Of each turn what was recorded of it, where `--trace` asked for it."
     )
+    states: list[dict[str, Any] | None] = Field(
+        default_factory=list, description="Of a CES evaluation: the session's state at the end of each turn."
+    )
     message: str = Field(default="", description="Of a failure.")
     turn: int | None = None
     detail: str = ""
@@ -218,6 +221,8 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
             made["final_state"] = dict(outcome.final_state)
         if outcome.ended_by is not None:
             made["ended_by"] = outcome.ended_by.value
+        if any(each.state is not None for each in turns):
+            made["states"] = [None if each.state is None else dict(each.state) for each in turns]
         if any(each.agents for each in turns):
             made["agents"] = [_remember(each.agents, agents_seen, address) for each in turns]
     else:
@@ -262,6 +267,9 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
             dataclasses.replace(turn, agents=agents_seen.get(address, ()))
             for turn, address in zip(turns, read.agents, strict=False)
         )
+    if read.states:
+        pairs = zip(turns, read.states, strict=False)
+        turns = tuple(turn if state is None else dataclasses.replace(turn, state=state) for turn, state in pairs)
     return Transcript(invocations=turns, final_state=read.final_state, ended_by=read.ended_by)
 
 

@@ -138,9 +138,7 @@ def run(root: Path, *arguments: str, fault: str = "") -> tuple[int, str]:
 
 
 def grades(root: Path) -> dict[str, Any]:
-    results = json.loads((root / "evalgate-report/results.json").read_text())
-    cases = [case for suite in results["suites"] for case in suite["cases"]]
-    return {name: grade for case in cases for trial in case["trials"] for name, grade in trial["grades"].items()}
+    return {name: grade for trial in trials_in(root) for name, grade in trial["grades"].items()}
 
 
 @pytest.mark.parametrize("agent", ["command", "adk", "adk old"])
@@ -424,3 +422,20 @@ def test_what_a_change_relaxes_is_told(tmp_path: Path) -> None:
     code, said = run(root, "--base", "HEAD~1")
     assert code == 0, said
     assert "the threshold is lowered from 1 to 0.5" in (root / "evalgate-report/comment.md").read_text()
+
+
+def test_what_is_kept_is_enough_to_score_it_again(tmp_path: Path) -> None:
+    """A resumed run knows the variables of every turn, and `report` which criteria decide on a case."""
+    root = desk_repository(tmp_path, desk_golden())
+    assert run(root)[0] == 0
+    code, said = run(root, "--resume")
+    assert code == 0, said
+    done = forked_command.run(["report", "evalgate-report/results.json"], cwd=root, env=dict(os.environ), timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    states = [each["outcome"]["states"] for each in trials_in(root)]
+    assert states[0][2]["last_renewed_loan"] == "L-12"
+
+
+def trials_in(root: Path) -> list[dict[str, Any]]:
+    results = json.loads((root / "evalgate-report/results.json").read_text())
+    return [trial for suite in results["suites"] for case in suite["cases"] for trial in case["trials"]]

@@ -11,6 +11,7 @@ from evalgate import criteria
 from evalgate.ces import cases, outcomes
 from evalgate.ces.outcomes import Plan
 from evalgate.ces.shapes import Evaluation, GoldenResult, Outcome
+from evalgate.comparison import threshold
 from evalgate.criteria import ces
 from evalgate.criteria.base import CriterionServices
 from evalgate.judges.base import JudgeRequest
@@ -21,12 +22,15 @@ from evalgate.model import (
     Event,
     Evidence,
     Grade,
+    GradedTrial,
     Invocation,
     NotEvaluated,
     Reason,
     Score,
     Text,
     ToolCall,
+    TrialKey,
+    VerdictKind,
 )
 from tests.builders.judging import ScriptedJudge, panel
 
@@ -218,3 +222,15 @@ def test_results_are_made_of_what_the_grades_say() -> None:
     assert (second.semantic_similarity_result.score, second.hallucination_result) == (1, None)
     assert result.evaluation_expectation_results[0].outcome is Outcome.FAIL
     assert outcomes.status(outcomes.checks(plan, result)) is Outcome.FAIL
+
+
+@pytest.mark.parametrize("adk_compat", [False, True])
+def test_what_could_not_be_judged_is_no_pass_under_adk_compat_either(adk_compat: bool) -> None:
+    uses = [criteria.with_facts(CriterionUse(name=name, threshold=1.0)) for name in (cases.EXPECTATIONS, cases.NAMED)]
+    lacking = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="no answer")
+    key = TrialKey(suite="s", case_id="e")
+    trial = GradedTrial(key=key, failure=None, grades={uses[0].name: Score(value=1.0), uses[1].name: lacking})
+    found = threshold.judge_case(
+        suite="s", case_id="e", criteria=uses, trials=[trial], repeats=1, adk_compat=adk_compat
+    )
+    assert found.kind is VerdictKind.NOT_MEASURED
