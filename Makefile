@@ -31,7 +31,8 @@ $(BIN)/uv:
 .venv-adk/.ready: tests/requirements/adk.txt | $(BIN)/uv
 .venv-adk-old/.ready: tests/requirements/adk-old.txt | $(BIN)/uv
 .venv-frameworks/.ready: tests/requirements/frameworks.txt | $(BIN)/uv
-.venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready:
+.venv-cxas/.ready: tests/requirements/cxas.txt | $(BIN)/uv # 800 MB, for the one test that speaks with it
+.venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready .venv-cxas/.ready:
 	@echo "setting up $(@D) (minutes, the first time) ..."
 	@test -x $(@D)/bin/python || $(UV) venv --quiet --python $(BIN)/python $(@D)
 	@$(UV) pip install --quiet --python $(@D)/bin/python --requirements $<

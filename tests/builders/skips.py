@@ -11,6 +11,7 @@ import pytest
 ALLOWED = {
     "needs an account": "an account",
     "needs the corpus": "the corpus of public files",
+    "needs cxas": "`make .venv-cxas/.ready`",
     "needs the system": "a right or feature of the system",
 }
 """How the reason of a skip begins, and what the line calls it. What packages bring is never a reason."""

@@ -1,0 +1,335 @@
+"""The REST surface of Customer Engagement Suite, as far as evaluations need it: a local server that remembers.
+
+Bodies are read by google-cloud-ces, strictly; enums are written as numbers for clients that ask for it. It is stricter
+than Google documents in one place: an update without a mask is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from google.cloud import ces_v1beta as ces
+from google.protobuf import field_mask_pb2, json_format
+from google.protobuf.descriptor import FieldDescriptor
+
+APP = "projects/p/locations/us/apps/desk"
+STATUSES = {3: 400, 5: 404, 6: 409, 9: 400, 10: 409, 12: 501, 16: 401}
+NAMES = {3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 6: "ALREADY_EXISTS", 9: "FAILED_PRECONDITION", 10: "ABORTED",
+         12: "UNIMPLEMENTED", 16: "UNAUTHENTICATED"}  # fmt: skip
+KINDS: dict[str, Any] = {
+    "apps": ces.App,
+    "evaluations": ces.Evaluation,
+    "evaluationDatasets": ces.EvaluationDataset,
+    "evaluationExpectations": ces.EvaluationExpectation,
+    "evaluationRuns": ces.EvaluationRun,
+    "results": ces.EvaluationResult,
+    "versions": ces.AppVersion,
+    "deployments": ces.Deployment,
+    "tools": ces.Tool,
+    "toolsets": ces.Toolset,
+    "agents": ces.Agent,
+}
+TYPE = "type.googleapis.com/google.cloud.ces.v1beta."
+
+
+class Refusal(Exception):  # noqa: N818 - an answer
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class Asked:
+    """A request as it came."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class CesDouble:
+    """`resources`: messages by name; `contents`: the files of imported apps. `answer`: what an app says to a session's
+    inputs, as SessionOutputs. `outcomes`: of evaluations by display name, PASS where none is said. `polls`: how often
+    an operation is not done yet. `before`: called with each request before it is answered, and may refuse."""
+
+    url: str = ""
+    token: str = ""
+    resources: dict[str, Any] = field(default_factory=dict)
+    contents: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    operations: dict[str, list[Any]] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    polls: int = 1
+    answer: Callable[[str, Asked], list[dict[str, Any]]] = lambda app, asked: [{"text": "yes", "turnCompleted": True}]
+    before: Callable[[Asked], None] = lambda asked: None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    count: int = 0
+
+    def put(self, name: str, content: dict[str, Any]) -> Any:
+        """Store a resource, whatever was there."""
+        message = parsed(KINDS[name.split("/")[-2]], content)
+        message.name = name
+        self._touch(message)
+        self.resources[name] = message
+        return message
+
+    def change(self, name: str, **values: Any) -> None:
+        """What somebody else changed in the console."""
+        content = json_format.MessageToDict(self.resources[name])
+        self.put(name, {**content, **values})
+
+    def named(self, collection: str) -> list[str]:
+        return [name for name in self.resources if name.split("/")[-2] == collection]
+
+    def asked_for(self, method: str) -> list[Asked]:
+        return [each for each in self.asked if each.method == method]
+
+    # --- the surface ------------------------------------------------------------------------------
+
+    def reply(self, asked: Asked) -> Any:
+        if self.token and asked.headers.get("authorization") != f"Bearer {self.token}":
+            raise Refusal(16, "Request had invalid authentication credentials.")
+        self.before(asked)
+        path = unquote(asked.path).removeprefix("/v1beta/")
+        name, _, verb = path.partition(":")
+        with self.lock:
+            if "/operations/" in name:
+                return self._operation(name)
+            if verb:
+                return self._verb(name, verb, asked)
+            below = name.split("/")[4:]
+            is_collection = len(below) % 2 == 1
+            if is_collection:
+                return self._create(name, asked) if asked.method == "POST" else self._list(name, asked)
+            found = self.resources.get(name)
+            if found is None:
+                raise Refusal(5, f"{name} not found")
+            if asked.method == "PATCH":
+                return self._update(found, asked)
+            if asked.method == "DELETE":
+                return self._delete(found, asked)
+            return found
+
+    def _create(self, collection: str, asked: Asked) -> Any:
+        parent, _, kind = collection.rpartition("/")
+        message = parsed(KINDS[kind], asked.body)
+        if parent.count("/") > 3 and parent not in self.resources:
+            raise Refusal(5, f"{parent} not found")
+        singular = {"versions": "appVersionId"}.get(kind, f"{kind[:-1]}Id")
+        self.count += 1
+        name = f"{collection}/{asked.query.get(singular) or f'made-{self.count:04}'}"
+        if name in self.resources or (message.display_name and self._titled(collection, message.display_name)):
+            raise Refusal(6, f"{name} or its display name {message.display_name!r} already exists")
+        if not message.display_name and kind != "versions":
+            raise Refusal(3, "display_name is required")
+        message.name = name
+        self._touch(message)
+        self.resources[name] = message
+        return message
+
+    def _list(self, collection: str, asked: Asked) -> Any:
+        kind = collection.rpartition("/")[2]
+        pattern = re.escape(collection).replace("/evaluations/\\-/", "/evaluations/[^/]+/") + "/[^/]+"
+        found = sorted(name for name in self.resources if re.fullmatch(pattern, name))
+        start, size = int(asked.query.get("pageToken") or 0), int(asked.query.get("pageSize") or 2)
+        key = {"versions": "appVersions", "results": "evaluationResults"}.get(kind, kind)
+        page: dict[str, Any] = {key: [self.resources[name] for name in found[start : start + size]]}
+        return {**page, **({"nextPageToken": str(start + size)} if start + size < len(found) else {})}
+
+    def _update(self, stored: Any, asked: Asked) -> Any:
+        given = parsed(KINDS[stored.name.split("/")[-2]], asked.body)
+        if "updateMask" not in asked.query:
+            raise Refusal(3, "update_mask is required")
+        if given.etag and given.etag != stored.etag:
+            raise Refusal(10, "the etag is stale")
+        mask = field_mask_pb2.FieldMask()
+        mask.FromJsonString(asked.query["updateMask"])
+        made = type(stored)()
+        made.CopyFrom(stored)
+        for path in mask.paths:
+            if not field_mask_pb2.FieldMask(paths=[path]).IsValidForDescriptor(made.DESCRIPTOR):
+                raise Refusal(3, f"invalid field path {path}")
+            replace(made, given, path.split("."))
+        self._touch(made)
+        self.resources[stored.name] = made
+        return made
+
+    def _delete(self, stored: Any, asked: Asked) -> Any:
+        if asked.query.get("etag") and asked.query["etag"] != stored.etag:
+            raise Refusal(10, "the etag is stale")
+        datasets = [each for name, each in self.resources.items() if "/evaluationDatasets/" in name]
+        users = [each for each in datasets if stored.name in each.evaluations]
+        if users and asked.query.get("force") != "true":
+            raise Refusal(9, f"{stored.name} is used by {users[0].name}")
+        for user in users:
+            user.evaluations.remove(stored.name)
+        for name in [each for each in self.resources if each == stored.name or each.startswith(f"{stored.name}/")]:
+            del self.resources[name]
+        return self._started(stored.name, {}) if "/evaluationRuns/" in stored.name else {}
+
+    def _verb(self, name: str, verb: str, asked: Asked) -> Any:
+        if verb == "runEvaluation":
+            return self._run(name, asked.body)
+        if verb == "runSession":
+            app = name.partition("/sessions/")[0]
+            if app not in self.resources:
+                raise Refusal(5, f"{app} not found")
+            parsed(ces.RunSessionRequest, asked.body)
+            return {"outputs": [as_json(parsed(ces.SessionOutput, each)) for each in self.answer(app, asked)]}
+        if verb == "importApp":
+            return self._import(name, asked.body)
+        raise Refusal(12, f"{verb} is not here")
+
+    def _run(self, app: str, body: Any) -> Any:
+        request = parsed(ces.RunEvaluationRequest, {**body, "app": app})
+        names = list(request.evaluations) or list(self.resources[request.evaluation_dataset].evaluations)
+        self.count += 1
+        run = f"{app}/evaluationRuns/run-{self.count:04}"
+        results, passed = [], 0
+        for name in names:
+            if name not in self.resources:
+                raise Refusal(5, f"{name} not found")
+            title = self.resources[name].display_name
+            outcome = self.outcomes.get(title, "PASS")
+            done = {"executionState": "ERROR"} if outcome == "ERROR" else {
+                "executionState": "COMPLETED", "evaluationStatus": outcome}  # fmt: skip
+            results.append(f"{name}/results/of-{self.count:04}")
+            self.put(results[-1], {"displayName": f"{title} result", "evaluationRun": run, "goldenResult": {}, **done})
+            passed += outcome == "PASS"
+        progress = {"totalCount": len(names), "completedCount": len(names), "passedCount": passed}
+        content = {"displayName": request.display_name or "run", "state": "COMPLETED", "progress": progress,
+                   "evaluations": names, "evaluationResults": results}  # fmt: skip
+        self.put(run, content)
+        return self._started(app, {"@type": f"{TYPE}RunEvaluationResponse", "evaluationRun": run})
+
+    def _import(self, name: str, body: Any) -> Any:
+        request = parsed(ces.ImportAppRequest, {**body, "parent": name.rpartition("/")[0]})
+        with zipfile.ZipFile(io.BytesIO(request.app_content)) as archive:
+            files = {each: archive.read(each) for each in archive.namelist()}
+        app = f"{request.parent}/apps/{request.app_id or 'imported'}"
+        if app in self.resources:
+            raise Refusal(6, f"{app} already exists")
+        self.contents[app] = files
+        self.put(app, {"displayName": request.display_name})
+        return self._started(app, {"@type": f"{TYPE}ImportAppResponse", "name": app})
+
+    def _started(self, name: str, response: dict[str, Any]) -> Any:
+        self.count += 1
+        operation = f"{'/'.join(name.split('/')[:4])}/operations/op-{self.count:04}"
+        self.operations[operation] = [self.polls, response or {"@type": "type.googleapis.com/google.protobuf.Empty"}]
+        return {"name": operation, "done": False}
+
+    def _operation(self, name: str) -> Any:
+        if name not in self.operations:
+            raise Refusal(5, f"{name} not found")
+        left, response = self.operations[name]
+        self.operations[name][0] = left - 1
+        return {"name": name, "done": False} if left > 0 else {"name": name, "done": True, "response": response}
+
+    def _titled(self, collection: str, title: str) -> bool:
+        return any(
+            each.display_name == title and name.rpartition("/")[0] == collection
+            for name, each in self.resources.items()
+        )
+
+    def _touch(self, message: Any) -> None:
+        self.count += 1
+        if hasattr(message, "etag"):
+            message.etag = f"etag-{self.count:04}"
+        if hasattr(message, "update_time"):
+            message.update_time.FromSeconds(1_800_000_000 + self.count)
+
+
+def parsed(kind: Any, content: Any) -> Any:
+    """Strictly. Raises Refusal."""
+    try:
+        return json_format.ParseDict(content, kind.pb(kind()))
+    except (json_format.ParseError, TypeError) as error:
+        raise Refusal(3, f"Invalid JSON payload: {error}") from error
+
+
+def replace(stored: Any, given: Any, path: list[str]) -> None:
+    """What a mask's path names becomes what is given there, or nothing."""
+    descriptor = stored.DESCRIPTOR.fields_by_name[path[0]]
+    if len(path) > 1:
+        if given.HasField(path[0]) or stored.HasField(path[0]):
+            replace(getattr(stored, path[0]), getattr(given, path[0]), path[1:])
+        return
+    stored.ClearField(path[0])
+    if descriptor.is_repeated:
+        getattr(stored, path[0]).MergeFrom(getattr(given, path[0]))
+    elif descriptor.type == FieldDescriptor.TYPE_MESSAGE:
+        if given.HasField(path[0]):
+            getattr(stored, path[0]).CopyFrom(getattr(given, path[0]))
+    elif not descriptor.has_presence or given.HasField(path[0]):
+        setattr(stored, path[0], getattr(given, path[0]))
+
+
+def as_json(value: Any, *, numbers: bool = False) -> Any:
+    if isinstance(value, dict):
+        return {key: as_json(each, numbers=numbers) for key, each in value.items()}
+    if isinstance(value, list):
+        return [as_json(each, numbers=numbers) for each in value]
+    is_message = hasattr(value, "DESCRIPTOR")
+    return json_format.MessageToDict(value, use_integers_for_enums=numbers) if is_message else value
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    double: CesDouble
+
+    def log_message(self, *_: object) -> None:
+        return
+
+    def do_GET(self) -> None:
+        content = self.rfile.read(int(self.headers.get("content-length") or 0))
+        parts = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        asked = Asked(self.command, parts.path, query, headers, json.loads(content) if content else {})
+        self.double.asked.append(asked)
+        try:
+            status, answer = 200, as_json(self.double.reply(asked), numbers="enum-encoding=int" in parts.query)
+        except Refusal as refusal:
+            status = STATUSES[refusal.code]
+            answer = {"error": {"code": status, "status": NAMES[refusal.code], "message": str(refusal)}}
+        raw = json.dumps(answer).encode()
+        with contextlib.suppress(OSError):  # whoever asked may have been killed
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the base class's names
+
+
+@contextlib.contextmanager
+def running() -> Iterator[CesDouble]:
+    """A double with one empty app, on a free port."""
+    double = CesDouble()
+    double.put(APP, {"displayName": "Library desk"})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"double": double}))
+    double.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield double
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
