@@ -51,6 +51,7 @@ COMMANDS = {
     "migrate": ("evalgate.cli.migrate:command", "Write an evaluation file of an old format in ADK's current one."),
     "convert": ("evalgate.cli.ces:convert_command", "Convert CES evaluations to an ADK evaluation set, or back."),
     "diff": ("evalgate.cli.ces:diff_command", "Compare two versions of CES evaluations by field."),
+    "ces": ("evalgate.cli.ces:group", "A live CES app and its files: `ces pull`, `ces push`, `ces drift`."),
     "mcp": ("evalgate.cli.mcp:command", "Serve CES evaluations to an assistant (Model Context Protocol)."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
 }

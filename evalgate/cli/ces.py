@@ -1,26 +1,23 @@
-"""`evalgate convert` and `evalgate diff`: CES evaluations as ADK evaluation sets and back; two versions by field."""
+"""`evalgate convert`, `evalgate diff` and `evalgate ces`: CES evaluations as ADK evaluation sets and back, two versions
+by field, and a live app beside its files."""
 
 from __future__ import annotations
 
-import json
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from evalgate import cli
-from evalgate.ces import compare, convert, read, shapes
-from evalgate.ces.convert import Loss
-from evalgate.ces.cxas import Simulation
-from evalgate.ces.read import Kind, Library, Resource
-from evalgate.ces.shapes import Evaluation, EvaluationExpectation
-from evalgate.discovery import walk
-from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity
-from evalgate.formats import eval_set
-from evalgate.formats.adk_shapes import case_json
-from evalgate.text import decoding, plain, words
+from evalgate.ces import read
+from evalgate.ces.edit import Refused
+from evalgate.errors import ConfigError, ExitCode, Severity
+from evalgate.gate import ces_files
+from evalgate.gate.ces_app import AppFiles, Done
+from evalgate.gate.ces_files import Difference
+from evalgate.text import plain, words
 
 APP = click.option(
     "--app",
@@ -42,8 +39,7 @@ def convert_command(paths: tuple[Path, ...], target: str, output: Path, strict: 
     PATHS are CES files or their folders, or ADK evaluation sets. Expectations that evaluations name are looked for in
     PATHS as well.
     """
-    action = _to_adk if target == "adk" else _to_ces
-    sys.exit(cli.run_command(lambda: action(paths, output, strict=strict, app=app), debug=False))
+    sys.exit(cli.run_command(lambda: _convert(paths, target, output, strict=strict, app=app), debug=False))
 
 
 @click.command("diff")
@@ -58,169 +54,130 @@ def diff_command(old: Path, new: Path, exit_code: bool) -> None:
     sys.exit(cli.run_command(lambda: _diff(old, new, exit_code=exit_code), debug=False))
 
 
-# --- reading ----------------------------------------------------------------------------------------
-
-
-def _files(paths: Iterable[Path], endings: tuple[str, ...]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(each for each in path.rglob("*") if each.name.endswith(endings) and each.is_file())
-        elif path.exists():
-            yield path
-        else:
-            raise ConfigError("the file does not exist", where=Place(file=str(path)))
-
-
-def _text(path: Path) -> str:
-    data = walk.read_named(path, shown=str(path))
-    text = data if isinstance(data, Problem) else decoding.decode(data, file=str(path))
-    if isinstance(text, Problem):
-        raise ConfigError.collected([text])
-    return text
-
-
-def _library(paths: Iterable[Path]) -> Library:
-    """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of CES."""
-    named = tuple(paths)
-    texts = {str(path): _text(path) for path in _files(named, read.ENDINGS)}
-    is_meant = {str(path) for path in named}
-    of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
-    found = read.library(of_ces)
-    broken = [problem for problem in found.problems if problem.severity is Severity.ERROR]
-    cli.show_problems(tuple(problem for problem in found.problems if problem.severity is not Severity.ERROR))
-    if broken:
-        raise ConfigError.collected(broken)
-    if not of_ces:
-        raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
-    return found
-
-
-# --- converting -------------------------------------------------------------------------------------
-
-
-def _to_adk(paths: tuple[Path, ...], output: Path, *, strict: bool, app: str) -> int:
-    found = _library(paths)
-    expectations = found.of(Kind.EXPECTATION)
-    prompts = {each.id: criteria.prompt for each in expectations if (criteria := _criteria(each)) is not None}
-    prompts |= read.written_prompts(found.readings.values())
-    cases, lost = [], 0
-    for resource in found.tests:
-        message = resource.message
-        if isinstance(message, Evaluation):
-            case, losses = convert.to_adk(message, app=_app_of(message, app), prompts=prompts)
-        elif isinstance(message, Simulation):
-            case, losses = convert.simulation_to_adk(message, app=app)
-        else:
-            _tell(resource, [Loss(path=(), why="ADK has no tests of a tool alone")])
-            lost += 1
-            continue
-        cases.append(case)
-        lost += _tell(resource, losses)
-    made = {"eval_set_id": eval_set.stem(output.name), "eval_cases": [case_json(case) for case in cases]}
-    if strict and lost:
-        raise ConfigError(f"{words.counted(lost, 'loss', 'losses')}: nothing was written (`--strict`)")
-    if not cases:
-        raise ConfigError("nothing that ADK has a form for was found: no file was written")
-    _write(output, made)
-    return _done(f"{words.counted(len(cases), 'case')} in {output}", lost)
-
-
-def _criteria(resource: Resource) -> Any:
-    message = resource.message
-    return message.llm_criteria if isinstance(message, EvaluationExpectation) else None
-
-
-def _app_of(evaluation: Evaluation, given: str) -> str:
-    """The app of an evaluation by its name; the one that is given for one without."""
-    head, mark, _ = evaluation.name.partition("/evaluations/")
-    return head if mark and given == read.LOCAL_APP else given
-
-
-def _to_ces(paths: tuple[Path, ...], output: Path, *, strict: bool, app: str) -> int:
-    made: dict[Path, dict[str, Any]] = {}
-    lost = count = 0
-    for path in _files(paths, walk.EVALUATION_ENDINGS):
-        reading = eval_set.parse_eval_set(_text(path), file=str(path))
-        cli.show_problems(reading.problems)
-        if reading.eval_set is None:
-            raise ConfigError.collected(reading.problems)
-        for case in reading.eval_set.cases:
-            evaluation, expectations, losses = convert.to_ces(case, app=app)
-            named = read.file_name(case.case_id)
-            place = output / "evaluations" / named / f"{named}.json"
-            if place in made:
-                raise ConfigError(f"two cases would be written to {place}", hint="Give each case an id of its own.")
-            made[place] = evaluation.json()
-            for each in expectations:
-                name = read.file_name(each.display_name)
-                made[output / "evaluationExpectations" / name / f"{name}.json"] = each.json()
-            lost += _tell_losses(f"{path}: {case.case_id}", losses)
-            count += 1
-    if strict and lost:
-        raise ConfigError(f"{words.counted(lost, 'loss', 'losses')}: nothing was written (`--strict`)")
-    if not count:
-        raise ConfigError(f"no case in {words.listed(map(str, paths))}: no file was written")
-    for place, content in made.items():
-        _write(place, content)
-    return _done(f"{words.counted(count, 'evaluation')} in {output}", lost)
-
-
-def _tell(resource: Resource, losses: list[Loss]) -> int:
-    return _tell_losses(f"{resource.place.file}: {resource.title}", losses)
-
-
-def _tell_losses(where: str, losses: list[Loss]) -> int:
-    """Report what is lost; how much that is, remarks not counted."""
-    for each in losses:
-        click.echo(plain.visible(f"{where}: {each}"), err=True)
-    return sum(each.effect is not convert.Effect.NOTE for each in losses)
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _done(what: str, lost: int) -> int:
-    click.echo(f"{what}, {words.counted(lost, 'loss', 'losses') if lost else 'nothing lost'}")
+def _convert(paths: tuple[Path, ...], target: str, output: Path, *, strict: bool, app: str) -> int:
+    made = (ces_files.to_adk if target == "adk" else ces_files.to_ces)(paths, output, app=app)
+    cli.show_problems(tuple(each for each in made.problems if each.severity is not Severity.ERROR))
+    for each in made.told:
+        click.echo(plain.visible(each), err=True)
+    if strict and made.lost:
+        raise ConfigError(f"{words.counted(made.lost, 'loss', 'losses')}: nothing was written (`--strict`)")
+    if not made.files:
+        raise ConfigError(_why_nothing(paths, target))
+    made.write()
+    what = words.counted(made.count, "case" if target == "adk" else "evaluation")
+    lost = words.counted(made.lost, "loss", "losses") if made.lost else "nothing lost"
+    click.echo(f"{what} in {output}, {lost}")
     return ExitCode.PASS
 
 
-# --- comparing --------------------------------------------------------------------------------------
+def _why_nothing(paths: Iterable[Path], target: str) -> str:
+    if target == "adk":
+        return "nothing that ADK has a form for was found: no file was written"
+    return f"no case in {words.listed(map(str, paths))}: no file was written"
 
 
 def _diff(old: Path, new: Path, *, exit_code: bool) -> int:
-    before, after = (_library([path]).of(*Kind) for path in (old, new))
+    found, problems = ces_files.differences(old, new)
+    cli.show_problems(problems)
+    _show(found, {"old": "removed", "new": "added"})
+    return ExitCode.FAIL if exit_code and found else ExitCode.PASS
+
+
+def _show(found: Iterable[Difference], sides: dict[str, str]) -> None:
+    """A line for each change, and how many there are."""
     differences = relaxed = 0
-    for left, right in _pairs(before, after):
-        if left is None or right is None:
-            one, said = (left, "removed (relaxes)") if right is None else (right, "added")
+    for each in found:
+        named = f"{each.kind} {each.title}"
+        relaxing = {relaxation.path: relaxation.why for relaxation in each.relaxations}
+        if each.only_in:
             differences += 1
-            relaxed += right is None
-            click.echo(plain.visible(f"{one.kind} {one.title}: {said}" if one else said))
-            continue
-        named = f"{right.kind} {right.title}"
-        found = list(compare.changes(shapes.comparable(left.message), shapes.comparable(right.message)))
-        relaxing = {each.path: each.why for each in compare.relaxations(found)}
-        for each in found:
-            why = f" (relaxes: {relaxing[each.path]})" if each.path in relaxing else ""
-            click.echo(plain.visible(f"{named}: {each}{why}"))
-        differences += len(found)
+            click.echo(plain.visible(f"{named}: {sides[each.only_in]}{' (relaxes)' if relaxing else ''}"))
+        for change in each.changes:
+            why = f" (relaxes: {relaxing[change.path]})" if change.path in relaxing else ""
+            click.echo(plain.visible(f"{named}: {change}{why}"))
+        differences += len(each.changes)
         relaxed += len(relaxing)
     click.echo(f"{words.counted(differences, 'difference')}, {relaxed} of them relaxing")
-    return ExitCode.FAIL if exit_code and differences else ExitCode.PASS
 
 
-def _pairs(before: Iterable[Resource], after: Iterable[Resource]) -> Iterator[tuple[Resource | None, Resource | None]]:
-    """The versions of each resource: those of one name, else those that are called the same."""
-    left = list(before)
-    for new in after:
-        name = getattr(new.message, "name", "")
-        of_kind = [old for old in left if old.kind is new.kind]
-        by_name = next((old for old in of_kind if name and getattr(old.message, "name", "") == name), None)
-        old = by_name or next((old for old in of_kind if old.title == new.title), None)
-        if old is not None:
-            left.remove(old)
-        yield old, new
-    for old in left:
-        yield old, None
+# --- a live app -------------------------------------------------------------------------------------
+
+FOLDER = click.argument("folder", default=".", type=click.Path(path_type=Path))
+LIVE_APP = click.option(
+    "--app", default="", metavar="NAME", help="projects/P/locations/L/apps/A; else the files say it."
+)
+ENDPOINT = click.option("--endpoint", default="", metavar="URL", help="Of the API; also CES_API_ENDPOINT.")
+
+
+@click.group("ces")
+def group() -> None:
+    """Evaluations of a live app of Customer Engagement Suite (CES) and those in FOLDER.
+
+    Credentials are those of Google Cloud (GOOGLE_APPLICATION_CREDENTIALS).
+    """
+
+
+@group.command("pull")
+@FOLDER
+@LIVE_APP
+@ENDPOINT
+def pull_command(folder: Path, app: str, endpoint: str) -> None:
+    """Write what the app has to the files of FOLDER, where it differs."""
+    sides = {"old": "only in the files", "new": "new"}
+    sys.exit(cli.run_command(lambda: _live(folder, app, endpoint, AppFiles.pull, sides), debug=False))
+
+
+@group.command("push")
+@FOLDER
+@LIVE_APP
+@ENDPOINT
+@click.option("--dry-run", is_flag=True, help="Only show what would change, and what that relaxes.")
+@click.option("--no-relaxing", is_flag=True, help="Push nothing if a change asks or expects less.")
+@click.option("--overwrite", is_flag=True, help="Also over what was changed in the app since it was pulled.")
+def push_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool) -> None:
+    """Write what the files of FOLDER have to the app, where it differs. Exit with 1 if something was refused."""
+
+    def push(files: AppFiles) -> Done:
+        return files.push(preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
+
+    sides = {"old": "only in the app", "new": "created" if not dry_run else "would be created"}
+    sys.exit(cli.run_command(lambda: _live(folder, app, endpoint, push, sides), debug=False))
+
+
+@group.command("drift")
+@FOLDER
+@LIVE_APP
+@ENDPOINT
+def drift_command(folder: Path, app: str, endpoint: str) -> None:
+    """Compare the app with the files of FOLDER. Exit with 1 if they differ."""
+    sides = {"old": "only in the files", "new": "only in the app"}
+
+    def action() -> int:
+        return _live(folder, app, endpoint, AppFiles.drift, sides, is_drift=True)
+
+    sys.exit(cli.run_command(action, debug=False))
+
+
+def _live(
+    folder: Path,
+    app: str,
+    endpoint: str,
+    action: Callable[[AppFiles], Done],
+    sides: dict[str, str],
+    *,
+    is_drift: bool = False,
+) -> int:
+    try:
+        files = AppFiles(folder, app=app, environment=os.environ, endpoint=endpoint)
+        try:
+            done = action(files)
+        finally:
+            files.close()
+    except Refused as refused:
+        raise ConfigError(refused.message) from refused
+    for each in done.notes:
+        click.echo(plain.visible(each), err=True)
+    _show(done.differences, sides)
+    for each in done.refused:
+        click.secho(plain.visible(f"refused: {each}"), fg="red", err=True)
+    return ExitCode.FAIL if done.refused or (is_drift and done.differences) else ExitCode.PASS

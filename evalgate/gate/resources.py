@@ -69,7 +69,7 @@ class Resources:
         if page_size < 0 or (page_token and not page_token.isdigit()):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
-        found = sorted(self._library().of(kind), key=self.name_of)
+        found = sorted(self.library().of(kind), key=self.name_of)
         if parent:
             found = [each for each in found if self.name_of(each).startswith(_within(parent, kind))]
         shown = {COLLECTION_OF[kind]: [self.view(each) for each in found[start : start + size]]}
@@ -78,7 +78,7 @@ class Resources:
 
     def get(self, kind: Kind, name: str) -> dict[str, Any]:
         """A resource by its name."""
-        return self.view(self._find(self._library(), kind, name))
+        return self.view(self._find(self.library(), kind, name))
 
     def name_of(self, resource: Resource) -> str:
         """The name of a resource; one that has none is called after its file."""
@@ -95,13 +95,13 @@ class Resources:
         """Write a new resource to a file of its own."""
         self._insist_writable()
         wanted = self._body(body, kind)
-        with self._locked():
-            library = self._library()
+        with self.locked():
+            library = self.library()
             title = str(wanted.get("displayName", ""))
             name = self._new_name(library, kind, parent, resource_id or _made_id(title))
             wanted["name"] = name
             self._checked(wanted, kind, library, besides=None)
-            file = self._new_file(library, kind, title)
+            file = self.new_file(library, kind, title)
             made = self._write(file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", kind)
         return Done(resource=self.view(made))
 
@@ -115,8 +115,8 @@ class Resources:
         shape = read.RESOURCES[kind]
         content = self._body(given, kind, is_partial=True)
         paths = edit.mask_of(mask, given, shape)
-        with self._locked():
-            library = self._library()
+        with self.locked():
+            library = self.library()
             found = self._find(library, kind, name)
             _check_etag(etag, found.message)
             if found.path:
@@ -127,7 +127,7 @@ class Resources:
             new = shapes.comparable(made)
             changes = tuple(compare.changes(old, new))
             relaxations = tuple(compare.relaxations(changes))
-            before = self._text(found.file)
+            before = self.text(found.file)
             text = self._spliced(found, before, old, new) if changes else before
             if not preview:
                 self._insist_not_relaxing(relaxations)
@@ -141,8 +141,8 @@ class Resources:
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
         self._insist_writable()
-        with self._locked():
-            library = self._library()
+        with self.locked():
+            library = self.library()
             found = self._find(library, kind, name)
             _check_etag(etag, found.message)
             if found.path:
@@ -164,7 +164,8 @@ class Resources:
 
     # --- how --------------------------------------------------------------------------------------------
 
-    def _library(self) -> Library:
+    def library(self) -> Library:
+        """All CES files below the root, as they are now."""
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
         files = ces.files_of(tree, exclude=settings.gate_file.exclude)
@@ -209,7 +210,8 @@ class Resources:
             raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
         return name
 
-    def _new_file(self, library: Library, kind: Kind, title: str) -> str:
+    def new_file(self, library: Library, kind: Kind, title: str) -> str:
+        """Where a new resource is written: beside the others, as an export has it."""
         beside = library.of(*WRITABLE)
         app = read.app_folder(beside[0].file) if beside else ""
         name = read.file_name(title)
@@ -238,10 +240,11 @@ class Resources:
                 holder.update({key: kept} if key in holder else {})
             else:
                 del holder[key]
-        text = self._text(user.file)
+        text = self.text(user.file)
         self._write(user.file, self._spliced(user, text, old, new), user.kind)
 
-    def _text(self, file: str) -> str:
+    def text(self, file: str) -> str:
+        """What stands in a file."""
         text = decoding.decode(self._inside(file).read_bytes(), file=file)
         if isinstance(text, Problem):
             raise Refused("FAILED_PRECONDITION", str(text))
@@ -255,9 +258,12 @@ class Resources:
         return path
 
     def _write(self, file: str, text: str, kind: Kind) -> Resource:
+        self.save(file, text)
+        return next(each for each in read.parse(text, file=file, kind=kind).resources if not each.path)
+
+    def save(self, file: str, text: str) -> None:
         """Replace a file as a whole; nobody sees half of it."""
         path = self._inside(file)
-        made = [each for each in read.parse(text, file=file, kind=kind).resources if not each.path]
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evalgate-")
         try:
@@ -270,10 +276,10 @@ class Resources:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        return made[0]
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Keep other writers out meanwhile. Raises Refused where one takes too long."""
         try:
             with self._lock:
                 yield

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from evalgate.judges import base as judges_base
@@ -26,13 +24,9 @@ from evalgate.judges.base import (
 )
 from evalgate.model import Text
 from evalgate.system import http
+from evalgate.system.google_auth import GoogleToken, NoToken
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 
-if TYPE_CHECKING:
-    from google.auth.credentials import Credentials
-
-
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MOST_BYTES = 8_000_000
 _FAULTS = {Fault.TIMEOUT: JudgeFailureKind.TIMEOUT, Fault.UNREACHABLE: JudgeFailureKind.CONNECTION}
 _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
@@ -59,8 +53,7 @@ class VertexEvaluation:
 
     def __init__(self, setting: JudgeSetting) -> None:
         self._setting = setting
-        self._lock = threading.Lock()
-        self._credentials: Credentials | None = None
+        self._token = GoogleToken(setting.environment)
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
         """See Judge."""
@@ -103,36 +96,10 @@ class VertexEvaluation:
         setting = self._setting
         if not _project(setting.environment):
             return {"x-goog-api-key": setting.api_key}
-        problem = ""
-        with self._lock:
-            try:
-                if self._credentials is None:
-                    self._credentials = _credentials(setting.environment)
-                return {"authorization": f"Bearer {_fresh_token(self._credentials)}"}
-            except Exception as error:  # noqa: BLE001 - google-auth and its transports share no class of errors
-                problem = f"{type(error).__name__}: {error}"
-        return judges_base.failure(JudgeFailureKind.UNAUTHORIZED, setting, detail=problem)
-
-
-def _credentials(environment: Mapping[str, str]) -> Credentials:
-    import google.auth  # noqa: PLC0415 - only where Google Cloud is asked
-
-    path = environment.get("GOOGLE_APPLICATION_CREDENTIALS")
-    scopes = [_SCOPE]
-    if path:
-        found, _ = google.auth.load_credentials_from_file(path, scopes=scopes)  # type: ignore[no-untyped-call]  # its own
-    else:
-        found, _ = google.auth.default(scopes=scopes)
-    credentials: Credentials = found
-    return credentials
-
-
-def _fresh_token(credentials: Credentials) -> str:
-    from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
-
-    if not credentials.valid:
-        credentials.refresh(Request())  # type: ignore[no-untyped-call]  # its own
-    return str(credentials.token)
+        try:
+            return self._token.headers()
+        except NoToken as problem:
+            return judges_base.failure(JudgeFailureKind.UNAUTHORIZED, setting, detail=str(problem))
 
 
 def _project(environment: Mapping[str, str]) -> str:

@@ -300,13 +300,21 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
         headers = {name.lower(): value for name, value in self.headers.items()}
-        asked = Asked(self.command, parts.path, query, headers, json.loads(content) if content else {})
-        self.double.asked.append(asked)
+        is_token = parts.path == "/token"
+        body = json.loads(content) if content and not is_token else {}
+        asked = Asked(self.command, parts.path, query, headers, body)
         try:
+            if is_token:
+                self._say(200, {"access_token": self.double.token, "expires_in": 3600, "token_type": "Bearer"})
+                return
+            self.double.asked.append(asked)
             status, answer = 200, as_json(self.double.reply(asked), numbers="enum-encoding=int" in parts.query)
         except Refusal as refusal:
             status = STATUSES[refusal.code]
             answer = {"error": {"code": status, "status": NAMES[refusal.code], "message": str(refusal)}}
+        self._say(status, answer)
+
+    def _say(self, status: int, answer: Any) -> None:
         raw = json.dumps(answer).encode()
         with contextlib.suppress(OSError):  # whoever asked may have been killed
             self.send_response(status)

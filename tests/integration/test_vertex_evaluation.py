@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import google_account
 from builders.build import case, turn
 from builders.judging import HeldClock
 
@@ -69,24 +70,8 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture
 def environment(cloud: Cloud, tmp_path: Path) -> dict[str, str]:
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    account = {
-        "type": "service_account",
-        "project_id": "p",
-        "private_key_id": "1",
-        "private_key": key.decode(),
-        "client_email": "judge@p.iam.gserviceaccount.com",
-        "token_uri": f"{cloud.url}/token",
-    }
-    path = tmp_path / "account.json"
-    path.write_text(json.dumps(account), encoding="utf-8")
     return {
-        "GOOGLE_APPLICATION_CREDENTIALS": str(path),
+        "GOOGLE_APPLICATION_CREDENTIALS": str(google_account.written(tmp_path, f"{cloud.url}/token")),
         "GOOGLE_CLOUD_PROJECT": "p",
         "GOOGLE_CLOUD_LOCATION": "europe-west1",
         "GOOGLE_VERTEX_BASE_URL": cloud.url,

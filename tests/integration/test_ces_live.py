@@ -1,0 +1,307 @@
+"""`evalgate ces pull | push | drift` against a local double of the API, with google-auth's real token exchange."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import ces_double, google_account
+from builders.ces_double import APP, Asked, CesDouble, Refusal
+from click.testing import CliRunner, Result
+
+from evalgate.ces.live import Live, LiveFailed
+from evalgate.cli import cli
+
+pytestmark = pytest.mark.integration
+
+DATA = Path(__file__).parents[1] / "data/ces"
+TOKEN = "ya29.a-token-of-google"
+GOLDEN = "evaluations/renew_loan_happy_path/renew_loan_happy_path.json"
+RENEW = f"{APP}/evaluations/renew-loan-happy-path"
+ONE = f"{APP}/evaluationExpectations/one-question-at-a-time"
+LEVEL = "semanticSimilaritySuccessThreshold"
+
+
+def example(name: str) -> Any:
+    return json.loads((DATA / name).read_text().replace("projects/local/locations/local/apps/library-desk", APP))
+
+
+@pytest.fixture
+def double() -> Iterator[CesDouble]:
+    """An app with an evaluation of each kind, an expectation, a dataset, thresholds and a persona."""
+    with ces_double.running() as made:
+        made.token = TOKEN
+        made.put(RENEW, example("golden_library_renewal.json"))
+        made.put(f"{APP}/evaluations/lost-card-scenario", example("scenario_lost_card.json"))
+        made.put(ONE, example("expectation_one_question.json"))
+        made.put(f"{APP}/evaluationDatasets/night", {"displayName": "nightly", "evaluations": [RENEW]})
+        persona = {"name": f"{APP}/evaluationPersonas/p1", "displayName": "p", "personality": "curt"}
+        turns = {"turnLevelMetricsThresholds": {LEVEL: 3}}
+        made.change(
+            APP,
+            evaluationMetricsThresholds={"goldenEvaluationMetricsThresholds": turns},
+            evaluationPersonas=[persona],
+        )
+        made.asked.clear()
+        yield made
+
+
+@pytest.fixture
+def called(double: CesDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Calls `evalgate ces` in an empty folder."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(google_account.written(tmp_path, f"{double.url}/token")))
+    monkeypatch.setenv("CES_API_ENDPOINT", double.url)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "repository").mkdir()
+    monkeypatch.chdir(tmp_path / "repository")
+
+    def call(*args: str) -> Result:
+        done = CliRunner().invoke(cli, ["ces", *args], catch_exceptions=False)
+        assert TOKEN not in done.output
+        return done
+
+    return call
+
+
+@pytest.fixture
+def pulled(called: Callable[..., Result]) -> Path:
+    assert called("pull", "--app", APP).exit_code == 0
+    return Path()
+
+
+def edited(file: Path, change: Callable[[Any], None]) -> None:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def test_pull_writes_the_layout_of_an_export(double: CesDouble, called: Callable[..., Result]) -> None:
+    done = called("pull", "--app", APP)
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "5 differences, 0 of them relaxing")
+    files = sorted(str(path) for path in Path().rglob("*.json"))
+    assert files == [
+        "app.json",
+        "evaluationDatasets/nightly/nightly.json",
+        "evaluationExpectations/one_question_at_a_time/one_question_at_a_time.json",
+        "evaluations/lost_card_scenario/lost_card_scenario.json",
+        GOLDEN,
+    ]
+    golden = json.loads(Path(GOLDEN).read_text())
+    assert (golden["name"], golden["etag"]) == (RENEW, double.resources[RENEW].etag)
+    assert "updateTime" not in golden
+    done = CliRunner().invoke(cli, ["validate"])
+    assert done.exit_code == 0, done.output
+    # the files say which app is meant, and nothing differs any more
+    for command in ("drift", "pull", "push"):
+        done = called(command)
+        assert (done.exit_code, done.output) == (0, "0 differences, 0 of them relaxing\n"), command
+    assert not double.asked_for("PATCH")
+    assert double.asked_for("GET")[0].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_drift_is_told_by_field_and_pull_changes_one_value(
+    double: CesDouble, called: Callable[..., Result], pulled: Path
+) -> None:
+    before = Path(GOLDEN).read_text()
+    double.change(RENEW, description="changed in the console")
+    double.put(f"{APP}/evaluations/new-one", {"displayName": "new one", "scenario": {"task": "t"}})
+    done = called("drift")
+    assert done.exit_code == 1
+    assert "evaluation new one: only in the app\n" in done.output
+    assert 'evaluation renew_loan_happy_path: description: "' in done.output
+    assert called("pull").exit_code == 0
+    lines = zip(before.splitlines(), Path(GOLDEN).read_text().splitlines(), strict=True)
+    assert [left.split(":")[0].strip() for left, right in lines if left != right] == ['"etag"', '"description"']
+    assert called("drift").exit_code == 0
+
+
+PUSHED: list[tuple[str, Callable[[Any], None], str, dict[str, Any]]] = [  # what changes, the mask, what is sent
+    (GOLDEN, lambda each: each.update(tags=["P1"]), "tags", {"tags": ["P1"]}),
+    (GOLDEN, lambda each: each.pop("description"), "description", {}),  # cleared
+    (
+        GOLDEN,
+        lambda each: each["golden"].pop("evaluationExpectations"),
+        "golden.evaluationExpectations",
+        {"golden": "whole"},
+    ),
+    (
+        "app.json",  # the settings of the app, and no more of it
+        lambda each: each["evaluationPersonas"][0].update(personality="kind"),
+        "evaluationPersonas",
+        {"evaluationPersonas": "whole"},
+    ),
+    (
+        "app.json",
+        lambda each: each["evaluationMetricsThresholds"]["goldenEvaluationMetricsThresholds"][
+            "turnLevelMetricsThresholds"
+        ].update({LEVEL: 4}),
+        f"evaluationMetricsThresholds.goldenEvaluationMetricsThresholds.turnLevelMetricsThresholds.{LEVEL}",
+        {"evaluationMetricsThresholds": "whole"},
+    ),
+    (
+        "evaluations/lost_card_scenario/lost_card_scenario.json",  # the other of the group: `scenario` goes with it
+        lambda each: (
+            each.pop("scenario"),
+            each.update(golden={"turns": [{"steps": [{"userInput": {"text": "hi"}}]}]}),
+        ),
+        "golden",
+        {"golden": "whole"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "mask", "sent"), PUSHED, ids=[each[2] for each in PUSHED])
+def test_push_updates_what_changed_and_no_more(
+    double: CesDouble,
+    called: Callable[..., Result],
+    pulled: Path,
+    file: str,
+    change: Callable[[Any], None],
+    mask: str,
+    sent: dict[str, Any],
+) -> None:
+    edited(Path(file), change)
+    etag = json.loads(Path(file).read_text())["etag"]
+    told = called("push", "--dry-run").output
+    assert not double.asked_for("PATCH")
+    done = called("push")
+    assert (done.exit_code, done.output) == (0, told)
+    (asked,) = double.asked_for("PATCH")
+    assert asked.query == {"updateMask": mask}
+    assert asked.body["etag"] == etag
+    assert asked.body.keys() - {"name", "etag"} == sent.keys()
+    assert called("drift").exit_code == 0
+    stored = double.resources[asked.body["name"]]
+    assert json.loads(Path(file).read_text())["etag"] == stored.etag  # noted, so that the next push is no stale one
+
+
+def test_what_relaxes_is_told_and_refused(double: CesDouble, called: Callable[..., Result], pulled: Path) -> None:
+    edited(Path(GOLDEN), lambda each: each["golden"].pop("evaluationExpectations"))
+    edited(Path(GOLDEN), lambda each: each.update(tags=["P1"]))
+    done = called("push", "--no-relaxing")
+    assert done.exit_code == 2
+    assert "nothing was pushed, because it relaxes" in done.output
+    assert not double.asked_for("PATCH")
+    done = called("push")
+    assert "(relaxes: the expectation is removed)" in done.output
+    assert done.exit_code == 0
+
+
+def test_what_was_changed_in_the_app_since_the_pull_is_not_written_over(
+    double: CesDouble, called: Callable[..., Result], pulled: Path
+) -> None:
+    edited(Path(GOLDEN), lambda each: each.update(tags=["P1"]))
+    double.change(RENEW, description="changed in the console")
+    done = called("push")
+    assert done.exit_code == 1
+    assert "refused: evaluation renew_loan_happy_path: ABORTED: the etag is stale" in done.output
+    assert list(double.resources[RENEW].tags) != ["P1"]
+    assert called("push", "--overwrite").exit_code == 0
+    assert (list(double.resources[RENEW].tags), "console" in double.resources[RENEW].description) == (["P1"], False)
+
+
+def test_push_creates_what_the_app_lacks_by_the_names_of_the_app(
+    double: CesDouble, called: Callable[..., Result]
+) -> None:
+    """Files as an export has them: without names, with display names where the API has names."""
+    double.put(f"{APP}/tools/t-1", {"displayName": "find_loans", "pythonFunction": {"name": "find_loans"}})
+    call = {"expectation": {"toolCall": {"tool": "find_loans"}}}
+    golden = {"turns": [{"steps": [{"userInput": {"text": "hi"}}, call]}], "evaluationExpectations": ["polite"]}
+    for collection, content in (
+        ("evaluations", {"displayName": "greets", "golden": golden}),
+        ("evaluationExpectations", {"displayName": "polite", "llmCriteria": {"prompt": "Polite?"}}),
+        ("evaluationDatasets", {"displayName": "all", "evaluations": ["greets"]}),
+    ):
+        title = str(content["displayName"])
+        Path(collection, title).mkdir(parents=True)
+        Path(collection, title, f"{title}.json").write_text(json.dumps(content, indent=2))
+    done = called("push", "--app", APP)
+    assert done.exit_code == 0, done.output
+    assert "evaluation greets: created" in done.output
+    assert "evaluation lost_card_scenario: only in the app, left" in done.output
+    made = {each.display_name: each for each in double.resources.values()}
+    assert made["greets"].golden.turns[0].steps[1].expectation.tool_call.tool == f"{APP}/tools/t-1"
+    assert list(made["greets"].golden.evaluation_expectations) == [made["polite"].name]
+    assert list(made["all"].evaluations) == [made["greets"].name]
+    # the file has its name and etag now, and is else as it was written
+    written = json.loads(Path("evaluations/greets/greets.json").read_text())
+    assert (written["name"], written["golden"]) == (made["greets"].name, golden)
+    done = called("push")
+    assert done.output.endswith("0 differences, 0 of them relaxing\n")
+
+
+def test_fields_that_the_api_has_and_we_do_not_know(
+    double: CesDouble, called: Callable[..., Result], pulled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API may be newer: what is unknown is told, and no push takes it away."""
+    listed = Live.listed
+
+    def newer(self: Live, parent: str, collection: str, **more: Any) -> Iterator[dict[str, Any]]:
+        for each in listed(self, parent, collection, **more):
+            if each["name"] == RENEW:
+                each["golden"]["turns"][0]["mood"] = "good"
+            yield each
+
+    monkeypatch.setattr(Live, "listed", newer)
+    edited(Path(GOLDEN), lambda each: each["golden"]["turns"].pop())
+    done = called("push")
+    assert done.exit_code == 1
+    assert "golden.turns[0].mood, which evalgate does not know, would be lost" in done.output
+    edited(Path(GOLDEN), lambda each: each.update(tags=["P1"]))
+    done = called("pull")
+    assert (done.exit_code, "`golden.turns[0].mood` is unknown, left out" in done.output) == (0, True)
+
+
+def refuse(code: int) -> Callable[[Asked], None]:
+    def before(asked: Asked) -> None:
+        raise Refusal(code, "no\x1b[2Jway")
+
+    return before
+
+
+FAULTS: list[tuple[dict[str, Any], tuple[str, ...], int, str]] = [  # of the double; exit code
+    ({"token": "other"}, ("drift", "--app", APP), 0, ""),  # a token that is renewed is another one, and no fault
+    ({"before": refuse(16)}, ("drift", "--app", APP), 3, "the CES API: UNAUTHENTICATED"),
+    ({"before": refuse(5)}, ("drift", "--app", APP), 2, "NOT_FOUND: no"),
+    ({}, ("drift",), 2, "the files name no app"),
+    ({}, ("drift", "--app", "desk"), 2, "'desk' is not the name of an app"),
+    ({}, ("drift", "--app", f"{APP}x"), 2, "NOT_FOUND"),
+    ({}, ("drift", "nowhere", "--app", APP), 2, "nowhere is not a folder"),
+    ({}, ("drift", "--app", APP, "--endpoint", "http://127.0.0.1:9"), 3, "UNREACHABLE"),
+    ({}, ("drift", "--app", APP, "--endpoint", "http://example.com"), 2, "is no https:// address"),
+    ({}, ("push", "--app", APP), 0, "only in the app, left"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "args", "status", "said"), FAULTS, ids=range(len(FAULTS)))
+def test_what_goes_wrong_is_told(
+    double: CesDouble,
+    called: Callable[..., Result],
+    changed: dict[str, Any],
+    args: tuple[str, ...],
+    status: int,
+    said: str,
+) -> None:
+    for name, value in changed.items():
+        setattr(double, name, value)
+    done = called(*args)
+    assert said in done.output
+    assert "\x1b" not in done.output
+    assert done.exit_code == (status or int(args[0] == "drift"))
+
+
+def test_an_app_without_evaluations_and_no_files_is_not_a_pass(
+    double: CesDouble, called: Callable[..., Result]
+) -> None:
+    double.resources.clear()
+    double.put(APP, {"displayName": "empty"})
+    assert called("drift", "--app", APP).exit_code == 4
+
+
+def test_an_answer_that_is_no_json_and_a_token_in_no_message(double: CesDouble, called: Callable[..., Result]) -> None:
+    live = Live({"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"}, endpoint=double.url)
+    with pytest.raises(LiveFailed, match="UNAUTHENTICATED: no Google Cloud credentials"):
+        live.get(APP)
