@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from evalgate.agents import adk, command, http, python, replay
+from evalgate.agents import adk, ces, command, http, python, replay
 from evalgate.agents.base import AgentDriver
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
@@ -25,6 +25,7 @@ DRIVERS: Mapping[str, AgentDriver] = {
         python.SmolagentsDriver(),
         command.CommandDriver(),
         http.HttpDriver(),
+        ces.CesDriver(),
         replay.ReplayDriver(),
     )
 }
@@ -73,7 +74,7 @@ def is_asked(use: AgentUse) -> bool:
 def is_remote(use: AgentUse) -> bool:
     """Whether the agent runs where no checkout decides what it is."""
     driver = DRIVERS.get(use.driver)
-    return driver is not None and driver.is_remote
+    return driver is not None and driver.is_remote(use.options)
 
 
 def identity_of(use: AgentUse) -> str:

@@ -154,8 +154,7 @@ class AgentDriver(ABC):
     `argument`: the option that the text after the colon of `agent: name:text` fills. `identity`: the options that say
     which agent it is, so that a change of one is a change of the agent under test. `tools`: what it can do about the
     agent's tools. `runs_metrics`: whether it runs custom metrics, which are Python code of the repository. `is_asked`:
-    whether there is a process or an endpoint to wait for. `is_remote`: whether the agent runs where no checkout
-    decides what it is.
+    whether there is a process or an endpoint to wait for.
     """
 
     name: ClassVar[str]
@@ -165,7 +164,6 @@ class AgentDriver(ABC):
     tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True
-    is_remote: ClassVar[bool] = False
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
@@ -179,6 +177,10 @@ class AgentDriver(ABC):
         """The files that make the agent what it is."""
         own = options.get("path")
         return checkout.code(own if isinstance(own, str) else None)
+
+    def is_remote(self, options: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for others
+        """Whether the agent runs where no checkout decides what it is."""
+        return False
 
     def is_same_place(self, options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         """Whether two agents of the driver are named by the same text."""

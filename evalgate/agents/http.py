@@ -544,12 +544,15 @@ class HttpDriver(AgentDriver):
     options = HttpOptions
     argument = "url"
     identity = ("app_name", "url", "flavour")
-    is_remote = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent variable."""
         assert isinstance(options, HttpOptions)
         return HttpAgent(options, setting)
+
+    def is_remote(self, options: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the shape of AgentDriver
+        """Always."""
+        return True
 
     def label(self, options: Mapping[str, Any]) -> str:
         """Its address."""

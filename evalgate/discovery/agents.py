@@ -134,7 +134,7 @@ class AgentCode:
         recordings only the recordings.
         """
         key, driver = fingerprints.agent_key(use), agents.DRIVERS.get(use.driver)
-        if driver is None or driver.is_remote:
+        if driver is None or driver.is_remote(use.options):
             return ""
         if key not in self._known:
             seen = hashlib.sha256()

@@ -23,6 +23,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "python": {"call": "nowhere:answer"},
     "command": {"command": "no-such-program"},
     "http": {"url": "http://127.0.0.1:9"},
+    "ces": {"app": "projects/p/locations/us/apps/none"},
     "replay": {"path": "nothing.json"},
 }
 ALL = pytest.mark.parametrize("name", sorted(DRIVERS))
@@ -36,7 +37,16 @@ def minimal(name: str) -> dict[str, Any]:
 def opened(name: str, root: Path) -> Agent:
     driver = DRIVERS[name]
     setting = AgentSetting(
-        root=str(root), world=World(environment={"PATH": "/nowhere"}, cache=str(root / "cache"), log=lambda _: None)
+        root=str(root),
+        world=World(
+            environment={
+                "PATH": "/nowhere",
+                "CES_API_ENDPOINT": "http://127.0.0.1:9",
+                "GOOGLE_APPLICATION_CREDENTIALS": "/nowhere",
+            },
+            cache=str(root / "cache"),
+            log=lambda _: None,
+        ),
     )
     return driver.open(driver.options.model_validate(minimal(name)), setting)
 
@@ -87,7 +97,7 @@ def test_options_are_explained_and_unknown_ones_refused(name: str) -> None:
 @ALL
 def test_what_a_driver_does_about_tools_is_said_and_explained(name: str) -> None:
     assert isinstance(DRIVERS[name].tools, DriverTools)
-    assert DRIVERS[name].runs_metrics is (name not in ("command", "http", "replay", "echo"))
+    assert DRIVERS[name].runs_metrics is (name not in ("ces", "command", "http", "replay", "echo"))
     assert "(../tools.md)" in (REPO / f"docs/agents/{name}.md").read_text()
 
 

@@ -296,7 +296,7 @@ def test_an_agent_driver(tree: ScratchTree) -> None:
     tree.write("evalgate/agents/echo.py", ECHO)
     tree.replace(
         "evalgate/agents/__init__.py",
-        ("import adk, command, http,", "import adk, command, echo, http,"),
+        ("import adk, ces, command, http,", "import adk, ces, command, echo, http,"),
         ("        http.HttpDriver(),\n", "        http.HttpDriver(),\n        echo.EchoDriver(),\n"),
     )
     tree.write("docs/agents/echo.md", ECHO_PAGE)

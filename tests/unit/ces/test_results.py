@@ -84,7 +84,7 @@ STATES: list[Any] = [  # state, status, type of error
     (failed(FailureKind.RATE_LIMITED), "ERROR", None, "QUOTA_EXHAUSTED"),
     (failed(FailureKind.SIMULATOR), "ERROR", None, "USER_SIMULATION_FAILURE"),
     # a status that came in spite of a failure does not count
-    (golden(Outcome.PASS, failure=AgentFailure(kind=FailureKind.EXITED, message="w")), "ERROR", None, "RUNTIME_FAILURE"),
+    (golden(failure=AgentFailure(kind=FailureKind.EXITED, message="w")), "ERROR", None, "RUNTIME_FAILURE"),
 ]  # fmt: skip
 
 
