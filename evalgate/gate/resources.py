@@ -80,6 +80,11 @@ class Resources:
         """A resource by its name."""
         return self.view(self._find(self.library(), kind, name))
 
+    def selection(self, name: str) -> str:
+        """An evaluation as a run names it: its file, and what it is called."""
+        found = self._find(self.library(), Kind.EVALUATION, name)
+        return f"{found.file}:{found.title}"
+
     def name_of(self, resource: Resource) -> str:
         """The name of a resource; one that has none is called after its file."""
         written = str(getattr(resource.message, "name", ""))
@@ -93,7 +98,7 @@ class Resources:
 
     def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
         """Write a new resource to a file of its own."""
-        self._insist_writable()
+        self.insist_writable()
         wanted = self._body(body, kind)
         with self.locked():
             library = self.library()
@@ -108,7 +113,7 @@ class Resources:
     def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
         """Write the masked fields of the body; with `preview` only tell what that would be."""
         if not preview:
-            self._insist_writable()
+            self.insist_writable()
         if not isinstance(body, dict) or not isinstance(body.get("name"), str):
             raise _invalid("name", "the name of the resource is missing")
         given, name, etag = dict(body), body["name"], body.get("etag")
@@ -130,7 +135,7 @@ class Resources:
             before = self.text(found.file)
             text = self._spliced(found, before, old, new) if changes else before
             if not preview:
-                self._insist_not_relaxing(relaxations)
+                self.insist_not_relaxing(relaxations)
                 found = self._write(found.file, text, kind) if changes else found
         shown = self.view(found) if not preview else {**made.json(), "name": name, "etag": etag_of(made)}
         difference = difflib.unified_diff(
@@ -140,7 +145,7 @@ class Resources:
 
     def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
         """Delete a resource's file; with `force` also the references of datasets to it."""
-        self._insist_writable()
+        self.insist_writable()
         with self.locked():
             library = self.library()
             found = self._find(library, kind, name)
@@ -148,14 +153,14 @@ class Resources:
             if found.path:
                 raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that file")
             relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
-            self._insist_not_relaxing(relaxations)
+            self.insist_not_relaxing(relaxations)
             users = [each for each in library.of(Kind.DATASET, Kind.EVALUATION) if found.id in _references(each)]
             if users and not force:
                 named = words.listed([self.name_of(each) for each in users])
                 raise Refused("FAILED_PRECONDITION", f"{named} refers to it; `force` drops the references")
             for user in users:
                 self._drop_reference(user, found.id)
-            path = self._inside(found.file)
+            path = self.inside(found.file)
             path.unlink()
             with contextlib.suppress(OSError):
                 if path.parent.name == path.stem and path.parent != self.root:
@@ -245,12 +250,12 @@ class Resources:
 
     def text(self, file: str) -> str:
         """What stands in a file."""
-        text = decoding.decode(self._inside(file).read_bytes(), file=file)
+        text = decoding.decode(self.inside(file).read_bytes(), file=file)
         if isinstance(text, Problem):
             raise Refused("FAILED_PRECONDITION", str(text))
         return text
 
-    def _inside(self, file: str) -> Path:
+    def inside(self, file: str) -> Path:
         """The path of a file, which no link leads out of the root."""
         path = self.root / file
         if ".." in Path(file).parts or path.is_symlink() or not path.parent.resolve().is_relative_to(self.root):
@@ -263,7 +268,7 @@ class Resources:
 
     def save(self, file: str, text: str) -> None:
         """Replace a file as a whole; nobody sees half of it."""
-        path = self._inside(file)
+        path = self.inside(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evalgate-")
         try:
@@ -286,11 +291,13 @@ class Resources:
         except filelock.Timeout:
             raise Refused("ABORTED", "another process is writing; try again") from None
 
-    def _insist_writable(self) -> None:
+    def insist_writable(self) -> None:
+        """Raises Refused under `--read-only`."""
         if self._read_only:
             raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
 
-    def _insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
+    def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
+        """Raises Refused where a change relaxes under `--no-relaxing`."""
         if self._no_relaxing and relaxations:
             said = [(path_text(each.path) or "(whole)", each.why) for each in relaxations]
             raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hmac
 import json
 import secrets
@@ -18,8 +19,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from evalgate import __version__
 from evalgate.ces.edit import Refused
+from evalgate.gate.operations import Operation, Operations
 from evalgate.gate.resources import Resources
-from evalgate.mcp.tools import Tool, error_of, tools
+from evalgate.mcp.tools import Answer, Tool, error_of, tools
 from evalgate.text import plain
 
 HOST = "127.0.0.1"
@@ -31,15 +33,24 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 def server_of(resources: Resources) -> Server[Any]:
     """The server, on any transport."""
-    table = tools()
+    table = tools(Operations(resources.root))
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ARG001 - the SDK's signature
         return types.ListToolsResult(tools=[_described(tool) for tool in table.values()])
 
-    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:  # noqa: ARG001 - the SDK's signature
-        return await anyio.to_thread.run_sync(_called, table, resources, params)
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        answer = await anyio.to_thread.run_sync(_called, table, resources, params)
+        if isinstance(answer, types.CallToolResult):
+            return answer
+        if answer.awaited is not None:
+            await _watched(context, answer.awaited)
+            answer = dataclasses.replace(answer, content=answer.awaited.json())
+        return _result(answer)
 
-    instructions = "CES evaluations of a repository's files. Read before you write, pass etag and mask, preview first."
+    instructions = (
+        "CES evaluations and ADK evaluation sets of a repository. Read before you write, pass etag and mask, "
+        "preview first."
+    )
     return Server(
         "evalgate", version=__version__, instructions=instructions, on_list_tools=list_tools, on_call_tool=call_tool
     )
@@ -50,7 +61,7 @@ def _described(tool: Tool) -> types.Tool:
         read_only_hint=tool.read_only,
         destructive_hint=tool.destructive,
         idempotent_hint=tool.read_only,
-        open_world_hint=False,
+        open_world_hint=tool.open_world,
     )
     return types.Tool(
         name=tool.name,
@@ -61,12 +72,14 @@ def _described(tool: Tool) -> types.Tool:
     )
 
 
-def _called(table: dict[str, Tool], resources: Resources, params: types.CallToolRequestParams) -> types.CallToolResult:
+def _called(
+    table: dict[str, Tool], resources: Resources, params: types.CallToolRequestParams
+) -> Answer | types.CallToolResult:
     tool = table.get(params.name)
     try:
         if tool is None:
             raise Refused("UNIMPLEMENTED", f"there is no tool {params.name[:100]!r}")
-        answer = tool.answer(resources, dict(params.arguments or {}))
+        return tool.answer(resources, dict(params.arguments or {}))
     except Refused as refused:
         error = error_of(refused)
         told = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
@@ -74,6 +87,20 @@ def _called(table: dict[str, Tool], resources: Resources, params: types.CallTool
     except OSError as problem:
         said = f"FAILED_PRECONDITION: {problem.strerror or problem}"
         return types.CallToolResult(content=[_text(said)], is_error=True)
+
+
+async def _watched(context: Any, operation: Operation) -> None:
+    """Wait until a run is over, and tell whoever asked for progress what changes."""
+    told = (-1, "")
+    while not operation.over.is_set():
+        now = (operation.done, operation.lines[-1] if operation.lines else operation.state)
+        if now != told:
+            told = now
+            await context.session.report_progress(operation.done, operation.total or None, now[1])
+        await anyio.sleep(0.1)
+
+
+def _result(answer: Answer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [
         _text(json.dumps(answer.content, ensure_ascii=False, indent=1)),
         *map(_text, answer.notes),

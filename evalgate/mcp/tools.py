@@ -11,6 +11,8 @@ from evalgate.ces import read, shapes
 from evalgate.ces.edit import Refused
 from evalgate.ces.read import Kind
 from evalgate.ces.shapes import Handling, Proto
+from evalgate.gate.eval_cases import EvalCases
+from evalgate.gate.operations import Operation, Operations
 from evalgate.gate.resources import COLLECTION_OF, Done, Resources
 from evalgate.model.shapes import to_camel
 from evalgate.text import words
@@ -26,6 +28,7 @@ CODES: Final[Mapping[str, int]] = {
     "ABORTED": 10,
     "UNIMPLEMENTED": 12,
     "INTERNAL": 13,
+    "UNAVAILABLE": 14,
 }
 """Of google.rpc."""
 
@@ -35,9 +38,11 @@ CHANGES: Final = "evalgate/changes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a tool says: the resource or the list, and beside it what the change was."""
+    """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a run whose end the
+    caller wants to wait for."""
 
     content: Json
+    awaited: Operation | None = None
     notes: tuple[str, ...] = ()
     meta: Json = field(default_factory=dict)
 
@@ -53,6 +58,7 @@ class Tool:
     call: Callable[[Resources, Json], Answer]
     read_only: bool = False
     destructive: bool = False
+    open_world: bool = False
 
     def answer(self, resources: Resources, arguments: Json) -> Answer:
         """Check the arguments and call it. Raises Refused."""
@@ -63,7 +69,9 @@ class Tool:
                 hint = f"; did you mean `{near}`?" if near else ""
                 raise Refused("INVALID_ARGUMENT", f"unknown argument `{key[:100]}`{hint}", [(key[:100], "unknown")])
             kind = known[key].get("type")
-            expected = {"string": str, "integer": int, "boolean": bool, "object": dict}.get(kind or "", object)
+            expected = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}.get(
+                kind or "", object
+            )
             if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
                 raise Refused("INVALID_ARGUMENT", f"`{key}`: expected {kind}", [(key, f"expected {kind}")])
         for key in self.takes.get("required", ()):
@@ -276,8 +284,134 @@ def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
     )
 
 
-def tools() -> dict[str, Tool]:
-    """Every tool by its name. Running an evaluation is not among them until evalgate runs CES evaluations."""
+# --- ADK evaluation sets --------------------------------------------------------------------------------
+
+_FILE: Final = _text("The evaluation file, as list_eval_sets gives it.")
+_EVAL_ID: Final = _text("The id of the case.")
+
+
+def _of_cases() -> tuple[Tool, ...]:
+    view = {
+        "type": "object",
+        "properties": {
+            "file": {"type": "string"},
+            "evalId": {"type": "string"},
+            "evalCase": {"type": "object"},
+            "etag": {"type": "string"},
+        },
+        "required": ["file", "evalId", "evalCase", "etag"],
+    }
+    case = {"type": "object", "description": "ADK's EvalCase, or the fields of it that change, in the file's spelling."}
+    takes = _object(
+        ("file", "evalId", "evalCase"),
+        file=_FILE,
+        evalId=_EVAL_ID,
+        evalCase=case,
+        updateMask={**_MASK, "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations."},
+        etag=_ETAG,
+    )
+
+    def update(resources: Resources, given: Json, *, preview: bool) -> Done:
+        more = {"mask": given.get("updateMask"), "etag": given.get("etag", ""), "preview": preview}
+        return EvalCases(resources).update(given["file"], given["evalId"], given["evalCase"], **more)
+
+    return (
+        Tool(
+            name="list_eval_sets",
+            description="Lists ADK's evaluation sets with the ids of their cases.",
+            takes=_object(()),
+            gives={"type": "object", "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}}},
+            call=lambda resources, given: Answer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
+            read_only=True,
+        ),
+        Tool(
+            name="get_eval_case",
+            description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
+            takes=_object(("file", "evalId"), file=_FILE, evalId=_EVAL_ID),
+            gives=view,
+            call=lambda resources, given: Answer(content=EvalCases(resources).get(given["file"], given["evalId"])),
+            read_only=True,
+        ),
+        Tool(
+            name="update_eval_case",
+            description=f"Updates one case of an ADK evaluation set. Always pass an update mask.{_TELLS}",
+            takes=takes,
+            gives=view,
+            call=lambda resources, given: _changed(update(resources, given, preview=False)),
+        ),
+        Tool(
+            name="preview_update_eval_case",
+            description="Tells what update_eval_case would change and relax, with the file's difference; no write.",
+            takes=takes,
+            gives=_PREVIEW,
+            call=lambda resources, given: _previewed(update(resources, given, preview=True)),
+            read_only=True,
+        ),
+    )
+
+
+# --- runs -------------------------------------------------------------------------------------------------
+
+_OPERATION: Final = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "done": {"type": "boolean"},
+        "metadata": {"type": "object"},
+        "response": {"type": "object"},
+        "error": {"type": "object"},
+    },
+    "required": ["name", "done", "metadata"],
+}
+
+
+def _runners(operations: Operations) -> tuple[Tool, ...]:
+    def run(resources: Resources, given: Json) -> Answer:
+        names = _texts(given, "evaluations")
+        if dataset := given.get("evaluationDataset"):
+            names += resources.get(Kind.DATASET, dataset).get("evaluations", ())
+        paths = [*(resources.selection(name) for name in names), *_texts(given, "evalCases")]
+        operation = operations.start(paths, runs=given.get("runCount", 1))
+        return Answer(content=operation.json(), awaited=operation if given.get("wait") else None)
+
+    listed = {"type": "array", "items": {"type": "string"}}
+    return (
+        Tool(
+            name="run_evaluation",
+            description="Runs evaluations, or cases of ADK evaluation sets, against the agent of the repository. Gives "
+            "an operation, whose progress and outcome get_operation tells.",
+            takes=_object(
+                (),
+                evaluations={**listed, "description": "Names of evaluations."},
+                evaluationDataset=_text("Or of a dataset: its evaluations."),
+                evalCases={**listed, "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."},
+                runCount={"type": "integer", "description": "How often each is run; 1 without it."},
+                wait={"type": "boolean", "description": "Answer when it is done, and tell of progress meanwhile."},
+            ),
+            gives=_OPERATION,
+            call=run,
+            open_world=True,
+        ),
+        Tool(
+            name="get_operation",
+            description="Tells how far a run is, and what came of it.",
+            takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
+            gives=_OPERATION,
+            call=lambda resources, given: Answer(content=operations.get(given["name"]).json()),  # noqa: ARG005 - of runs
+            read_only=True,
+        ),
+    )
+
+
+def _texts(given: Json, key: str) -> list[str]:
+    found = given.get(key, [])
+    if not all(isinstance(each, str) for each in found):
+        raise Refused("INVALID_ARGUMENT", f"`{key}`: expected a list of texts", [(key, "expected a list of texts")])
+    return list(found)
+
+
+def tools(operations: Operations) -> dict[str, Tool]:
+    """Every tool by its name; `operations`: those of this server."""
     made = (
         *_readers(Kind.EVALUATION, "evaluation", "evaluations"),
         *_writers(Kind.EVALUATION, "evaluation"),
@@ -290,5 +424,7 @@ def tools() -> dict[str, Tool]:
         _deleter(Kind.RESULT, "evaluation_result"),
         *_readers(Kind.RUN, "evaluation_run", "evaluation_runs"),
         _deleter(Kind.RUN, "evaluation_run"),
+        *_of_cases(),
+        *_runners(operations),
     )
     return {tool.name: tool for tool in made}

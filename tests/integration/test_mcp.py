@@ -20,8 +20,10 @@ import httpx
 import jsonschema
 import mcp
 import pytest
+from builders import node
 from mcp.client.stdio import StdioServerParameters
 
+from evalgate.gate.operations import Operations
 from evalgate.gate.resources import Resources
 from evalgate.mcp import server
 from evalgate.mcp.tools import RELAXATIONS, tools
@@ -58,8 +60,7 @@ def test_list_get_preview_update_over_stdio(root: Path) -> None:
     async def talk() -> None:
         async with over_stdio(root) as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert listed.keys() == tools().keys()
-            assert not {"run_evaluation", "get_operation"} & listed.keys()  # nothing runs yet
+            assert listed.keys() == tools(Operations(root)).keys()
             update = listed["update_evaluation"]
             assert update.description is not None
             assert update.description.startswith("Updates the specified evaluation. Always pass an update mask.")
@@ -108,7 +109,12 @@ ERRORS = [  # tool, arguments, status, field
     ("list_evaluations", {"pageToken": "x"}, "INVALID_ARGUMENT", "pageToken"),
     ("update_evaluation", {"evaluation": {"name": RENEW}, "updateMask": "golden.x"}, "INVALID_ARGUMENT", "updateMask"),
     ("update_evaluation", {"evaluation": {"name": RENEW, "tags": 1}}, "INVALID_ARGUMENT", "evaluation.tags"),
-    ("run_evaluation", {}, "UNIMPLEMENTED", None),
+    ("run_evaluation", {}, "INVALID_ARGUMENT", "evaluations"),
+    ("run_evaluation", {"evaluations": ["x"]}, "NOT_FOUND", None),
+    ("run_evaluation", {"evalCases": [1]}, "INVALID_ARGUMENT", "evalCases"),
+    ("run_evaluation", {"evalCases": ["a.evalset.json"], "runCount": 0}, "INVALID_ARGUMENT", "runCount"),
+    ("get_operation", {"name": "operations/x"}, "NOT_FOUND", None),
+    ("export_app", {}, "UNIMPLEMENTED", None),
 ]  # fmt: skip
 
 
@@ -142,6 +148,119 @@ def test_no_relaxing_and_read_only_as_options(root: Path) -> None:
         assert told.structured_content["error"]["status"] == "PERMISSION_DENIED"
         assert option in told.structured_content["error"]["message"]
         assert (root / FILE).read_text() == before
+
+
+# --- running --------------------------------------------------------------------------------------------
+
+DESK = """
+def answer(text):
+    return {"hello": "Good morning", "bye": "What?"}[text]
+"""
+SET = {
+    "eval_set_id": "greetings",
+    "eval_cases": [
+        {
+            "eval_id": name,
+            "conversation": [
+                {
+                    "user_content": {"role": "user", "parts": [{"text": name}]},
+                    "final_response": {"role": "model", "parts": [{"text": "Good morning"}]},
+                }
+            ],
+        }
+        for name in ("hello", "bye")
+    ],
+}
+CASES = "greet.evalset.json"
+
+
+@pytest.fixture
+def agent(root: Path) -> Path:
+    """An agent that greets, and does not take its leave."""
+    (root / "desk.py").write_text(DESK)
+    (root / CASES).write_text(json.dumps(SET, indent=2) + "\n")
+    (root / "test_config.json").write_text(json.dumps({"criteria": {"response_match_score": 0.9}}))
+    (root / "evalgate.yml").write_text("agents: [{driver: python, call: 'desk:answer'}]\n")
+    return root
+
+
+def test_a_case_from_the_list_to_the_result(agent: Path) -> None:
+    """List, run, get, preview, update, run again: an assistant that changes what a case expects is told so."""
+
+    async def talk() -> None:
+        async with over_stdio(agent) as client:
+
+            async def call(tool: str, **given: Any) -> Any:
+                done = await client.call_tool(tool, given)
+                assert not done.is_error, done.content
+                return done
+
+            (found,) = (await call("list_eval_sets")).structured_content["evalSets"]
+            assert found == {"file": CASES, "evalSetId": "greetings", "evalIds": ["hello", "bye"]}
+            one = (await call("get_eval_case", file=CASES, evalId="bye")).structured_content
+
+            told: list[tuple[float, float | None]] = []
+
+            async def progress(done: float, total: float | None, message: str | None) -> None:
+                told.append((done, total))
+
+            given: dict[str, Any] = {"evalCases": [CASES], "wait": True}
+            ran = await client.call_tool("run_evaluation", given, progress_callback=progress)
+            operation = ran.structured_content
+            assert operation["done"], operation
+            outcomes = {each["evalId"]: each["outcome"] for each in operation["response"]["cases"]}
+            assert outcomes == {"hello": "pass", "bye": "fail"}
+            assert operation["response"]["verdict"] == "fail"
+            assert told
+            assert operation["metadata"]["progress"]["completedCount"] >= 2
+
+            one["evalCase"]["conversation"][0]["final_response"]["parts"][0]["text"] = "What?"
+            given = {"file": CASES, "evalId": "bye", "etag": one["etag"], "updateMask": "conversation"}
+            given["evalCase"] = {"conversation": one["evalCase"]["conversation"]}
+            preview = (await call("preview_update_eval_case", **given)).structured_content
+            assert preview["relaxations"] == [
+                "conversation[0].final_response.parts[0].text: the expected answer is replaced by another"
+            ]
+            done = await call("update_eval_case", **given)
+            assert done.meta[RELAXATIONS] == preview["relaxations"]
+            started = (await call("run_evaluation", evalCases=[f"{CASES}:bye"])).structured_content
+            assert not started["done"]
+            while not started["done"]:
+                await anyio.sleep(0.2)
+                started = (await call("get_operation", name=started["name"])).structured_content
+            assert [each["outcome"] for each in started["response"]["cases"]] == ["pass"]
+            lost = (await call("run_evaluation", evalCases=["nowhere.evalset.json"], wait=True)).structured_content
+            assert lost["error"]["status"] == "NOT_FOUND"
+
+    anyio.run(talk)
+
+
+INSPECTOR = ("@modelcontextprotocol/inspector-cli", "0.16.8")
+
+
+def test_the_inspector_lists_gets_previews_updates_and_runs(agent: Path) -> None:
+    """A client of another make, over stdio."""
+    program = node.package(*INSPECTOR) / "build/index.js"
+    environ = {**os.environ, "XDG_CACHE_HOME": str(agent.parent / "cache")}
+    server_command = [sys.executable, "-m", "evalgate", "mcp", "--root", str(agent)]
+
+    def call(tool: str, **given: Any) -> Any:
+        args = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in given.items()]
+        said = [each for arg in args for each in ("--tool-arg", arg)]
+        command = [node.program(), str(program), *server_command, "--method", "tools/call", "--tool-name", tool, *said]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)["structuredContent"]
+
+    names = [each["name"] for each in call("list_evaluations")["evaluations"]]
+    assert RENEW in names
+    one = call("get_evaluation", name=RENEW)
+    change = {"evaluation": {"name": RENEW, "etag": one["etag"], "tags": ["P1"]}, "updateMask": "tags"}
+    preview = call("preview_update_evaluation", **change)
+    assert (preview["relaxations"], '"P1"' in preview["diff"]) == ([], True)
+    assert call("update_evaluation", **change)["tags"] == ["P1"]
+    operation = call("run_evaluation", evalCases=[f"{CASES}:hello"], wait=True)
+    assert [each["outcome"] for each in operation["response"]["cases"]] == ["pass"]
 
 
 # --- HTTP -----------------------------------------------------------------------------------------------
@@ -199,6 +318,7 @@ import sys
 from pathlib import Path
 from evalgate.ces.edit import Refused
 from evalgate.ces.read import Kind
+from evalgate.gate.operations import Operations
 from evalgate.gate.resources import Resources
 root, me, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 resources, done, aborted = Resources(root), 0, 0
