@@ -53,7 +53,6 @@ from evalgate.model import (
     NotEvaluated,
     Part,
     Reason,
-    SessionInput,
     Text,
     Timings,
     ToolCall,
@@ -172,20 +171,34 @@ def delete_left(folder: Path, live: Live) -> int:
 class CesConversation:
     """A session of the app."""
 
-    def __init__(self, live: Live, config: Json, setting: AgentSetting, session: SessionInput) -> None:
-        self._live, self._config, self._limits = live, config, setting.limits
+    takes_history = True
+
+    def __init__(self, live: Live, config: Json, setting: AgentSetting, case: Case) -> None:
+        self._live, self._config, self._limits = live, dict(config), setting.limits
         self._redact = redact.redactor(setting.world.environment)
         self._app = str(config["session"]).partition("/sessions/")[0]
-        self._variables: dict[str, Any] = dict(session.state)
-        self._first = [{"variables": dict(session.state)}] if session.state else []
+        self._case = case
+        self._variables: dict[str, Any] = {}
         self._knows_state = False
+        if case.history:
+            self._config["historicalContexts"] = [each for turn in case.history for each in _messages(turn, self._app)]
         self._watch = Stopwatch()
         self._done: list[Invocation] = []
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        inputs = [*self._first, *_inputs(user_content, self._app)]
-        self._first = []
+        setup = self._case.setup_of(len(self._done))
+        given = dict(self._case.session.state) if self._case.session and not self._done else {}
+        state = {
+            name: value
+            for name, value in (given | dict(setup.state)).items()
+            if self._variables.get(name, self) != value
+        }
+        self._variables |= state
+        inputs = [*([{"variables": state}] if state else []), *_inputs(user_content, self._app)]
+        config = self._config
+        if setup.agent:
+            config = {**config, "entryAgent": f"{self._app}/agents/{setup.agent}"}
         turn_s = self._limits.turn_timeout_s
         case_s = max(self._limits.case_timeout_s - self._watch.seconds, 0.0)
         began = time.monotonic()
@@ -194,7 +207,7 @@ class CesConversation:
                 answer = self._live.call(
                     "POST",
                     f"{self._config['session']}:runSession",
-                    body={"config": self._config, "inputs": inputs},
+                    body={"config": config, "inputs": inputs},
                     timeout_s=min(turn_s, case_s),
                 )
         except LiveFailed as failed:
@@ -239,6 +252,7 @@ class CesConversation:
             # without diagnostic messages nobody knows which tools were called
             events=tuple(events) if messages or any(_calls(each) for each in outputs) else None,
             timings=timings,
+            state=dict(self._variables) if self._knows_state and self._case.ces is not None else None,
         )
 
     def _event(self, message: Mapping[str, Any]) -> Event | None:
@@ -287,6 +301,43 @@ def _name(tool: Mapping[str, Any]) -> str:
     return str(tool.get("displayName") or inner.get("toolId") or str(tool.get("tool", "")).rpartition("/")[2])
 
 
+def _messages(turn: Invocation, app: str) -> Iterator[dict[str, Any]]:
+    """A turn that nobody asks the app for, as the context of a session has it."""
+    yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
+    said = [event.content for event in turn.events or () if event.content is not None]
+    for content in (*said, *([turn.final_response] if turn.final_response else ())):
+        yield {"role": "agent", "chunks": _chunks(content, app)}
+
+
+def _chunks(content: Content, app: str) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for part in content.parts:
+        match part:
+            case Text(text=text):
+                made.append({"text": text})
+            case ToolCall(name=name, args=args, id=call_id) if name == TRANSFER:
+                made.append({"agentTransfer": {"targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"}})
+            case ToolCall(name=name, args=args, id=call_id):
+                call = {"tool": _tool(name, app), "args": dict(args or {}), "id": call_id or ""}
+                made.append({"toolCall": call})
+            case ToolResponse(name=name, response=response, id=call_id):
+                answer = {"tool": _tool(name, app), "response": dict(response or {}), "id": call_id or ""}
+                made.append({"toolResponse": answer})
+            case Attachment(data=data):
+                made.append(_attachment(data))
+    return made
+
+
+def _tool(name: str, app: str) -> str:
+    return name if "/" in name else f"{app}/tools/{name}"
+
+
+def _attachment(data: Json) -> dict[str, Any]:
+    inline = data.get("inline_data") or data.get("inlineData") or {}
+    mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
+    return {"image" if mime.startswith("image/") else "blob": {"mimeType": mime, "data": inline.get("data", "")}}
+
+
 def _inputs(content: Content, app: str) -> list[dict[str, Any]]:
     """What a user says, as SessionInputs."""
     made: list[dict[str, Any]] = []
@@ -297,15 +348,11 @@ def _inputs(content: Content, app: str) -> list[dict[str, Any]]:
                 event = _EVENT.fullmatch(text)
                 made.append({"event": {"event": event[1]}} if event else {"text": text})
             case ToolResponse(name=name, response=response, id=call_id):
-                tool = name if "/" in name else f"{app}/tools/{name}"
                 responses.append(
-                    {"tool": tool, "response": dict(response or {}), **({"id": call_id} if call_id else {})}
+                    {"tool": _tool(name, app), "response": dict(response or {}), **({"id": call_id} if call_id else {})}
                 )
             case Attachment(data=data):
-                inline = data.get("inline_data") or data.get("inlineData") or {}
-                mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
-                blob = {"mimeType": mime, "data": inline.get("data", "")}
-                made.append({"image" if mime.startswith("image/") else "blob": blob})
+                made.append(_attachment(data))
             case ToolCall():
                 pass  # a user calls no tools
     return [*made, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
@@ -352,9 +399,8 @@ class CesAgent:
             "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
             "useToolFakes": options.tool_fakes,
         }
-        session = case.session or SessionInput()
         try:
-            yield CesConversation(live, {k: v for k, v in config.items() if v}, self._setting, session)
+            yield CesConversation(live, {k: v for k, v in config.items() if v}, self._setting, case)
         finally:
             live.close()
 

@@ -24,6 +24,7 @@ from evalgate.model import (
     Attachment,
     Case,
     Content,
+    Event,
     FailureKind,
     Invocation,
     Part,
@@ -32,6 +33,7 @@ from evalgate.model import (
     ToolCall,
     ToolResponse,
     TrialKey,
+    TurnSetup,
 )
 from evalgate.system.python_env import World
 
@@ -173,6 +175,38 @@ def test_what_a_user_says(double: CesDouble, opened: Any, part: Part, sent: dict
     assert config["useToolFakes"] is True
     assert config["session"].startswith(f"{APP}/sessions/evalgate-")
     assert not double.named("deployments")
+
+
+def test_a_turn_after_turns_that_were_not_asked_for(double: CesDouble, opened: Any) -> None:
+    """A golden's turn in a session of its own (STABLE): the turns before it are its context."""
+    before = Invocation(
+        user_content=said(Text(text="hello")),
+        events=(
+            Event(author="desk", content=Content(parts=(ToolCall(name="find_loans", args={"member": "M-1"}, id="1"),))),
+            Event(author="desk", content=Content(parts=(ToolResponse(name="find_loans", response={"n": 1}, id="1"),))),
+            Event(
+                author="desk", content=Content(parts=(ToolCall(name="transfer_to_agent", args={"agent_name": "x"}),))
+            ),
+        ),
+        final_response=Content(parts=(Text(text="One."),)),
+    )
+    setups = (TurnSetup(state={"a": 1}, agent="loans"), TurnSetup(state={"a": 1, "b": 2}))
+    case = Case(case_id="c", history=(before,), setups=setups, session=SessionInput(state={"a": 0}))
+    with opened() as agent, agent.converse(case, KEY) as conversation:
+        for _ in setups:
+            conversation.send(said(Text(text="renew")))
+    first, second = double.asked_for("POST")
+    assert first.body["config"]["historicalContexts"] == [
+        {"role": "user", "chunks": [{"text": "hello"}]},
+        {"role": "agent", "chunks": [{"toolCall": {"tool": TOOL, "args": {"member": "M-1"}, "id": "1"}}]},
+        {"role": "agent", "chunks": [{"toolResponse": {"tool": TOOL, "response": {"n": 1}, "id": "1"}}]},
+        {"role": "agent", "chunks": [{"agentTransfer": {"targetAgent": f"{APP}/agents/x"}}]},
+        {"role": "agent", "chunks": [{"text": "One."}]},
+    ]
+    assert first.body["config"]["entryAgent"] == f"{APP}/agents/loans"
+    assert "entryAgent" not in second.body["config"]
+    assert first.body["inputs"][0] == {"variables": {"a": 1}}
+    assert second.body["inputs"][0] == {"variables": {"b": 2}}  # what is known is not said again
 
 
 def test_the_state_is_what_the_app_told(double: CesDouble, opened: Any) -> None:
