@@ -27,7 +27,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.gate import earlier, measure, prepare
+from evalgate.gate import ces_results, earlier, measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import Comparison, Report, Run, Shard, Trend, Verdict, VerdictKind
 from evalgate.reports import view
@@ -291,9 +291,12 @@ def _apart(rules: Rules) -> Iterator[Problem]:
 def _results(
     report: Report, base: Run | None, outcomes: Sequence[RawOutcomes]
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """results.json, and the base's run in a file of its own, with the threshold gate's word on it."""
+    """results.json; what CES evaluations gave, as the API has it; and the base's run in a file of its own, with the
+    threshold gate's word on it."""
     if outcomes:
         yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0])
+        if ces_results.has_any(report.run):
+            yield "ces", ces_results.FILE, ces_results.pieces(report.run, base)
     if base is not None and len(outcomes) > 1:
         known = report.comparison if report.comparison is not None and report.comparison.base is base else None
         decided = {} if known is None else known.base_decided

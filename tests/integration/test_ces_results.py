@@ -1,0 +1,67 @@
+"""What `evalgate run` says of CES evaluations in the API's own words: valid, and of one mind with its verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud import ces_v1beta as library
+from google.protobuf import json_format
+
+from tests.integration import test_ces_run
+from tests.integration.test_ces_run import GOLDEN, SCENARIO, Judge, repository, run
+
+pytestmark = pytest.mark.integration
+
+judge = test_ces_run.judge
+STATES = {"pass": ("COMPLETED", "PASS"), "fail": ("COMPLETED", "FAIL"), "not_measured": ("ERROR", None)}
+
+
+def valid(shape: Any, content: dict[str, Any]) -> dict[str, Any]:
+    json_format.ParseDict(content, shape.pb(shape()))
+    return content
+
+
+WAYS: list[tuple[dict[str, str], dict[str, str], int]] = [  # the judge, each evaluation's verdict, the exit code
+    ({}, {GOLDEN: "pass", SCENARIO: "pass"}, 0),
+    ({"worst": "one piece of information"}, {GOLDEN: "fail", SCENARIO: "fail"}, 1),
+    ({"broken": "one piece of information"}, {GOLDEN: "not_measured", SCENARIO: "not_measured"}, 3),
+]
+
+
+@pytest.mark.parametrize(("set_up", "verdicts", "exit_code"), WAYS, ids=["pass", "fail", "error"])
+def test_results_are_valid_and_say_what_the_gate_says(
+    tmp_path: Path, judge: Judge, set_up: dict[str, str], verdicts: dict[str, str], exit_code: int
+) -> None:
+    for name, value in set_up.items():
+        setattr(judge, name, value)
+    root = repository(tmp_path, judge, names=(GOLDEN, SCENARIO))
+    code, said = run(root, "--runs", "2", "--threshold", "all", "--fail-on", "threshold,not_measured")
+    assert code == exit_code, said
+    found = json.loads((root / "evalgate-report/ces-results.json").read_text())
+    own = json.loads((root / "evalgate-report/results.json").read_text())
+    kinds = {case["case_id"]: case["verdict"] for suite in own["suites"] for case in suite["cases"]}
+    assert kinds == verdicts
+    results = [valid(library.EvaluationResult, each) for each in found["evaluationResults"]]
+    assert len(results) == 4
+    for each in results:
+        title = each["displayName"].partition(" result - ")[0]
+        state = (each["executionState"], each.get("evaluationStatus"))
+        assert state == STATES[verdicts[title]], each.get("errorInfo")
+        outcomes = each["goldenResult" if title == GOLDEN else "scenarioResult"]
+        assert outcomes["evaluationExpectationResults"][0].get("outcome") == each.get("evaluationStatus")
+        turns = each.get("goldenResult", {}).get("turnReplayResults", ())
+        assert all(float(turn["turnLatency"].rstrip("s")) >= 0 for turn in turns)
+    (evaluation_run,) = [valid(library.EvaluationRun, each) for each in found["evaluationRuns"]]
+    assert evaluation_run["evaluationResults"] == [each["name"] for each in results]
+    assert len({each["name"] for each in results}) == 4
+    completed = [each for each in results if each["executionState"] == "COMPLETED"]
+    assert evaluation_run["progress"].get("completedCount", 0) == len(completed)
+    assert (evaluation_run["evaluationType"], evaluation_run["runCount"]) == ("MIXED", 2)
+    assert evaluation_run["latencyReport"]["sessionCount"] == 4
+    for metrics in found["aggregatedMetrics"].values():
+        valid(library.AggregatedMetrics, metrics)
+        (version,) = metrics["metricsByAppVersion"]
+        assert version.get("passCount", 0) + version.get("failCount", 0) == len(completed) / 2
