@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import threading
@@ -15,7 +16,7 @@ from typing import Any, Final
 from evalgate.ces.edit import Refused
 from evalgate.config import load
 from evalgate.errors import EvalgateError, ExitCode
-from evalgate.gate import prepare
+from evalgate.gate import prepare, resources
 from evalgate.gate import run as gate_run
 from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
@@ -139,6 +140,10 @@ class Operations:
             present=lambda report: made.update(response_of(report)),
         )
         report = gate_run.run(settings, context)
+        if path := report.files.get("ces"):
+            written = json.loads(Path(path).read_text("utf-8"))
+            resources.keep_results(self._root, written)
+            made["evaluationRun"] = written["evaluationRuns"][-1]["name"]
         return {**made, "report": report.files.get("html", ""), "results": report.files.get("results", "")}
 
     def _redacted(self, text: str) -> str:

@@ -4,6 +4,7 @@ what each change relaxes; files change where the value stands and nowhere else."
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import hashlib
 import json
@@ -21,17 +22,20 @@ import platformdirs
 from evalgate.ces import compare, edit, read, shapes
 from evalgate.ces.compare import Relaxation
 from evalgate.ces.edit import Refused
-from evalgate.ces.read import COLLECTIONS, Kind, Library, Resource
+from evalgate.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
 from evalgate.ces.shapes import EvaluationDataset, Proto
 from evalgate.config import load
 from evalgate.discovery import ces
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem, Severity
 from evalgate.formats.json_source import path_text
+from evalgate.results import kept, output
 from evalgate.text import decoding, words
 
 COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
+RUNS: Final = f"{kept.FOLDER}/ces"
+"""Where runs that were started here keep what they gave."""
 PAGE, MOST_PAGE = 50, 1000
 LOCK_SECONDS: Final = 30.0
 _ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
@@ -92,7 +96,9 @@ class Resources:
 
     def view(self, resource: Resource) -> dict[str, Any]:
         """A resource as the API shows it; its etag is one of the content."""
-        return {**resource.message.json(), "name": self.name_of(resource), "etag": etag_of(resource.message)}
+        has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
+        etag = {"etag": etag_of(resource.message)} if has_etag else {}
+        return {**resource.message.json(), "name": self.name_of(resource), **etag}
 
     # --- writing ----------------------------------------------------------------------------------------
 
@@ -174,7 +180,15 @@ class Resources:
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
         files = ces.files_of(tree, exclude=settings.gate_file.exclude)
-        return ces.library(tree, files, chosen=files)
+        found = ces.library(tree, files, chosen=files)
+        return dataclasses.replace(found, readings={**found.readings, **dict(self._of_runs())})
+
+    def _of_runs(self) -> Iterator[tuple[str, Reading]]:
+        """What runs of evaluations gave that were started here."""
+        for kind in (Kind.RESULT, Kind.RUN):
+            for path in sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json")):
+                file = path.relative_to(self.root).as_posix()
+                yield file, read.parse(self.text(file), file=file, kind=kind)
 
     def _find(self, library: Library, kind: Kind, name: str) -> Resource:
         found = [each for each in library.of(kind) if self.name_of(each) == name]
@@ -301,6 +315,16 @@ class Resources:
         if self._no_relaxing and relaxations:
             said = [(path_text(each.path) or "(whole)", each.why) for each in relaxations]
             raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", said)
+
+
+def keep_results(root: Path, written: Mapping[str, Any]) -> None:
+    """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are listed."""
+    output.make_folder(root / RUNS)
+    for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
+        for each in written[key]:
+            name = "-".join(str(each["name"]).split("/")[7::2])  # of the evaluation and the result, or of the run
+            text = json.dumps(each, indent=2, ensure_ascii=False) + "\n"
+            output.write_file(root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json", [text])
 
 
 def etag_of(message: Proto) -> str:

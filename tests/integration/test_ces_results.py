@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
+import mcp
 import pytest
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
+from evalgate.gate.resources import Resources
+from evalgate.mcp import server
 from tests.integration import test_ces_run
 from tests.integration.test_ces_run import GOLDEN, SCENARIO, Judge, repository, run
 
@@ -65,3 +69,46 @@ def test_results_are_valid_and_say_what_the_gate_says(
         valid(library.AggregatedMetrics, metrics)
         (version,) = metrics["metricsByAppVersion"]
         assert version.get("passCount", 0) + version.get("failCount", 0) == len(completed) / 2
+
+
+def test_an_assistant_runs_an_evaluation_and_reads_its_result(
+    tmp_path: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path / "repository", judge, names=(GOLDEN, SCENARIO))
+    for name in ("GITHUB_ACTIONS", "CI", "GITHUB_EVENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MY_JUDGE_KEY", "a-key")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    judge.worst = "You lost your library card"
+
+    async def talk() -> None:
+        async with mcp.Client(server.server_of(Resources(root))) as client:
+
+            async def call(tool: str, **given: Any) -> Any:
+                done = await client.call_tool(tool, given)
+                assert not done.is_error, done.content
+                return done.structured_content
+
+            listed = (await call("list_evaluations"))["evaluations"]
+            names = {each["displayName"]: each["name"] for each in listed}
+            operation = await call("run_evaluation", evaluations=list(names.values()), wait=True)
+            assert operation["done"], operation
+            assert "response" in operation, operation
+            evaluation_run = await call("get_evaluation_run", name=operation["response"]["evaluationRun"])
+            assert evaluation_run["progress"]["totalCount"] == 2
+            assert [each["name"] for each in (await call("list_evaluation_runs"))["evaluationRuns"]] == [
+                evaluation_run["name"]
+            ]
+            for title, status in ((GOLDEN, "PASS"), (SCENARIO, "FAIL")):
+                found = (await call("list_evaluation_results", parent=names[title]))["results"]
+                assert [each["evaluationStatus"] for each in found] == [status]
+                assert found[0]["name"] in evaluation_run["evaluationResults"]
+            await call("delete_evaluation_result", name=found[0]["name"])
+            gone = await client.call_tool("get_evaluation_result", {"name": found[0]["name"]})
+            assert gone.is_error
+            await call("delete_evaluation_run", name=evaluation_run["name"])
+            assert (await call("list_evaluation_runs"))["evaluationRuns"] == []
+            # the run is no file of the repository: what git ignores
+            assert (root / ".evalgate/ces/.gitignore").read_text() == "*\n"
+
+    anyio.run(talk)
