@@ -24,8 +24,8 @@ from evalgate.gate.resources import Resources
     "--http", "port", type=click.IntRange(1, 65535), metavar="PORT", help="HTTP on 127.0.0.1 in place of stdio."
 )
 def command(root: Path, app: str, read_only: bool, no_relaxing: bool, port: int | None) -> None:
-    """Serve CES evaluations and cases of ADK evaluation sets over the Model Context Protocol: list, get, preview, create,
-    update, delete and run."""
+    """Serve CES evaluations and cases of ADK evaluation sets over the Model Context Protocol: list, get, preview,
+    create, update, delete and run."""
 
     def resources() -> Resources:
         if not root.is_dir():
