@@ -1,6 +1,6 @@
 """report.html with many cases, in Chromium: how long it takes to make, to open, to search, and how much it holds.
 
-    python bench/page.py [--cases 100,10000]
+    python bench/page.py [--cases 100,10000] [--noise 2000]
 
 Half of the cases are failures of several causes, each side has one run of two turns. Prints a row for each size and the
 ratio of the largest to the smallest; the last line is JSON.
@@ -40,14 +40,14 @@ WORDS = [
 ]
 
 
-def made(cases: int) -> tuple[Any, int]:
-    """A compared report and the characters of its transcripts."""
+def made(cases: int, noise: int = 0) -> tuple[Any, int]:
+    """A compared report and the characters of its transcripts; `noise`: bytes in each answer that do not pack."""
     chance, size = random.Random(0), 0
     asked, head, base = [], {}, {}
     suite_key = build.suite().key
     for number in range(cases):
         text = f"case {number}: " + " ".join(chance.choices(WORDS, k=60))
-        answer = " ".join(chance.choices(WORDS, k=80))
+        answer = " ".join(chance.choices(WORDS, k=80)) + chance.randbytes(noise).hex()
         tool = chance.choice(WORDS)
         expected = build.turn(text, build.call(tool, title=text[:40], number=number), answer=answer)
         other = build.turn(text, build.call(chance.choice(WORDS), title=text[:40]), answer=answer[::-1])
@@ -98,11 +98,13 @@ def measured(page: Page, address: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="report.html with many cases.")
     parser.add_argument("--cases", default="100,10000")
+    parser.add_argument("--noise", type=int, default=0, help="Bytes an answer; 2000 make a page of 50 MB.")
     rows = {}
     with tempfile.TemporaryDirectory() as name, sync_playwright() as started:
         browser = started.chromium.launch(**chromium.launch_options())
-        for size in map(int, parser.parse_args().cases.split(",")):
-            report, raw = made(size)
+        given = parser.parse_args()
+        for size in map(int, given.cases.split(",")):
+            report, raw = made(size, given.noise)
             began = time.perf_counter()
             text = reports.RENDERERS["html"].render(report)
             spent = time.perf_counter() - began
