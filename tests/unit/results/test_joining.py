@@ -90,7 +90,11 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
     texts = data.draw(st.permutations([text_of(part_of(run, index, of)) for index in range(1, of + 1)]))
     joined = shards.join(shards.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
     assert joined.problems == ()
-    again = text_of(joined.run, kept=joined.outcomes)
+    # but for which part ran each case, which is read again as it was written
+    known = read([text_of(joined.run, kept=joined.outcomes)], tmp_path_factory.mktemp("again"))[0].run
+    homes = shards.plan(run.suites, index=1, of=of, durations={}).homes
+    assert (known.shards, known.homes) == (of, homes if of > 1 else {})
+    again = text_of(dataclasses.replace(joined.run, shards=1, homes={}), kept=joined.outcomes)
     straight = read([text_of(run)], tmp_path_factory.mktemp("whole"))[0]
     assert again == text_of(straight.run, kept=straight.outcomes)
 
