@@ -94,7 +94,7 @@ class AgentLimits:
 
     turn_timeout_s: float = 300.0
     case_timeout_s: float = 1800.0
-    start_timeout_s: float = 120.0
+    start_timeout_s: float = 300.0
     output_bytes: int = 16 * 1024 * 1024
     memory_bytes: int | None = None
     workers: int = 1

@@ -547,10 +547,13 @@ WHY_WIDTH = 300
 """Of what an agent said when it failed."""
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
 """How the line of a traceback begins that has the error."""
+_NO_FILE = re.compile(r"No such file or directory|unable to open database file")
+"""What Python and SQLite say where a file is not there."""
 
 
 def why_failed(failure: AgentFailure) -> str:
-    """`ModuleNotFoundError: No module named 'foo'`: why the base's agent failed, bounded, without a full stop."""
+    """`ModuleNotFoundError: No module named 'foo'`: why the base's agent failed, bounded, without a full stop; where a
+    file is lacking, what may be the reason: a step before this one made it, in head's checkout alone."""
     why = failure.message
     error = next((line for line in reversed(failure.detail.splitlines()) if _ERROR.match(line)), "")
     if failure.kind is FailureKind.START and "cannot be loaded: " in why:
@@ -558,7 +561,8 @@ def why_failed(failure: AgentFailure) -> str:
         why = error or why.partition("cannot be loaded: ")[2]
     elif failure.kind in (FailureKind.START, FailureKind.EXITED) and error:
         why = f"{why}: {error}"
-    return plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
+    said = plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
+    return f"{said} (its checkout has only committed files)" if _NO_FILE.search(why) else said
 
 
 def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mapping[VerdictKind, str]:

@@ -247,7 +247,7 @@ class Settings(BaseModel):
     )
     turn_timeout: float = Field(default=300, gt=0, description="Maximum seconds per turn.")
     case_timeout: float = Field(default=1800, gt=0, description="Maximum seconds of the agent's time per case.")
-    start_timeout: float = Field(default=120, gt=0, description="Maximum seconds for an agent to start.")
+    start_timeout: float = Field(default=300, gt=0, description="Maximum seconds for an agent to start.")
     memory: int = Field(default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit.")
     max_output: int = Field(default=16, ge=1, description="Maximum agent output per turn, in MB.")
     retries: int = Field(

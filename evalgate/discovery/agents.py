@@ -254,6 +254,7 @@ class AgentFolders:
     _known: dict[str, bool] = field(default_factory=dict)
     _by_name: dict[str, list[str]] = field(default_factory=dict)
     _children: dict[str, list[str]] = field(default_factory=dict)
+    _apart: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for folder in self.files:
@@ -281,11 +282,12 @@ class AgentFolders:
 
     def agents(self) -> list[str]:
         """Every agent that lies in no other agent's folder: sub-agents are left out."""
-        found: list[str] = []
-        for folder in sorted(self.files, key=_depth):
-            if not any(_is_within(folder, above) for above in found) and self.holds_agent(folder):
-                found.append(folder)
-        return sorted(found)
+        if not self._apart:
+            for folder in sorted(self.files, key=_depth):
+                if not any(_is_within(folder, above) for above in self._apart) and self.holds_agent(folder):
+                    self._apart.append(folder)
+            self._apart.sort()
+        return self._apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +334,10 @@ def _find_nearest(key: str, *, folders: AgentFolders) -> Found | Ambiguous | Non
             return Found(folder=above, found_by="nearest agent above the file")
         below = folders.below(above)
         if len(below) == 1:
-            return Found(folder=below[0], found_by=f"only agent in {'the root' if above == '.' else above + '/'}")
+            deeper = sum(_is_within(folder, above) and folder != below[0] for folder in folders.agents())
+            where = "the root" if above == "." else f"{above}/"
+            others = f"; {words.counted(deeper, 'other')} deeper" if deeper else ""
+            return Found(folder=below[0], found_by=f"only agent in {where}{others}")
         if below:
             return Ambiguous(candidates=tuple(below), sought="the nearest agent")
     everywhere = folders.agents()

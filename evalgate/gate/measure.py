@@ -290,8 +290,9 @@ class _Measuring:
             if not count or (left is not None and count > left):
                 break
             if not head.confirmations:
-                failures = words.counted(len({each.key for each in asked[0].suspects}), "failure")
-                session.watcher.say(f"Rerunning {failures} to see whether they last")
+                suspects = len({each.key for each in asked[0].suspects})
+                they_last = "it lasts" if suspects == 1 else "they last"
+                session.watcher.say(f"Rerunning {words.counted(suspects, 'failure')} to see whether {they_last}")
             before = len(head.confirmations) + len(base.confirmations if base else ())
             session.confirm(wanted[: len(session.sides)])
             head = self._head_run()

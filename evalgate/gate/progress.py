@@ -39,15 +39,17 @@ class _Progress:
         self.kinds: Counter[VerdictKind] = Counter()
         self.failures: Counter[str] = Counter()
         self._run = 0
-        self._started = time.monotonic()
+        self._started = self._counted_from = time.monotonic()
 
     def begin(self, *, trials: int, done: int) -> None:
         """Some trials begin. Those of an earlier phase stay counted by how they were scored."""
         self.total, self.done, self._run = trials, done, 0
-        self._started = time.monotonic()
+        self._started = self._counted_from = time.monotonic()
 
-    def add(self, outcome: Outcome, *, of_base: bool, kind: VerdictKind | None, known: bool) -> str:
+    def add(self, outcome: Outcome, seconds: float, *, of_base: bool, kind: VerdictKind | None, known: bool) -> str:
         """Count a trial; what it says of an agent that failed, the first time."""
+        if not self._run and not known:  # what came before it was installing: none of the others waits for that
+            self._counted_from = max(self._started, time.monotonic() - seconds)
         self.done += 1
         self._run += not known
         if kind is not None and not of_base:
@@ -70,7 +72,7 @@ class _Progress:
 
     def pace(self) -> str:
         """`2.5/s, about 40 s left`; "" where that is not known yet, or all is done."""
-        seconds, left = self.seconds, self.total - self.done
+        seconds, left = time.monotonic() - self._counted_from, self.total - self.done
         if seconds < ENOUGH_S or not self._run or left <= 0:
             return ""
         rate = self._run / seconds
@@ -100,7 +102,7 @@ class PlainWatcher:
         self,
         key: TrialKey,
         outcome: Outcome,
-        seconds: float,  # noqa: ARG002 - the shape of Watcher
+        seconds: float,
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
@@ -109,7 +111,7 @@ class PlainWatcher:
     ) -> None:
         """See Watcher."""
         with self._lock:
-            new_failure = self._now.add(outcome, of_base=of_base, kind=kind, known=known)
+            new_failure = self._now.add(outcome, seconds, of_base=of_base, kind=kind, known=known)
             now = time.monotonic()
             speaks = now - self._spoke >= self._every_s
             self._spoke = now if speaks else self._spoke
@@ -175,7 +177,7 @@ class LiveWatcher:
         self,
         key: TrialKey,  # noqa: ARG002 - the shape of Watcher
         outcome: Outcome,
-        seconds: float,  # noqa: ARG002 - the shape of Watcher
+        seconds: float,
         *,
         of_base: bool = False,
         kind: VerdictKind | None = None,
@@ -187,7 +189,7 @@ class LiveWatcher:
             return
         cost = 0.0 if known else sum(cost or 0.0 for _, _, cost in budget.costs_of(outcome))
         with self._lock:
-            self._now.add(outcome, of_base=of_base, kind=kind, known=known)
+            self._now.add(outcome, seconds, of_base=of_base, kind=kind, known=known)
             self._agents_usd += cost
             self._judges_usd = max(self._judges_usd, judges_usd)
             self._progress.update(self._task, advance=1, description=self._state())

@@ -93,6 +93,8 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
     uses_cloud = workflows.CREDENTIALS in values or any(
         name.startswith("vertex") for name in criteria_judges.models_of(settings, project.suites)
     )
+    if not uses_cloud:
+        values = {name: value or variables.secret(name) for name, value in values.items()}
     for_judges = {key: variables.secret(key) for key in keys if key not in values}
     files = {
         WORKFLOW: render_workflow(
@@ -134,7 +136,7 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
             flag, _, location = agent_source.VERTEX
             sample = source.samples.get(name, "") or (source.values.get(name, "") if name == location else "")
             if name in workflows.OF_SIGNING_IN and not sample:
-                values[name] = ""  # set by the step that signs in
+                values[name] = ""  # set by the step that signs in, where there is one
             elif name == flag:
                 values[name] = '"true"'
             else:

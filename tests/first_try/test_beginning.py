@@ -107,14 +107,27 @@ def test_what_a_called_agent_needs_lies_beside_its_module(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("source", "signs_in"),
+    ("source", "signs_in", "project"),
     [
-        ("import google.auth\n_, project = google.auth.default()\n", True),
-        ("from google import auth\ndef login():\n    return auth.default()\n", True),
-        ("import json\njson.JSONEncoder().default(1)\n", False),
+        ("import google.auth\n_, project = google.auth.default()\n", True, ""),
+        ("from google import auth\ndef login():\n    return auth.default()\n", True, ""),
+        ("import json\njson.JSONEncoder().default(1)\n", False, ""),
+        # the step that signs in sets the project; without it nobody does
+        (
+            "import os\nimport google.auth\ngoogle.auth.default()\np = lambda: os.environ['GOOGLE_CLOUD_PROJECT']\n",
+            True,
+            "",
+        ),
+        (
+            "import os\np = lambda: os.environ['GOOGLE_CLOUD_PROJECT']\n",
+            False,
+            "${{ secrets.GOOGLE_CLOUD_PROJECT }}",
+        ),
     ],
 )
-def test_the_workflow_of_an_agent_that_logs_in_to_google_cloud(tmp_path: Path, source: str, signs_in: bool) -> None:
+def test_the_workflow_of_an_agent_that_logs_in_to_google_cloud(
+    tmp_path: Path, source: str, signs_in: bool, project: str
+) -> None:
     repository = stranger(tmp_path, {**SOUND, "desk.py": source + SOUND["desk.py"]})
     code, said = call(repository, "init", "--action", "acme/evalgate@v1")
     assert (code, "gh variable set GCP_WORKLOAD_IDENTITY_PROVIDER" in said) == (0, signs_in), said
@@ -122,6 +135,9 @@ def test_the_workflow_of_an_agent_that_logs_in_to_google_cloud(tmp_path: Path, s
     assert any("google-github-actions/auth@" in step["uses"] for step in steps) is signs_in
     (gate,) = (step for step in steps if step.get("id") == "gate")
     assert gate["with"].get("env") == ("GOOGLE_APPLICATION_CREDENTIALS" if signs_in else None)
+    assert gate.get("env", {}).get("GOOGLE_CLOUD_PROJECT", "") == project
+    _, said = call(repository, "doctor")
+    assert "[workflow-variable]" not in said
 
 
 def test_a_shallow_checkout_without_its_remote(tmp_path: Path) -> None:

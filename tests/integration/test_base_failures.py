@@ -200,7 +200,7 @@ ROWS = {
         head={"evalgate.yml": gate(start_timeout=1)},
         code=3,
         kind="not_measured",
-        said="; the cause may be this change: `start-timeout` is 1, and 120 on the base.",
+        said="; the cause may be this change: `start-timeout` is 1, and 300 on the base.",
     ),
     "the change asks what the base cannot bear": Row(
         base={"agent.py": agent("base", turn="if 'new' in text: sys.exit(1)")},

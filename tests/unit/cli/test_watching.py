@@ -100,24 +100,29 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "known", "elapsed", "shown"),
+    ("kinds", "known", "each_s", "elapsed", "shown"),
     [
         # how trials were scored; no rate before it says something
-        ("pass fail pass", 0, 1.0, "3/10 in 1.0 s, 2 pass, 1 fail"),
-        ("pass not_measured", 0, 4.0, "2/10 in 4.0 s, 1 pass, 1 not measured, 30.0/min, about 16 s left"),
-        ("pass pass pass pass pass pass", 0, 3.0, "6/10 in 3.0 s, 6 pass, 2.0/s, about 2.0 s left"),
+        ("pass fail pass", 0, 1.0, 1.0, "3/10 in 1.0 s, 2 pass, 1 fail"),
+        ("pass not_measured", 0, 4.0, 4.0, "2/10 in 4.0 s, 1 pass, 1 not measured, 30.0/min, about 16 s left"),
+        ("pass pass pass pass pass pass", 0, 3.0, 3.0, "6/10 in 3.0 s, 6 pass, 2.0/s, about 2.0 s left"),
         # what the journal held came at once: it says nothing of the rate
-        ("pass pass pass pass pass pass", 4, 4.0, "6/10 in 4.0 s, 6 pass, 30.0/min, about 8.0 s left"),
+        ("pass pass pass pass pass pass", 4, 4.0, 4.0, "6/10 in 4.0 s, 6 pass, 30.0/min, about 8.0 s left"),
+        # and no more does the minute that installing the environment took
+        ("pass pass", 0, 4.0, 64.0, "2/10 in 1 min 04 s, 2 pass, 30.0/min, about 16 s left"),
+        ("pass", 0, 0.5, 64.0, "1/10 in 1 min 04 s, 1 pass"),
     ],
 )
-def test_how_far_it_is(kinds: str, known: int, elapsed: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_far_it_is(
+    kinds: str, known: int, each_s: float, elapsed: float, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = iter([0.0] * 3)
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, elapsed))
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream, every_s=1e9)
     watcher.begin(trials=10, done=0)
     for number, kind in enumerate(kinds.split()):
-        watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind(kind), known=number < known)
+        watcher.trial_done(KEY, Transcript(invocations=()), each_s, kind=VerdictKind(kind), known=number < known)
     watcher.end()
     assert stream.getvalue().splitlines()[-1] == shown
 

@@ -76,6 +76,22 @@ def test_it_is_said_how_the_agent_was_found():
     assert above.found_by == "nearest agent above the file"
 
 
+@pytest.mark.parametrize(
+    ("agents", "said"),
+    [
+        (["bot"], "only agent in the root"),
+        # an agent's own parts are none to choose from
+        (["bot", "bot/sub/helper"], "only agent in the root"),
+        # a collection of agents beside it is: whoever meant one of those sees why it was not taken
+        (["bot", "all/one"], "only agent in the root; 1 other deeper"),
+        (["bot", "all/one", "all/two", "all/two/sub"], "only agent in the root; 2 others deeper"),
+    ],
+)
+def test_it_is_said_that_there_are_others(agents, said):
+    found = find_agent("e/a.test.json", folders=folders(*agents))
+    assert found == Found(folder="bot", found_by=said)
+
+
 def test_each_source_is_read_once():
     reads = []
 
