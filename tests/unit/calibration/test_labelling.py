@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from builders import ces_evidence
 from builders.build import call, case, turn
 from builders.judging import ScriptedJudge, panel
 
@@ -27,8 +28,25 @@ from evalgate.model import (
     Reason,
     Rubric,
     Score,
+    ToolCall,
 )
 
+GOLDEN = {"golden": {"turns": [ces_evidence.turn(ces_evidence.says("hello"))]}}
+CALLED = ces_evidence.did("seven", ToolCall(name="look"))
+OF_CES = {
+    "ces_semantic_similarity": ces_evidence.evidence(GOLDEN, CALLED),
+    "ces_hallucination": ces_evidence.evidence(
+        {**GOLDEN, "evaluationMetricsThresholdOverride": {"goldenHallucinationMetricBehavior": "ENABLED"}}, CALLED
+    ),
+    "ces_evaluation_expectations": ces_evidence.evidence(
+        {"golden": {**GOLDEN["golden"], "evaluationExpectations": ["one"]}}, CALLED, prompts={"one": "Polite?"}
+    ),
+    "ces_user_goal": ces_evidence.evidence(
+        {"scenario": {"task": "x", "userGoalBehavior": "USER_GOAL_SATISFIED"}}, CALLED
+    ),
+    "ces_goals": ces_evidence.evidence({"scenario": {"task": "x"}}, CALLED, goals=("a",)),
+    "ces_rubrics": ces_evidence.evidence({"scenario": {"task": "x", "rubrics": ["It is kind."]}}, CALLED),
+}
 ABLE = [name for name, spec in criteria.CRITERIA.items() if spec.verdicts is not None]
 WORDS = Verdicts(labels={"yes": True, "no": False}, prompt_version="1")
 RUBRICS = Verdicts(labels={"yes": True, "no": False}, prompt_version="1", unit="rubric")
@@ -60,7 +78,9 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
         scenario = ConversationScenario(starting_prompt="how much?", conversation_plan="Ask.")
         asked = Case(case_id="c", scenario=scenario)
     try:
-        evidence = Evidence(case=asked, actual=(said, said), expected=None if asked.scenario else (said, said))
+        evidence = OF_CES.get(name) or Evidence(
+            case=asked, actual=(said, said), expected=None if asked.scenario else (said, said)
+        )
         criteria.build(use, CriterionServices(judge=held, adk_compat=adk_compat))(evidence)
     finally:
         held.close()

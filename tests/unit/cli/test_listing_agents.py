@@ -33,7 +33,7 @@ def test_an_agent_is_named_by_what_tells_it_from_others(driver: str, options: di
 
 
 def test_every_driver_has_something_to_be_named_by() -> None:
-    options = {"path": "P", "command": "C", "call": "F", "url": "http://u"}
+    options = {"path": "P", "command": "C", "call": "F", "url": "http://u", "app": "projects/p/locations/l/apps/a"}
     for driver in agents.DRIVERS:
         fields = {name: value for name, value in options.items() if name in agents.DRIVERS[driver].options.model_fields}
         assert listing.named(AgentUse(driver=driver, options=fields)) in fields.values(), driver

@@ -6,55 +6,28 @@ import json
 from typing import Any
 
 import pytest
+from builders.ces_evidence import APP, did, evidence, says, turn
 
 from evalgate import criteria
 from evalgate.ces import cases, outcomes
-from evalgate.ces.outcomes import Plan
-from evalgate.ces.shapes import Evaluation, GoldenResult, Outcome
+from evalgate.ces.shapes import GoldenResult, Outcome
 from evalgate.comparison import threshold
 from evalgate.criteria import ces
 from evalgate.criteria.base import CriterionServices
 from evalgate.judges.base import JudgeRequest
 from evalgate.model import (
-    Case,
-    Content,
     CriterionUse,
-    Event,
     Evidence,
     Grade,
     GradedTrial,
-    Invocation,
     NotEvaluated,
     Reason,
     Score,
-    Text,
     ToolCall,
     TrialKey,
     VerdictKind,
 )
 from tests.builders.judging import ScriptedJudge, panel
-
-APP = "projects/p/locations/l/apps/desk"
-
-
-def says(text: str, **more: Any) -> dict[str, Any]:
-    return {"expectation": {"agentResponse": {"chunks": [{"text": text}]}, **more}}
-
-
-def turn(*steps: dict[str, Any]) -> dict[str, Any]:
-    return {"steps": [{"userInput": {"text": "Hi"}}, *steps]}
-
-
-def did(said: str, *calls: ToolCall) -> Invocation:
-    events = tuple(Event(author="desk", content=Content(parts=(call,))) for call in calls)
-    user = Content(parts=(Text(text="Hi"),))
-    return Invocation(user_content=user, final_response=Content(parts=(Text(text=said),)), events=events)
-
-
-def evidence(raw: dict[str, Any], *actual: Invocation, **plan: Any) -> Evidence:
-    whole = Plan(evaluation=Evaluation.model_validate({"displayName": "e", **raw}), **plan)
-    case = Case(case_id="e", conversation=actual, ces=whole.json())
-    return Evidence(case=case, actual=actual, expected=actual)
 
 
 def grade(name: str, seen: Evidence, answer: Any = None) -> Grade:

@@ -1,0 +1,31 @@
+"""CES evaluations, and what an agent did in them, for criteria."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evalgate.ces.outcomes import Plan
+from evalgate.ces.shapes import Evaluation
+from evalgate.model import Case, Content, Event, Evidence, Invocation, Text, ToolCall
+
+APP = "projects/p/locations/l/apps/desk"
+
+
+def says(text: str, **more: Any) -> dict[str, Any]:
+    return {"expectation": {"agentResponse": {"chunks": [{"text": text}]}, **more}}
+
+
+def turn(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"steps": [{"userInput": {"text": "Hi"}}, *steps]}
+
+
+def did(said: str, *calls: ToolCall) -> Invocation:
+    events = tuple(Event(author="desk", content=Content(parts=(call,))) for call in calls)
+    user = Content(parts=(Text(text="Hi"),))
+    return Invocation(user_content=user, final_response=Content(parts=(Text(text=said),)), events=events)
+
+
+def evidence(raw: dict[str, Any], *actual: Invocation, **plan: Any) -> Evidence:
+    whole = Plan(evaluation=Evaluation.model_validate({"displayName": "e", **raw}), **plan)
+    case = Case(case_id="e", conversation=actual, ces=whole.json())
+    return Evidence(case=case, actual=actual, expected=actual)
