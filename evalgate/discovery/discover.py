@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -47,7 +48,7 @@ def discover(
     Raises NothingToDo where no file or case is left and no problem explains it; with `ces_suffices` only where there
     is no CES file either, of any kind.
     """
-    rules, root = settings.gate_file, settings.root
+    rules = settings.gate_file
     tree, chosen, exact, found_ces, within_ces, unmatched = _select(settings, tree)
     keys = {key for each in chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
     read = _read_sets(tree, sorted(keys), named=exact)
@@ -86,24 +87,35 @@ def discover(
     made = (*of_adk, *ces.suites_of(of_ces, uses, specs=specs, settings=settings))
     suites = tuple(sorted(made, key=lambda suite: suite.key))
     on_defaults = [suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
-    every, is_whole = (*suites, *unread), not settings.paths and not settings.grep
-    names = {*specs, *(use.name for suite in every for use in suite.criteria)}
-    named = {name for name in hints.exact_names(rules) if (root / name).is_file()}
-    unheeded = (
-        *hints.ignored_files(tree, within=_ignored_within(tree, settings), run=keys, exclude=rules.exclude),
-        *hints.ignored_configs(tree, suites),
-        *hints.misnamed_configs(tree, every),
-        *(hints.misnamed_files(tree, run=keys, exclude=rules.exclude) if is_whole else ()),
-        *hints.pattern_problems(
-            settings,
-            found={*tree.evaluation_files, *keys, *named, *found_ces.every} - read.others,
-            left_out=(*tree.excluded, *tree.ignored, *read.others),
-        ),
-        *(hints.name_problems(settings, names=names) if is_whole else ()),
-    )
+    names = {*specs, *(use.name for suite in (*suites, *unread) for use in suite.criteria)}
+    found_ever = {*tree.evaluation_files, *keys, *found_ces.every} - read.others
+    unheeded = _unheeded(tree, settings, suites, unread, run=keys, found=found_ever, others=read.others, names=names)
     defaults = criteria.defaults_problems(on_defaults, tree)
     found = (*problems, *unrun, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree, ces=found_ces)
+
+
+def _unheeded(
+    tree: Tree,
+    settings: Settings,
+    suites: Sequence[Suite],
+    unread: Sequence[Suite],
+    *,
+    run: AbstractSet[str],
+    found: AbstractSet[str],
+    others: AbstractSet[str],
+    names: AbstractSet[str],
+) -> Iterator[Problem]:
+    """Files, configs and settings that look as if they were meant, and are not used."""
+    rules, is_whole = settings.gate_file, not settings.paths and not settings.grep
+    named = {name for name in hints.exact_names(rules) if (settings.root / name).is_file()}
+    yield from hints.ignored_files(tree, within=_ignored_within(tree, settings), run=run, exclude=rules.exclude)
+    yield from hints.ignored_configs(tree, suites)
+    yield from hints.misnamed_configs(tree, (*suites, *unread))
+    yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
+    left_out = (*tree.excluded, *tree.ignored, *others)
+    yield from hints.pattern_problems(settings, found=found | (named - others), left_out=left_out)
+    yield from hints.name_problems(settings, names=names) if is_whole else ()
 
 
 def _select(

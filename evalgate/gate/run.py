@@ -16,6 +16,7 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import guarded, quarantine
 from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import confirm
@@ -66,18 +67,12 @@ def run(settings: Settings, context: Context) -> Report:
         insist(rules, settings, context)
         asking = discovery_project.asking(rules.settings, rules.suites, context.environ)
         keys = guarded.judge_keys(settings, rules, ruling, context, asked_with=asking.environ)
-        told = (
-            *prepare.tell_keys(AgentVariables.of(rules.settings, context, keys), asking),
-            *prepare.tell_token(settings.root, context),
-        )
-        shard = shards.of(rules.settings, rules.suites)
-        suites = rules.suites if shard is None else shards.own(rules.suites, shard)
+        seen = AgentVariables.of(rules.settings, context, keys)
+        told = (*prepare.tell_keys(seen, asking), *prepare.tell_token(settings.root, context))
         # what is on the base branch already has its own stores
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))
-        held = quarantine.in_force(settings, suites, ruling, context, past=history.past)
-        touched = frozenset() if context.on_base_branch else quarantine.touched(suites, ruling)
-        rules = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=held.cases, touched=touched)
+        rules, held = _of_this_part(rules, settings, ruling, context, history)
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
         journals = [stack.enter_context(each) for each in _journals(names, rules, context, keeps=keeps)]
@@ -94,19 +89,16 @@ def run(settings: Settings, context: Context) -> Report:
         opened = measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree)
         with opened as session, known.kept_after(session, context):
             head, then, comparison, problems = measure.measure(session, rules, base, known)
-        drift = drift_of(history, head, rules)
-        problems = (*drift, *project.problems, *rules.problems, *told, *history.problems, *held.problems, *problems)
-        trends = history.trends(head)
-        head = dataclasses.replace(head, commit=commit, dirty=dirty)
+        problems = (*told, *history.problems, *held, *problems)
         write = _keeper(settings, context, {**context.environ, **asking.environ}) if keeps else None
         report = conclude(
-            head,
+            dataclasses.replace(head, commit=commit, dirty=dirty),
             then,
             comparison,
             rules,
             context,
-            problems=problems,
-            trends=trends,
+            problems=(*drift_of(history, head, rules), *project.problems, *rules.problems, *problems),
+            trends=history.trends(head),
             past={**history.of_cases(), **(kept.of_cases(settings.root) if keeps else {})},
             outcomes=journals,
             write=write,
@@ -116,6 +108,19 @@ def run(settings: Settings, context: Context) -> Report:
             for journal in journals if head.complete else ():
                 journal.finish()
         return history.keep(report)
+
+
+def _of_this_part(
+    rules: Rules, settings: Settings, ruling: Base | None, context: Context, history: History
+) -> tuple[Rules, Sequence[Problem]]:
+    """The rules for the suites of this shard, with the cases that are quarantined and those that the change touches;
+    and what is wrong with a quarantine."""
+    shard = shards.of(rules.settings, rules.suites)
+    suites = rules.suites if shard is None else shards.own(rules.suites, shard)
+    held = quarantine.in_force(settings, suites, ruling, context, past=history.past)
+    touched = frozenset() if context.on_base_branch else quarantine.touched(suites, ruling)
+    own = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=held.cases, touched=touched)
+    return own, held.problems
 
 
 def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
