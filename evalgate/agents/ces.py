@@ -60,7 +60,7 @@ from evalgate.model import (
     ToolResponse,
     TrialKey,
 )
-from evalgate.system import redact
+from evalgate.system import isolation, redact
 from evalgate.system.google_auth import GoogleToken
 
 _KINDS: Final = {
@@ -72,6 +72,8 @@ _KINDS: Final = {
     "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
     "UNKNOWN": FailureKind.PROTOCOL,
 }
+_OURS: Final = re.compile(APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}")
+"""The names of what is made for a run."""
 _EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
 _CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 MOST_BYTES: Final = 50 * 1024 * 1024
@@ -134,16 +136,28 @@ class Journal:
 
 
 def _clear(path: Path, live: Live) -> bool:
-    """Delete what a journal names at this address; whether that is all of it. Raises LiveFailed."""
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.endswith("}")]
-    for line in reversed(lines):
-        if line["base"] == live.base:
+    """Delete what a journal names at this address; whether that is all of it. Raises LiveFailed.
+
+    Who wrote the file is not known: nothing is deleted but what is named like what we make.
+    """
+    noted = [found for line in path.read_text("utf-8", "replace").splitlines() if (found := _noted(line))]
+    for base, name in reversed(noted):
+        if base == live.base:
             try:
-                live.delete(str(line["name"]))
+                live.delete(name)
             except LiveFailed as failed:
                 if failed.code != "NOT_FOUND":
                     raise
-    return all(line["base"] == live.base for line in lines)
+    return all(base == live.base for base, _ in noted)
+
+
+def _noted(line: str) -> tuple[str, str] | None:
+    """The address and the name in a line of a journal; None where it is cut short, or not what we write."""
+    try:
+        base, name = (json.loads(line)[key] for key in ("base", "name"))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return (base, name) if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name) else None
 
 
 def delete_left(folder: Path, live: Live) -> int:
@@ -489,17 +503,19 @@ class CesAgent:
 
 
 def _zipped(folder: Path) -> str:
-    """A folder as the API takes it. Raises AgentFailed."""
+    """A folder as the API takes it: no links, and no credentials of the job that lie there. Raises AgentFailed."""
+    apart = isolation.credential_files(os.environ)
     held, size = io.BytesIO(), 0
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):
-            if path.is_symlink() or not path.is_file():
+            inside = path.relative_to(folder)
+            if path.is_symlink() or not path.is_file() or path in apart or any(map(isolation.is_private, inside.parts)):
                 continue
             size += path.stat().st_size
             if size > MOST_BYTES:
                 message = f"{folder.name} is larger than {MOST_BYTES:,} bytes"
                 raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
-            archive.writestr(path.relative_to(folder).as_posix(), path.read_bytes())
+            archive.writestr(inside.as_posix(), path.read_bytes())
     if not size:
         message = f"there are no files in {folder.name}"
         raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))

@@ -115,6 +115,8 @@ _FREE: Final = frozenset(
 )
 """Fields that neither ask nor expect anything."""
 
+_STRUCTS: Final = frozenset({"args", "response", "variables", "updatedVariables", "payload", "variableOverrides"})
+"""Fields whose keys are of the app, and mean nothing by their names."""
 _ASKED: Final = frozenset({"golden", "scenario", "llmCriteria", "evaluations"})
 """Where all that is there is asked or expected."""
 
@@ -136,7 +138,9 @@ def _why(change: Change) -> Iterator[str]:
     keys = [step for step in change.path if isinstance(step, str)]
     last = keys[-1] if keys else ""
     within = isinstance(change.new, dict | list) or isinstance(change.old, dict | list)
-    if last in _THRESHOLDS and not within:
+    if _STRUCTS.intersection(keys[:-1]) and change.old is not MISSING:  # any name may stand there
+        yield _why_of_content(change, keys)
+    elif last in _THRESHOLDS and not within:
         old, new = (_THRESHOLDS[last] if each is MISSING else each for each in (change.old, change.new))
         if new < old:
             yield f"the threshold is lowered from {old:g} to {new:g}"

@@ -18,7 +18,7 @@ from evalgate.gate.resources import Resources
     "--root", default=".", type=click.Path(path_type=Path), help="The repository. Nothing outside is written."
 )
 @click.option("--app", default=LOCAL_APP, metavar="NAME", help="The app of resources without a name of their own.")
-@click.option("--read-only", is_flag=True, help="Refuse every change.")
+@click.option("--read-only", is_flag=True, help="Refuse every run and every change.")
 @click.option("--no-relaxing", is_flag=True, help="Refuse every change after which less is asked or expected.")
 @click.option(
     "--http", "port", type=click.IntRange(1, 65535), metavar="PORT", help="HTTP on 127.0.0.1 in place of stdio."

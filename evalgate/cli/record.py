@@ -51,6 +51,6 @@ def run(file: Path, log: Path, sessions: Sequence[str], name: str) -> int:
         turns = case.conversation or ()
         calls = sum(len(turn.tool_calls) for turn in turns)
         held = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
-        click.echo(plain.visible(f"{file}:{case.case_id}  {held}"))
+        click.echo(plain.one_line(f"{file}:{case.case_id} ({held})"))
     click.echo("Review what is expected: it is what the agent did, right or wrong.")
     return ExitCode.PASS

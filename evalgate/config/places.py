@@ -26,8 +26,8 @@ def why_not(root: Path, text: str, *, trusted: bool = False) -> str:
     Whoever gives it may name a place elsewhere; nobody is led there by a link that is in the checkout.
     """
     path = PurePosixPath(text)
-    if len(os.fsencode(text)) > LONGEST or any(len(os.fsencode(name)) > LONGEST_NAME for name in path.parts):
-        return "is too long for a path"
+    if problem := _why_no_path(path, text):
+        return problem
     if path.is_absolute():
         return "" if trusted else "is an absolute path; it must be relative to `root`"
     inside = PurePosixPath(os.path.normpath(text))
@@ -41,6 +41,17 @@ def why_not(root: Path, text: str, *, trusted: bool = False) -> str:
         return "leads out of `root` by a symbolic link"
     names = (*inside.parts, *place.relative_to(top).parts)
     return "leads into `.git`" if any(name.casefold() == ".git" for name in names) else ""
+
+
+def _why_no_path(path: PurePosixPath, text: str) -> str:
+    try:
+        sizes = (len(os.fsencode(text)), *(len(os.fsencode(name)) for name in path.parts))
+    except UnicodeEncodeError:  # half a character
+        sizes = ()
+    if not sizes or "\0" in text:
+        return "holds a character that no path has"
+    is_too_long = sizes[0] > LONGEST or max(sizes[1:], default=0) > LONGEST_NAME
+    return "is too long for a path" if is_too_long else ""
 
 
 def of_setting(name: str, value: object) -> str:

@@ -7,9 +7,11 @@ https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -142,15 +144,18 @@ def _value(raw: Any, depth: int = 20) -> Any:
         return [_value(each, depth - 1) for each in _list(value, "values")]
     if to_snake(name) == "kvlist_value":
         return {str(each.get("key")): _value(each.get("value"), depth - 1) for each in _list(value, "values")}
-    return int(value) if to_snake(name) == "int_value" and str(value).lstrip("-").isdigit() else value
+    if to_snake(name) == "int_value" and isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return int(value)
+    return value
 
 
 def _seconds(raw: Any) -> float:
-    if isinstance(raw, int | float) or (isinstance(raw, str) and raw.isdigit()):
-        return int(raw) / 1e9
     try:
+        if isinstance(raw, int | float) or (isinstance(raw, str) and raw.isdecimal()):
+            return int(raw) / 1e9
         return dt.datetime.fromisoformat(str(raw)).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 
@@ -197,7 +202,10 @@ def _walk(span: Span) -> Iterator[Span]:
 def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     models = [span for span in inside if span.kind() == "model" and _said(span)]
     # one model call may have two spans, one in the other: google-adk's, and that of its client
-    within = {id(inner) for span in models for child in span.children for inner in _walk(child)}
+    within: set[int] = set()
+    for span in models:
+        if id(span) not in within:  # outer ones come first; each span is looked at once
+            within.update(id(inner) for child in span.children for inner in _walk(child))
     models = [span for span in models if id(span) not in within]
     asked = _asked(top) or next((text for span in models if (text := _asked(span))), "")
     if not asked:
@@ -205,26 +213,29 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     answer = _answer(top)
     called = [span for span in inside if span.kind() == "tool"]
     steps: list[StepEvent] = []
-    open_calls: list[ToolCall] = []
+    open_calls: Counter[str] = Counter()
     for span in sorted([*models, *called], key=lambda span: span.start):
         if span.kind() == "tool":
             call, response = _executed(span)
-            announced = next((each for each in open_calls if (each.name, each.args) == (call.name, call.args)), None)
-            if announced is None:
-                steps.append(_step(span.author, [call], role="model"))
+            if open_calls[_key(call)]:
+                open_calls[_key(call)] -= 1
             else:
-                open_calls.remove(announced)
+                steps.append(_step(span.author, [call], role="model"))
             steps.append(_step(span.author, [response], role="user"))
             continue
         parts = _said(span)
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if calls:  # the answer may stand beside the call that led to it: one span for a whole conversation with a model
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
-        open_calls += calls
+        open_calls.update(map(_key, calls))
         steps.append(_step(span.author, parts, role="model", final=not calls))
     if answer and not any(step.final for step in steps):
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
     return adk_shapes.turn_of_steps(Content(parts=(Text(text=asked),), role="user"), steps, invocation_id=top.id)
+
+
+def _key(call: ToolCall) -> str:
+    return json.dumps([call.name, call.args], sort_keys=True)
 
 
 def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False) -> StepEvent:

@@ -24,6 +24,8 @@ from evalgate.system import redact
 
 MOST_RUNS: Final = 100
 """Of one evaluation, in one operation."""
+MOST_WAITING, MOST_KEPT = 100, 1000
+"""Operations that are not over, and that are remembered."""
 _CODES: Final = {
     ExitCode.CONFIG: "FAILED_PRECONDITION",
     ExitCode.NOT_MEASURED: "UNAVAILABLE",
@@ -96,6 +98,11 @@ class Operations:
             raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
         if not 1 <= runs <= MOST_RUNS:
             raise Refused("INVALID_ARGUMENT", f"runCount: 1 to {MOST_RUNS}", [("runCount", f"1 to {MOST_RUNS}")])
+        over = [each.name for each in self._operations.values() if each.over.is_set()]
+        if len(self._operations) - len(over) >= MOST_WAITING:
+            raise Refused("RESOURCE_EXHAUSTED", f"{MOST_WAITING} runs are waiting already")
+        for old in over[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
+            del self._operations[old]
         name = f"operations/run-{uuid.uuid4().hex[:12]}"
         made = Operation(name=name, paths=tuple(paths), runs=runs, created_at=_now())
         self._operations[name] = made

@@ -39,6 +39,7 @@ RUNS: Final = f"{kept.FOLDER}/ces"
 PAGE, MOST_PAGE = 50, 1000
 LOCK_SECONDS: Final = 30.0
 _ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+_PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Resources:
 
     def listed(self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = "") -> dict[str, Any]:
         """One page of the resources of a kind, by name, and the token of the next one."""
-        if page_size < 0 or (page_token and not page_token.isdigit()):
+        if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
         start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
         found = sorted(self.library().of(kind), key=self.name_of)

@@ -77,6 +77,9 @@ def _called(
         error = error_of(refused)
         told = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
         return types.CallToolResult(content=[_text(each) for each in told], structured_content=error, is_error=True)
+    except (ValueError, RecursionError) as problem:  # half a character, NUL in a path, values within values
+        said = f"INVALID_ARGUMENT: {type(problem).__name__}: {problem}"[:500]
+        return types.CallToolResult(content=[_text(said)], is_error=True)
     except OSError as problem:
         said = f"FAILED_PRECONDITION: {problem.strerror or problem}"
         return types.CallToolResult(content=[_text(said)], is_error=True)

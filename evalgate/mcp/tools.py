@@ -24,6 +24,7 @@ CODES: Final[Mapping[str, int]] = {
     "NOT_FOUND": 5,
     "ALREADY_EXISTS": 6,
     "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
     "FAILED_PRECONDITION": 9,
     "ABORTED": 10,
     "UNIMPLEMENTED": 12,
@@ -367,6 +368,7 @@ _OPERATION: Final = {
 
 def _runners(operations: Operations) -> tuple[Tool, ...]:
     def run(resources: Resources, given: Json) -> Answer:
+        resources.insist_writable()
         names = _texts(given, "evaluations")
         if dataset := given.get("evaluationDataset"):
             names += resources.get(Kind.DATASET, dataset).get("evaluations", ())

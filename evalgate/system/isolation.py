@@ -611,6 +611,11 @@ def _names_credentials(variable: str) -> bool:
     return named_so or _matches(variable, CREDENTIAL_FILES)
 
 
+def is_private(name: str) -> bool:
+    """Whether a file or folder of a checkout may hold credentials of the job, by its name."""
+    return _matches(name, NEVER_COPIED)
+
+
 BLOCK_BYTES = 64 * 1024
 
 
@@ -630,7 +635,7 @@ def _copy_entries(source: str, to: str, apart: Collection[str], owner: tuple[int
     with os.scandir(source) as entries:
         for entry in entries:
             copy = f"{to}/{entry.name}"
-            if _matches(entry.name, NEVER_COPIED) or entry.path in apart:
+            if is_private(entry.name) or entry.path in apart:
                 continue
             if entry.is_symlink():
                 Path(copy).symlink_to(Path(entry.path).readlink())

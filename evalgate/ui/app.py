@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
@@ -15,7 +16,7 @@ from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from evalgate.errors import ConfigError, EvalgateError
@@ -192,7 +193,7 @@ class Pages:
                 if now["number"] != number:  # another run: its trials from the first on
                     now = self._space.running.told()
                 serial, number, trials = now["serial"], now["number"], now["next"]
-                yield {"data": json.dumps(now)}
+                yield {"data": json.dumps(_finite(now))}
             await asyncio.sleep(TELL_EVERY_S)
 
     async def act(self, request: Request) -> Response:
@@ -262,7 +263,17 @@ def _said(error: EvalgateError) -> dict[str, Any]:
 
 
 def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:
-    return JSONResponse(content, status_code=status, headers=_headers(NOTHING))
+    text = json.dumps(_finite(content))  # in ASCII: half a character of an agent's is no reason to say nothing
+    return Response(text, status_code=status, headers=_headers(NOTHING), media_type="application/json")
+
+
+def _finite(value: Any) -> Any:
+    """The same with numbers that JSON lacks as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _headers(policy: str) -> dict[str, str]:

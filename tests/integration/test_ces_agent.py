@@ -292,13 +292,16 @@ def test_what_is_made_is_deleted(
 ) -> None:
     written(tmp_path / "repository/app", "Good morning")
     (tmp_path / "repository/app/link").symlink_to("/etc/passwd")
+    for name in (".git/config", ".netrc", "gha-creds-1.json"):  # of the job: the app may be anybody's
+        (tmp_path / "repository/app" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "repository/app" / name).write_text("a token")
     scripted(double)
     before = set(double.resources)
     with opened(**options) as agent:
         agent.start()
         (made,) = set(double.resources) - before
         assert made.split("/")[-2] == collection
-        assert "link" not in double.contents.get(made, {})
+        assert not {"link", ".git/config", ".netrc", "gha-creds-1.json"} & double.contents.get(made, {}).keys()
         with agent.converse(Case(case_id="c"), KEY) as conversation:
             final = conversation.send(said(Text(text="hello"))).final_response
             assert final is not None
@@ -325,6 +328,26 @@ def test_what_cannot_be_deleted_is_left_to_the_next_run(double: CesDouble, opene
         agent.start()
     assert set(double.resources) == before
     assert "deleted what 1 earlier runs left in CES" in opened.logged
+
+
+def test_nothing_is_deleted_but_what_runs_make(double: CesDouble, opened: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "cache/ces"
+    folder.mkdir(parents=True)
+    forged: list[Any] = [
+        {"base": double.url, "name": APP},
+        {"base": double.url, "name": f"{APP}/deployments/production"},
+        {"base": double.url, "name": f"{APP}/evaluations/evalgate-{'0' * 16}"},
+        {"base": double.url, "name": f"{APP}/../x/apps/evalgate-{'0' * 16}"},
+        {"base": double.url, "name": 3},
+        {"name": APP},
+        [],
+    ]
+    (folder / "x.names").write_text("\n".join(map(json.dumps, forged)) + '\n{"cut\n{}}\n')
+    before = set(double.resources)
+    with opened() as agent:
+        agent.start()
+    assert set(double.resources) == before
+    assert not [each for each in double.asked if each.method == "DELETE"]
 
 
 def test_an_import_that_fails_leaves_nothing(double: CesDouble, opened: Any, tmp_path: Path) -> None:

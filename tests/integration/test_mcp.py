@@ -23,6 +23,8 @@ import pytest
 from builders import node
 from mcp.client.stdio import StdioServerParameters
 
+from evalgate.ces.edit import Refused
+from evalgate.gate import operations
 from evalgate.gate.operations import Operations
 from evalgate.gate.resources import Resources
 from evalgate.mcp import server
@@ -107,6 +109,8 @@ ERRORS = [  # tool, arguments, status, field
     ("list_evaluations", {"evaluationFilter": "x"}, "UNIMPLEMENTED", "evaluationFilter"),
     ("list_evaluations", {"orderBy": "update_time"}, "UNIMPLEMENTED", "orderBy"),
     ("list_evaluations", {"pageToken": "x"}, "INVALID_ARGUMENT", "pageToken"),
+    ("list_evaluations", {"pageToken": "\u00b2"}, "INVALID_ARGUMENT", "pageToken"),  # a digit, and no number
+    ("list_evaluations", {"pageToken": "9" * 5000}, "INVALID_ARGUMENT", "pageToken"),
     ("update_evaluation", {"evaluation": {"name": RENEW}, "updateMask": "golden.x"}, "INVALID_ARGUMENT", "updateMask"),
     ("update_evaluation", {"evaluation": {"name": RENEW, "tags": 1}}, "INVALID_ARGUMENT", "evaluation.tags"),
     ("run_evaluation", {}, "INVALID_ARGUMENT", "evaluations"),
@@ -148,6 +152,26 @@ def test_no_relaxing_and_read_only_as_options(root: Path) -> None:
         assert told.structured_content["error"]["status"] == "PERMISSION_DENIED"
         assert option in told.structured_content["error"]["message"]
         assert (root / FILE).read_text() == before
+
+    async def run() -> Any:
+        async with over_stdio(root, "--read-only") as client:
+            return await client.call_tool("run_evaluation", {"evaluations": [RENEW]})
+
+    assert anyio.run(run).structured_content["error"]["status"] == "PERMISSION_DENIED"  # it would cost money
+
+
+def test_runs_that_wait_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "MOST_WAITING", 2)
+    monkeypatch.setattr(operations, "MOST_KEPT", 2)
+    monkeypatch.setattr(Operations, "_work", lambda self: None)  # none begins
+    made = Operations(root)
+    first, _ = made.start([CASES]), made.start([CASES])
+    with pytest.raises(Refused, match="2 runs are waiting"):
+        made.start([CASES])
+    first.over.set()
+    made.start([CASES])
+    with pytest.raises(Refused, match="no operation"):  # the oldest is forgotten
+        made.get(first.name)
 
 
 # --- running --------------------------------------------------------------------------------------------
@@ -318,6 +342,8 @@ import sys
 from pathlib import Path
 from evalgate.ces.edit import Refused
 from evalgate.ces.read import Kind
+from evalgate.ces.edit import Refused
+from evalgate.gate import operations
 from evalgate.gate.operations import Operations
 from evalgate.gate.resources import Resources
 root, me, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -44,8 +44,11 @@ def test_a_recorded_case_is_run_and_passes(tmp_path: Path) -> None:
     repo.commit("first")
     (repo.root / "log.json").write_text(session("question 0", "answer 0"))
     code, said = record(repo.root, "tests/new.evalset.json", "--from", "log.json", "--case", "greeting")
-    assert (code, said.splitlines()[0]) == (0, "tests/new.evalset.json:greeting  1 turn, 0 tool calls")
+    assert (code, said.splitlines()[0]) == (0, "tests/new.evalset.json:greeting (1 turn, 0 tool calls)")
     assert "right or wrong" in said
+    code, hostile = record(repo.root, "tests/odd.evalset.json", "--from", "log.json", "--case", "x\n::error::y\x1b[2J")
+    assert (code, hostile.splitlines()[0]) == (0, "tests/odd.evalset.json:x ::error::y (1 turn, 0 tool calls)")
+    (repo.root / "tests/odd.evalset.json").unlink()
     code, said = repo.call("run", "tests/new.evalset.json")
     assert (code, "1 passed" in said or "1 case passed" in said) == (0, True), said
 
@@ -53,7 +56,7 @@ def test_a_recorded_case_is_run_and_passes(tmp_path: Path) -> None:
 def test_what_stands_in_the_file_stays(tmp_path: Path) -> None:
     (tmp_path / "desk.evalset.json").write_text(SET)
     code, said = record(tmp_path, "desk.evalset.json", "--from", str(TRACE))
-    assert (code, said.splitlines()[0]) == (0, "desk.evalset.json:s-1_2  2 turns, 1 tool call")
+    assert (code, said.splitlines()[0]) == (0, "desk.evalset.json:s-1_2 (2 turns, 1 tool call)")
     text = (tmp_path / "desk.evalset.json").read_text()
     head, _, tail = SET.partition("] }\n\t]")
     assert text.startswith(f"{head}] }},\n\t\t{{")

@@ -264,6 +264,19 @@ def test_what_is_wrong_is_told(start, repo: Repository) -> None:
     assert repo.call("ui", "--root", "nowhere")[0] == 2
 
 
+def test_what_no_json_holds_is_shown_as_text(start, repo: Repository) -> None:
+    text = (repo.root / SUITE).read_text()
+    made = json.loads(text)
+    call = {"name": "add", "args": {"n": float("nan"), "most": float("inf")}}
+    made["eval_cases"][0]["conversation"][0]["intermediate_data"] = {"tool_uses": [call]}
+    repo.write(SUITE, json.dumps(made))
+    with start() as server:
+        status, told = server.ask("case", suite=SUITE, case=made["eval_cases"][0]["eval_id"])
+        assert (status, told["turns"][0]["calls"]) == (200, [{"name": "add", "args": {"n": "nan", "most": "inf"}}])
+        status, told = server.ask("case", suite="a\0b", case="c")
+        assert (status, "no path has" in told["error"]) == (409, True)
+
+
 def test_what_to_install_is_told(repo: Repository) -> None:
     code = "import sys; sys.modules['starlette.applications'] = None\nfrom evalgate.cli import main\nmain(['ui'])"
     command = [sys.executable, "-c", code]

@@ -26,6 +26,8 @@ OPTIONS = ("include_contents", "max_iterations", "disallow_transfer_to_parent", 
 """Of an agent."""
 GIVEN = frozenset({"self", "tool_context", "input_stream"})
 """Parameters that no model sees."""
+_SECRET = re.compile(r"(?i)^[^=]*(?:key|token|secret|passw|credential|auth)|://[^/\s:@]*:[^/\s@]+@")
+"""A parameter that is named like a secret, or an address with a password."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -132,6 +134,8 @@ def _parameters(function: Any) -> dict[str, str]:
         said = "" if kind is each.empty else kind if isinstance(kind, str) else inspect.formatannotation(kind)
         if default is not each.empty:
             is_plain = default is None or isinstance(default, (bool, int, float, str))
+            if isinstance(default, str) and _SECRET.search(f"{name}={default}"):
+                is_plain = False
             said += f" = {default!r}" if is_plain else " = ..."
         found[name] = _ADDRESS.sub("", said).strip()[:SHORT]
     return found

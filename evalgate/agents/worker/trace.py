@@ -16,6 +16,8 @@ TEXT = 20_000
 ROOM = 1_000_000
 """Characters of one turn; what comes after is counted."""
 LEVELS = 50
+SECRET = frozenset({"requested_auth_configs"})
+"""Actions that hold clients' secrets and tokens of users."""
 
 
 class Recorder:
@@ -30,6 +32,7 @@ class Recorder:
         """The agent said or did something."""
         told = {"kind": "event", "at": at, "author": event.author, "id": event.id, "content": dumped(event.content)}
         actions = {name: value for name, value in (dumped(event.actions) or {}).items() if value}
+        actions = {name: "***" if name in SECRET else value for name, value in actions.items()}
         for name in ("branch", "error_code", "error_message"):
             told[name] = getattr(event, name, None)
         self._entries.append({name: value for name, value in {**told, "actions": actions}.items() if value})

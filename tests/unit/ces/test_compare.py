@@ -98,6 +98,14 @@ TIGHTENS = [
 ]
 
 
+@pytest.mark.parametrize("name", ["id", "name", "description", "tags", "enableExtras"])
+def test_an_argument_counts_whatever_it_is_called(name: str) -> None:
+    args = (*LAST, "steps", 1, "expectation", "toolCall", "args")
+    before = changed(GOLDEN, args, {name: False})
+    told = compare.relaxations(list(compare.changes(before, changed(GOLDEN, args, {name: True}))))
+    assert [each.why for each in told] == ["the expected argument is replaced by another"]
+
+
 def found(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> list[compare.Change]:
     other = changed(raw, path, value)
     shapes.Evaluation.model_validate(other)  # what is compared is an evaluation

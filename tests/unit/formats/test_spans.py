@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate.errors import Severity
+from evalgate.formats import spans
 from evalgate.formats.recordings import RecordingReading, parse_recordings
 from evalgate.model import Content, Text
 
@@ -203,6 +204,49 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
 def test_turns(spans: list[dict[str, Any]], turns: list[Any]) -> None:
     (recorded,) = summary(parse_recordings(json.dumps(spans), file="t.json"))
     assert recorded == ("t", turns)
+
+
+ODD: list[dict[str, Any]] = [  # what stands in a span of OTLP
+    {"startTimeUnixNano": float("nan")},
+    {"startTimeUnixNano": float("inf")},
+    {"startTimeUnixNano": "\u00b2"},  # a digit, and no number
+    {"startTimeUnixNano": "9" * 400},  # no float
+    {"startTimeUnixNano": "9" * 5000},  # more than Python converts
+    {"attributes": [{"key": "x", "value": {"intValue": "\u00b2"}}]},
+    {"attributes": [{"key": "x", "value": {"intValue": "--5"}}]},
+    {"attributes": [{"key": "x", "value": {"intValue": "9" * 5000}}]},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+def test_numbers_that_are_none_are_left_out(odd: dict[str, Any]) -> None:
+    said = [{"key": key, "value": {"stringValue": value}} for key, value in (
+        ("gen_ai.operation.name", "invoke_agent"), ("input.value", "hi"), ("output.value", "hello"))]  # fmt: skip
+    whole = {"traceId": "t", "spanId": "a", **odd, "attributes": [*said, *odd.get("attributes", ())]}
+    reading = parse_recordings(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [whole]}]}]}), file="t.json")
+    assert summary(reading) == [("t", [("hi", [], [], "hello")])]
+
+
+def nested(count: int) -> list[dict[str, Any]]:
+    """Model calls, each within the one before."""
+    talks = {"gen_ai__input__messages": asks("hi"), "gen_ai__output__messages": says("hello")}
+    return [span(f"m{at}", 1, f"m{at - 1}", **CHAT, **talks) for at in range(count)]
+
+
+def test_reading_takes_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in spans that are looked at: a clock would measure the machine."""
+    counted = [0, 0]
+    for at, count in enumerate((100, 400)):
+        with monkeypatch.context() as patch:
+            kind = spans.Span.kind
+
+            def told(self: spans.Span, *, at: int = at, kind: Any = kind) -> str:
+                counted[at] += 1
+                return str(kind(self))
+
+            patch.setattr(spans.Span, "kind", told)
+            assert parse_recordings(json.dumps(nested(count)), file="t.json").recordings
+    assert counted[1] < 5 * counted[0]
 
 
 JSON = st.recursive(

@@ -57,6 +57,22 @@ def with_turn(**changed: Any) -> dict[str, Any]:
     return {"conversation": [{key: value for key, value in made["conversation"][0].items() if value is not None}]}
 
 
+def with_more(*path: Any, **added: Any) -> dict[str, Any]:
+    """The case with something put into what lies at a path: values into an object, `item` into a list."""
+    made = case()
+    place: Any = made
+    for step in path:
+        place = place[step]
+    if isinstance(place, list):
+        place.insert(added.get("at", len(place)), added["item"])
+    else:
+        place |= added
+    return {key: value for key, value in made.items() if key != "eval_id"}
+
+
+ANSWER = ("conversation", 0, "final_response", "parts")
+CALLS = ("conversation", 0, "intermediate_data", "tool_uses")
+EASY = {"rubric_id": "e", "rubric_content": {"text_property": "Is an answer"}}
 FEWER = {"name": "renew", "args": {"loan": "L-77", "weeks": 2}}
 CHANGES: list[tuple[dict[str, Any], str | None, tuple[str, str] | None, list[str]]] = [
     # the body, the mask, what is replaced in the text by what, what that relaxes
@@ -73,6 +89,20 @@ CHANGES: list[tuple[dict[str, Any], str | None, tuple[str, str] | None, list[str
     (with_turn(invocation_id="i-2"), None, ('"i-1"', '"i-2"'), []),  # nothing that is asked or expected
     ({"conversation": []}, None, None, ["turn is removed"]),
     (with_turn(), None, ("", ""), []),  # as it is
+    # what is added to something may ask less as well
+    (with_more(*ANSWER, 0, thought=True), None, None, ["expected answer is replaced"]),  # nothing is expected any more
+    (with_more(*ANSWER, item={"text": "and more"}), None, None, ["expected answer is added"]),
+    (with_more(*CALLS, item={"name": "log", "args": {}}), None, None, ["expected tool call is added"]),  # may be made
+    (with_more(*CALLS, 0, "args", id="1"), None, None, ["expected tool call is replaced"]),
+    (with_more("rubrics", item=EASY), None, None, ["rubric is added"]),  # scores are means
+    (with_more("rubrics", item={**EASY, "rubric_id": "r"}, at=0), None, None, ["rubric is added"]),
+    (with_more("rubrics", 0, type="OTHER"), None, None, ["rubric is replaced"]),  # no criterion asks about it
+    (with_more("conversation", item={"user_content": {"parts": [{"text": "Hi"}]}}), None, None, ["turn is added"]),
+    (with_more("conversation", 0, "user_content", "parts", item={"text": "Say Done"}), None, None, ["user input is"]),
+    (with_more(session_input={"app_name": "a", "user_id": "u", "state": {"x": 1}}), None, None, ["session is"]),
+    # what expects more where nothing was expected
+    (with_more("conversation", 0, rubrics=[EASY]), None, None, []),
+    (with_more(*CALLS, 0, id="call-1"), None, None, []),
     ({"eval_id": "renamed"}, None, ("", ""), []),  # its name is no field of an update
 ]  # fmt: skip
 
@@ -103,11 +133,29 @@ def test_an_update_changes_what_differs(
         EvalCases(held).update(FILE, "renews", body, mask=mask)
 
 
+@pytest.mark.parametrize("name", ["id", "invocation_id", "creation_timestamp"])
+def test_an_argument_is_expected_whatever_it_is_called(root: Path, name: str) -> None:
+    (root / FILE).write_text(TEXT.replace('"loan"', json.dumps(name)))
+    other = json.loads(json.dumps(case()["conversation"]).replace('"loan": "L-77"', f'"{name}": "L-1"'))
+    with pytest.raises(Refused, match="expected tool call is replaced"):
+        EvalCases(Resources(root, no_relaxing=True)).update(
+            FILE, "renews", {"conversation": other}, mask="conversation"
+        )
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(root: Path) -> None:
+    (root / "bad.evalset.json").write_bytes(b"\xff\x00")
+    good, bad = EvalCases(Resources(root)).listed()["evalSets"]
+    assert "not UTF-8" in bad["problem"]
+    assert good["evalIds"] == ["renews", "other"]
+
+
 REFUSED: list[tuple[str, str, dict[str, Any], Any, str]] = [  # file, case, body, mask, code
     (FILE, "renew", {}, None, "NOT_FOUND"),
     ("agents/no.evalset.json", "renews", {}, None, "NOT_FOUND"),
     ("../outside.evalset.json", "renews", {}, None, "PERMISSION_DENIED"),
     ("/etc/passwd", "renews", {}, None, "PERMISSION_DENIED"),
+    ("a\0.evalset.json", "renews", {}, None, "PERMISSION_DENIED"),
     ("link.evalset.json", "renews", {}, None, "PERMISSION_DENIED"),
     ("old.test.json", "old.test", {}, None, "FAILED_PRECONDITION"),
     ("broken.evalset.json", "c", {}, None, "FAILED_PRECONDITION"),

@@ -23,6 +23,20 @@ def test_values_of_variables_that_are_named_like_secrets_are_hidden(name: str, v
     assert hide(f"<{value.strip()}>") == ("<***>" if hidden else f"<{value.strip()}>")
 
 
+@pytest.mark.parametrize(
+    ("address", "said", "shown"),
+    [
+        ("postgres://desk:s3cret-pass@db/desk", "cannot reach s3cret-pass@db", "cannot reach ***@db"),
+        ("redis://:s3cret-pass@cache amqp://u:0ther-pass@mq", "0ther-pass, s3cret-pass", "***, ***"),
+        ("postgres://postgres:postgres@db/desk", "postgres is down", "postgres is down"),  # a word
+        ("https://proxy:8080/a@b", "8080/a", "8080/a"),  # a port
+    ],
+)
+def test_passwords_in_addresses_are_hidden(address: str, said: str, shown: str) -> None:
+    assert redact.redactor({"DATABASE_URL": address})(said) == shown
+    assert redact.redactor_of_files({"DATABASE_URL": address})(said) == shown
+
+
 def test_a_secret_that_contains_another_is_hidden_whole() -> None:
     hide = redact.redactor({"A_KEY": "abcdefgh", "B_KEY": "abcdefgh-and-more"})
     assert hide("abcdefgh-and-more abcdefgh") == "*** ***"

@@ -39,6 +39,10 @@ def agent(**more: Any) -> Any:
     return SimpleNamespace(**{"name": "desk", **more})
 
 
+def connect(api_key: str = "sk-live-1", dsn: str = "pg://u:pw@db", auth: str = "x", how: str = "fast") -> None:
+    """Connects."""
+
+
 @pytest.mark.parametrize(
     ("tool", "name", "parameters"),
     [
@@ -51,6 +55,12 @@ def agent(**more: Any) -> Any:
         ),
         (Declares(), "search", {"q": '{"type": "string"}', "n": '{"type": "integer"} (optional)'}),
         (Raises(), "search", {}),
+        # a secret stands in the place of a default
+        (
+            connect,
+            "connect",
+            {"api_key": "str = ...", "dsn": "str = ...", "auth": "str = ...", "how": "str = 'fast'"},
+        ),
         (Hostile(), "Hostile", {}),
         # a toolset, which may have to ask a server
         (type("McpToolset", (), {})(), "McpToolset", {}),
