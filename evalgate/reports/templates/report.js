@@ -508,7 +508,7 @@
       const top = html`<p><a href=${address({...state, open: ''})}>Overview</a></p><h1 id="title" tabindex="-1" class=${row.kind}><span class="sign">
         ${SIGNS[row.kind]} ${WORDS_OF[row.kind] || row.kind}</span> <span class="dim">${row.status}</span> <bdi>${seen(row.id)}</bdi></h1>
         <p>${data && data.file ? html`<a href=${data.file} rel="noreferrer noopener"><code>${seen(row.place)}</code></a>` :
-          html`<code>${seen(row.place)}</code>`}${data && data.origin && data.origin !== row.status ? ', ' + seen(data.origin) : ''}</p>`;
+          html`<code>${seen(row.place)}</code>`}${data && data.origin && !data.origin.startsWith(row.status) ? ', ' + seen(data.origin) : ''}</p>`;
       if (!data) return html`${top}<p>${seen(row.why)}</p><p class="dim">The conversation is left out for size: see results.json.</p>`;
       const picked = {head: chosen(data.runs.head, state.head, 'f'), base: chosen(data.runs.base, state.base, 'p')};
       const head = data.runs.head[picked.head], base = data.runs.base[picked.base];
