@@ -7,49 +7,39 @@ python docs/pictures.py --into DIR FILE ...   each comment.md or report.html as 
 from __future__ import annotations
 
 import argparse
+import base64
+import contextlib
+import io
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import cmarkgfm
 from cmarkgfm.cmark import Options
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
-from builders import chromium, node  # noqa: E402 - the tests' own browser
+from builders import chromium, keyboard, node, ui  # noqa: E402 - the tests' own browser, terminal and client
 
 DEMO = ROOT / "build" / "demo"
+REPORT = DEMO / "pull-request-report"
+FILE, CASE = "evals/loans.evalset.json", "renewal_refused_while_others_wait"
 EMOJI = ("@discordapp/twemoji", "16.0.1")
 """Pictures of signs such as a check mark: the browser of a package has no font with these."""
 SIGN = re.compile(r"([\u2600-\u27bf\U0001f300-\U0001faff])\ufe0f?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Picture:
-    """`source`: below the demo's folder; `opened`: of a comment, the case whose section is open, of a page the
-    address behind `#`; `height`: of what is shown of a page, 0: all of it."""
-
-    source: str
-    opened: str = ""
-    width: int = 900
-    height: int = 0
-
-
-PICTURES = {
-    "comment.png": Picture(source="pull-request-report/comment.md", opened="renewal_refused_while_others_wait"),
-}
-"""What is in docs/images, and what it shows."""
-
 ALERT = re.compile(r"<blockquote>\n<p>\[!(TIP|CAUTION|IMPORTANT|WARNING)\](?:<br />)?\n")
 COLORS = {"TIP": "#1a7f37", "CAUTION": "#d1242f", "IMPORTANT": "#8250df", "WARNING": "#9a6700"}
 # how GitHub shows a comment, as far as ours needs it
 STYLE = """
-body{margin:0;padding:16px;font:14px/1.5 -apple-system,"Segoe UI","Noto Sans",Helvetica,Arial,sans-serif;color:#1f2328}
+body{margin:0;padding:16px;font:13px/1.5 -apple-system,"Segoe UI","Noto Sans",Helvetica,Arial,sans-serif;color:#1f2328}
 p,ul,table,pre,blockquote,details{margin:0 0 16px}h3{font-size:1.25em;margin:24px 0 16px}ul{padding-left:2em}
 code{font:85% ui-monospace,"Liberation Mono",monospace;background:#818b981f;border-radius:6px;padding:.2em .4em}
 pre{background:#f6f8fa;border-radius:6px;padding:16px;overflow:auto;font:85%/1.45 ui-monospace,monospace}
@@ -60,21 +50,38 @@ blockquote.alert{color:inherit;border-color:var(--color);padding:8px 16px}.alert
 .alert>b:first-child{display:block;color:var(--color);font-weight:500;margin-bottom:16px}
 img{height:1.15em;vertical-align:-.2em}.gone{background:#ffebe9;color:#82071e}.come{background:#dafbe1;color:#116329}
 """
+TERMINAL = """<style>body{{margin:0}}pre{{margin:0;padding:12px 16px;
+font:14px/1.45 ui-monospace,"Liberation Mono",monospace;
+color:{foreground};background:{background}}}</style><pre>{code}</pre>"""
+PUT_SIGN = """([sign, address]) => {
+  const texts = document.createTreeWalker(document.getElementById('overview'), NodeFilter.SHOW_TEXT), found = [];
+  while (texts.nextNode()) if (texts.currentNode.data.includes(sign)) found.push(texts.currentNode);
+  for (const each of found) {
+    const image = new Image(), [before, ...after] = each.data.split(sign);
+    image.src = address;
+    image.style = 'height:1em;vertical-align:-.1em';
+    each.replaceWith(before, image, after.join(sign));
+  }
+}"""
 
 
 def comment_page(markdown: str) -> str:
     """A comment as GitHub shows it: by its own parser, with its alerts and its colors of a diff."""
-    html = cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE)
-    html = ALERT.sub(
+    text = cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE)
+    text = ALERT.sub(
         lambda found: (
             f'<blockquote class="alert" style="--color:{COLORS[found[1]]}"><b>{found[1].capitalize()}</b>\n<p>'
         ),
-        html,
+        text,
     )
-    html = re.sub(r'(?s)<pre lang="diff"><code>(.*?)</code></pre>', _colored, html)
-    signs = node.package(*EMOJI) / "dist" / "svg"
-    html = SIGN.sub(lambda sign: f'<img src="{(signs / f"{ord(sign[1]):x}.svg").as_uri()}">', html)
-    return f'<!doctype html><meta charset="utf-8"><style>{STYLE}</style>{html}'
+    text = re.sub(r'(?s)<pre lang="diff"><code>(.*?)</code></pre>', _colored, text)
+    text = SIGN.sub(lambda sign: f'<img src="{_drawn(sign[1])}">', text)
+    return f'<!doctype html><meta charset="utf-8"><style>{STYLE}</style>{text}'
+
+
+def _drawn(sign: str) -> str:
+    source = node.package(*EMOJI) / "dist" / "svg" / f"{ord(sign):x}.svg"
+    return f"data:image/svg+xml;base64,{base64.b64encode(source.read_bytes()).decode()}"
 
 
 def _colored(block: re.Match[str]) -> str:
@@ -85,32 +92,87 @@ def _colored(block: re.Match[str]) -> str:
     return f"<pre><code>{chr(10).join(lines)}</code></pre>"
 
 
-def draw(browser: Browser, picture: Picture, source: Path, target: Path) -> None:
-    """A comment or a page as a picture."""
-    page = browser.new_page(
-        viewport={"width": picture.width, "height": picture.height or 600}, device_scale_factor=1.25
-    )
+def comment(page: Page, source: Path, *, opened: str = "") -> bytes:
+    """A comment; `opened`: the case whose section is open."""
+    page.set_content(comment_page(source.read_text(encoding="utf-8")))
+    if opened:
+        page.locator("details", has=page.locator("summary", has_text=opened)).evaluate("it => it.open = true")
+    return page.screenshot(full_page=True)
+
+
+def report(page: Page, source: Path, *, height: int = 0) -> bytes:
+    """The overview of report.html; `height`: of what is shown, 0: all of it."""
+    page.goto(source.absolute().as_uri())
+    page.wait_for_selector("#list nav")
+    for found in {found[0]: found for found in SIGN.finditer(page.locator("#overview").text_content() or "")}.values():
+        page.evaluate(PUT_SIGN, [found[0], _drawn(found[1])])
+    page.set_viewport_size({"width": 1060, "height": height or 600})
+    return page.screenshot(full_page=not height)
+
+
+def case(page: Page, source: Path, *, height: int) -> bytes:
+    """A case of report.html, without the list beside it."""
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.goto(f"{source.absolute().as_uri()}#case={FILE}::{CASE}")
+    page.wait_for_selector("#title")
+    return page.locator("#page").screenshot()
+
+
+@contextlib.contextmanager
+def demo_repository() -> Iterator[Path]:
+    """A copy of it, to change."""
     with tempfile.TemporaryDirectory() as folder:
-        text = source.read_text(encoding="utf-8")
-        shown = Path(folder, "page.html")
-        is_comment = source.suffix == ".md"
-        shown.write_text(comment_page(text) if is_comment else text, encoding="utf-8")
-        page.goto(f"{shown.as_uri()}{'' if is_comment or not picture.opened else f'#{picture.opened}'}")
-        if is_comment and picture.opened:
-            page.locator("details", has=page.locator("summary", has_text=picture.opened)).evaluate(
-                "it => it.open = true"
-            )
-        page.screenshot(path=target, full_page=not picture.height)
+        yield Path(shutil.copytree(DEMO / "repository", Path(folder, "repository")))
+
+
+def accept(page: Page) -> bytes:
+    """`evalgate accept` at a terminal."""
+    command = ["accept", CASE]
+    with demo_repository() as root:
+        said = keyboard.typed(command, "a", after=b"[q]uit: ", cwd=root, environment={})
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(Text.from_ansi(f"$ evalgate {' '.join(command)}\n{said}"))
+    page.set_content(console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL))
+    return page.locator("pre").screenshot()
+
+
+def live(page: Page) -> bytes:
+    """`evalgate ui`: a session with the agent, which can be saved as a case."""
+    page.set_viewport_size({"width": 960, "height": 690})
+    with demo_repository() as root, ui.started(root, environment={}) as server:
+        server.state()  # it answers
+        page.goto(server.address)
+        page.click("#chat")
+        page.click("#start")
+        page.locator("#message").fill('Please renew "Clockmaker\'s Orchard" for card 4417.')
+        page.click("#send")
+        page.wait_for_selector(".says")
+        page.locator("#new-id").fill("renewal_of_a_reserved_book")
+        return page.screenshot()
+
+
+PICTURES: Mapping[str, Callable[[Page], bytes]] = {
+    "comment.png": lambda page: comment(page, REPORT / "comment.md", opened=CASE),
+    "overview.png": lambda page: report(page, REPORT / "report.html", height=700),
+    "case.png": lambda page: case(page, REPORT / "report.html", height=952),
+    "accept.png": accept,
+    "ui.png": live,
+}
+"""What is in docs/images, and what draws it."""
+
+
+def draw(browser: Browser, scene: Callable[[Page], bytes], target: Path) -> None:
+    """A picture."""
+    # the page's own policy lets no picture of a sign in
+    page = browser.new_page(viewport={"width": 860, "height": 600}, bypass_csp=True)
+    target.write_bytes(scene(page))
     page.close()
+    sys.stdout.write(f"wrote {target}: {target.stat().st_size // 1000} kB\n")
 
 
-def wanted(files: list[Path], into: Path) -> Iterator[tuple[Picture, Path, Path]]:
-    """What to draw, from where, and where to."""
-    if not files:
-        for name, picture in PICTURES.items():
-            yield picture, DEMO / picture.source, ROOT / "docs" / "images" / name
-    for file in files:
-        yield Picture(source=file.name), file, into / f"{file.parent.name}.png"
+def of_file(source: Path) -> Callable[[Page], bytes]:
+    """A comment or a report, by its name."""
+    return lambda page: (comment if source.suffix == ".md" else report)(page, source)
 
 
 def main() -> None:
@@ -122,9 +184,10 @@ def main() -> None:
     given.into.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as started:
         browser = started.chromium.launch(**chromium.launch_options())
-        for picture, source, target in wanted(given.files, given.into):
-            draw(browser, picture, source, target)
-            sys.stdout.write(f"wrote {target}\n")
+        for name, scene in ({} if given.files else PICTURES).items():
+            draw(browser, scene, ROOT / "docs" / "images" / name)
+        for file in given.files:
+            draw(browser, of_file(file), given.into / f"{file.parent.name}.png")
         browser.close()
 
 

@@ -94,10 +94,18 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
     """The newest results of each case as those of one run, under the cases, criteria and thresholds that there are now.
 
     A score counts as long as the case and its criterion are what they were; else what the agent did is known, and how
-    good it was is not. Raises ConfigError.
+    good it was is not. A run that holds all of them stays whole: its reruns, and what its agents were made of. Raises
+    ConfigError.
     """
     now = fingerprints.of_cases(suites)
     every = [known[key] for key in now if key in known]
+    stored = list({id(each.stored): each.stored for each in every}.values())
+    if (
+        len(stored) == 1
+        and now == stored[0].run.fingerprints
+        and all(len(_alike(stored[0], suite)) == len(suite.criteria) for suite in suites)
+    ):
+        return dataclasses.replace(stored[0], run=dataclasses.replace(stored[0].run, suites=suites))
     newest_of_all = max(every, key=lambda each: each.stored.run.started_at, default=None)
     trials: list[GradedTrial] = []
     raw: dict[TrialKey, dict[str, Any]] = {}
@@ -107,7 +115,6 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
             if each is not None:
                 trials += _under(each, suite, is_same=now[each.key] == each.stored.run.fingerprints.get(each.key))
                 raw |= {trial.key: outcome for trial in each.trials if (outcome := _outcome(each, trial)) is not None}
-    stored = {id(each.stored): each.stored for each in every}.values()
     outcomes = StoredOutcomes(raw, {at: told for each in stored for at, told in each.outcomes.agents().items()})
     run = Run(
         suites=suites,
@@ -136,11 +143,7 @@ def _outcome(each: Known, trial: GradedTrial) -> dict[str, Any] | None:
 def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]:
     """The trials of a case by the criteria of today; those that it lacks are not measured."""
     changed = NotEvaluated(reason=Reason.SKIPPED, message="the case was changed since it ran: run it again")
-    prints = {
-        use.name: fingerprints.of_criterion(use, version=each.stored.version, adk_compat=each.stored.adk_compat)
-        for use in suite.criteria
-    }
-    same = [use.name for use in suite.criteria if each.stored.criteria.get((suite.key, use.name)) == prints[use.name]]
+    same = _alike(each.stored, suite)
     for trial in each.trials:
         grades = {name: trial.grades[name] for name in same if name in trial.grades}
         deciding = (use.name for use in suite.criteria if not use.informational)
@@ -150,6 +153,15 @@ def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]
         if repeat not in numbers:
             key = TrialKey(suite=each.key[0], case_id=each.key[1], repeat=repeat)
             yield GradedTrial(key=key, failure=None, grades={})
+
+
+def _alike(stored: Stored, suite: Suite) -> list[str]:
+    """The criteria that score as those of a run did."""
+    prints = {
+        use.name: fingerprints.of_criterion(use, version=stored.version, adk_compat=stored.adk_compat)
+        for use in suite.criteria
+    }
+    return [name for name, told in prints.items() if stored.criteria.get((suite.key, name)) == told]
 
 
 def failed(settings: Settings) -> tuple[str, ...]:

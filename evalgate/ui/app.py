@@ -59,14 +59,6 @@ class Call(Order):
     args: dict[str, Any] = {}
 
 
-class WhatIf(Order):
-    """Thresholds, and criteria that do not count, by `suite::criterion`."""
-
-    head: str = LATEST
-    thresholds: dict[str, float] = {}
-    off: list[str] = []
-
-
 class Run(Order):
     """Which cases, and which criteria are scored; None: all of them."""
 
@@ -127,7 +119,6 @@ Action = Callable[[Workspace, Any], dict[str, Any]]
 
 READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "case": (OfCase, lambda space, order: space.case(order.suite, order.case)),
-    "what-if": (WhatIf, lambda space, order: space.what_if(order.head, order.thresholds, order.off)),
 }
 CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "run": (Run, lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh)),

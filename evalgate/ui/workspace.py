@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from evalgate.agents.tools import toolbox
-from evalgate.comparison import threshold
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
@@ -25,13 +24,11 @@ from evalgate.gate.known import Known
 from evalgate.model import (
     Case,
     CaseKey,
-    CriterionUse,
     Invocation,
     Rubric,
     Suite,
     ToolCall,
     Transcript,
-    VerdictKind,
     call_diff,
 )
 from evalgate.model.watcher import SilentWatcher
@@ -61,7 +58,6 @@ class Workspace:
         self.running = Running(str(self.settings().root))
         self._writing = threading.Lock()
         self._chat: Chat | None = None
-        self._shown: tuple[str, int, Stored] | None = None
 
     def settings(self) -> Settings:
         """As they are now. Raises ConfigError."""
@@ -126,40 +122,6 @@ class Workspace:
             ],
         }
 
-    def what_if(self, head: str, thresholds: Mapping[str, float], off: Sequence[str]) -> Json:
-        """How each case would end with other thresholds, and without the criteria that are `off`, by
-        `comparison.threshold`. Both name a criterion of a suite as `suite::criterion`."""
-        settings = self.settings()
-        shown = self._shown  # what moves a slider asks often
-        is_known = shown is not None and shown[:2] == (head, self.running.serial)
-        stored = shown[2] if shown is not None and is_known else self._stored(settings, head)
-        run, changed, total = stored.run, {}, {"now": 0, "then": 0, "of": 0}
-        of_case: dict[CaseKey, list[Any]] = {}
-        for trial in run.trials:
-            of_case.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
-        for suite in run.suites:
-            moved = [_moved(use, f"{suite.key}::{use.name}", thresholds, off) for use in suite.criteria]
-            other = dataclasses.replace(suite, criteria=tuple(moved))
-            for case in suite.eval_set.cases:
-                key = (suite.key, case.case_id)
-                now, then = (
-                    threshold.judge_case(
-                        suite=suite.key,
-                        case_id=case.case_id,
-                        criteria=each.criteria_of(case),
-                        trials=of_case.get(key, ()),
-                        repeats=run.expected(*key),
-                        adk_compat=stored.adk_compat,
-                    ).kind
-                    for each in (suite, other)
-                )
-                total["of"] += 1
-                total["now"] += now is VerdictKind.PASS
-                total["then"] += then is VerdictKind.PASS
-                if now is not then:
-                    changed["::".join(key)] = then.value
-        return {**total, "changed": changed}
-
     # --- running ------------------------------------------------------------------------------
 
     def run(self, which: str, cases: Sequence[CaseKey], scored: Sequence[str] | None, *, fresh: bool = False) -> Json:
@@ -204,7 +166,6 @@ class Workspace:
                 raise ConfigError("the file or the results were changed meanwhile", hint="Look at it again.")
             if version:
                 accept.write(proposal)
-                self._shown = None
         return {"changes": [_change(each) for each in proposal.changes], "version": now, "written": bool(version)}
 
     def edit(
@@ -225,14 +186,12 @@ class Workspace:
                 dataclasses.replace(known.get(name) or Rubric(rubric_id=name, text=text), text=text)
                 for name, text in rubrics
             ]  # fmt: skip
-            self._shown = None
             edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=made)
         return {"written": True}
 
     def delete(self, suite: str, case: str, version: str) -> Json:
         """Take a case out of its file. Raises ConfigError, UnavailableError."""
         with self._writing:
-            self._shown = None
             edit.delete(self.settings().root, (suite, case), version=version)
         return {"written": True}
 
@@ -267,7 +226,6 @@ class Workspace:
         found = Recording(case_id=case, eval_set_id=None, transcript=Transcript(invocations=done))
         take_out = redact.redactor_of_files(os.environ)
         with self._writing:
-            self._shown = None
             made = record.add(target, [found], name=case, redact=take_out)
         return {"written": True, "case": made[0].case_id}
 
@@ -327,7 +285,6 @@ class Workspace:
             project, _ = self._project(settings)
             suites = tuple(project.suites) if project is not None else ()
             stored = gate_known.joined(known, suites or _suites_of(known))
-        self._shown = (head, self.running.serial, stored)
         return stored
 
     def _base(self, settings: Settings, head: str, base: str | None) -> Stored | None:
@@ -355,29 +312,13 @@ def _suite(suite: Suite) -> Json:
         "problem": suite.problem,
         "agent": fingerprints.agent_key(suite.agent),
         "cases": [case.case_id for case in suite.eval_set.cases],
-        "criteria": [
-            {
-                "name": use.name,
-                "threshold": None if use.informational else use.threshold,
-                "lowest": use.scale.lowest,
-                "highest": use.scale.highest,
-                "low": use.lower_is_better,
-                "judged": use.is_judged,
-            }
-            for use in suite.criteria
-        ],
+        "criteria": [use.name for use in suite.criteria],
     }
 
 
 def _suites_of(known: Mapping[CaseKey, Known]) -> tuple[Suite, ...]:
     """The suites as they ran."""
     return tuple({each.suite.key: each.suite for each in known.values()}.values())
-
-
-def _moved(use: CriterionUse, name: str, thresholds: Mapping[str, float], off: Sequence[str]) -> CriterionUse:
-    if name in off:
-        return dataclasses.replace(use, informational=True)
-    return dataclasses.replace(use, threshold=thresholds[name]) if name in thresholds else use
 
 
 def _calls(turn: Invocation) -> list[Json]:

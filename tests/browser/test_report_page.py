@@ -352,6 +352,16 @@ def test_other_thresholds_are_tried(open_page) -> None:
     assert entries(page) == ["renew_reserved_book_4", "renew_free_book_1"]
     page.get_by_role("button", name="Back to the real thresholds").click()
     assert page.locator("#would").inner_text() == "16 of 20 cases would pass"
+    for name in ("tool_trajectory_avg_score", "final_response_match_v2"):
+        page.locator("#what-if").get_by_label(f"{name} decides", exact=True).uncheck()
+    assert page.locator("#would").inner_text() == "0 of 20 cases would pass", "where nothing decides nothing passes"
+    page.reload()
+    assert page.locator("#what-if code.line").all_inner_texts() == [
+        '"tool_trajectory_avg_score": {"informational": true}',
+        '"final_response_match_v2": {"informational": true}',
+    ]
+    page.locator("#what-if").get_by_label("final_response_match_v2 decides", exact=True).check()
+    assert page.locator("#would").inner_text() == "17 of 20 cases would pass"
 
 
 CUT_SHORT = {"inconclusive", "base_truncated"}

@@ -7,19 +7,23 @@ import pty
 import subprocess
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from builders import forked_command
 
+PLAIN = {"NO_COLOR": "1"}
 
-def typed(arguments: Sequence[str], keys: str, *, after: bytes, cwd: Path) -> str:
+
+def typed(
+    arguments: Sequence[str], keys: str, *, after: bytes, cwd: Path, environment: Mapping[str, str] = PLAIN
+) -> str:
     """What the command shows to somebody who presses the next of `keys` whenever it has shown `after`."""
     ours, theirs = pty.openpty()
     command = subprocess.Popen(
         [str(forked_command.EVALGATE), *arguments],
         cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -53,3 +53,4 @@ def test_every_picture_is_drawn_by_a_script_and_shown() -> None:
     drawn = {ROOT / "docs" / "images" / name for name in (*pictures.PICTURES, "rooms.svg")}
     assert drawn == set((ROOT / "docs" / "images").iterdir())
     assert drawn <= {target for page in PAGES for target in links(page)}
+    assert [path.name for path in drawn if path.stat().st_size >= 150_000] == []

@@ -48,7 +48,7 @@
   const WOULD = 'would change';
   const readWhat = text => {
     try {
-      return Object.fromEntries(Object.entries(JSON.parse(text || '{}')).filter(([, value]) => typeof value === 'number'));
+      return Object.fromEntries(Object.entries(JSON.parse(text || '{}')).filter(([, value]) => value === null || typeof value === 'number'));
     } catch { return {}; }
   };
   const read = () => {
@@ -356,9 +356,9 @@
     const near = values.reduce((sum, each) => sum + each, 0) / values.length;
     return near + values.reduce((sum, each) => sum + (each - near), 0) / values.length;
   };
-  // As comparison/threshold.py decides on a case; `set`: other thresholds, by their knob.
+  // As comparison/threshold.py decides on a case; `set`: other thresholds by their knob, null where it does not decide.
   const decided = (row, set) => {
-    const kinds = row.values.map(([at, ...values]) => {
+    const kinds = row.values.filter(([at]) => set[index.criteria[at].knob] !== null).map(([at, ...values]) => {
       const use = index.criteria[at], limit = use.knob in set ? set[use.knob] : use.threshold;
       const reaches = value => use.low ? value <= limit : value >= limit;
       const known = values.filter(each => each !== null);
@@ -373,20 +373,25 @@
     return 'pass';
   };
   for (const row of cases) row.now = decided(row, {});
-  const lineOf = (knob, value) => knob.object ? `"threshold": ${value}` : `"${knob.name}": ${value}`;
-  const Knob = ({knob, state, set, label}) => {
-    const value = knob.knob in state.what ? state.what[knob.knob] : knob.threshold;
+  const lineOf = (knob, value) => knob.object ? value === null ? '"informational": true' : `"threshold": ${value}` :
+    `"${knob.name}": ${value === null ? '{"informational": true}' : value}`;
+  const Knob = ({knob, state, set, named}) => {
+    const out = state.what[knob.knob] === null, value = out || !(knob.knob in state.what) ? knob.threshold : state.what[knob.knob];
     const most = Math.max(1, knob.threshold, ...knob.values.slice(0, 1000)), least = Math.min(0, knob.threshold, ...knob.values.slice(0, 1000));
-    const change = event => {
-      const wanted = Number(event.target.value), {[knob.knob]: _, ...others} = state.what;
-      if (event.target.value === '' || !Number.isFinite(wanted)) return;
+    const turn = wanted => {
+      const {[knob.knob]: _, ...others} = state.what;
       set({what: wanted === knob.threshold ? others : {...others, [knob.knob]: wanted}});
     };
-    return html`<label class="knob"><code>${seen(label || knob.name)}</code> <input type="number" step=${most - least > 10 ? 1 : 0.01} value=${value} onInput=${change}
-      aria-label=${`Threshold of ${seen(knob.name)}`} /></label><input type="range" min=${least} max=${most} step=${(most - least) / 100} value=${value}
-      onInput=${change} aria-label=${`Threshold of ${seen(knob.name)}, as a slider`} />`;
+    const change = event => {
+      const wanted = Number(event.target.value);
+      if (event.target.value !== '' && Number.isFinite(wanted)) turn(wanted);
+    };
+    return html`<label><input type="checkbox" checked=${!out} onChange=${event => turn(event.target.checked ? knob.threshold : null)}
+      aria-label=${`${seen(knob.name)} decides`} /> ${named && html`<code>${seen(knob.name)}</code>`}</label> <input type="number" disabled=${out}
+      step=${most - least > 10 ? 1 : 0.01} value=${value} onInput=${change} aria-label=${`Threshold of ${seen(knob.name)}`} /> <input type="range"
+      disabled=${out} min=${least} max=${most} step=${(most - least) / 100} value=${value} onInput=${change} aria-label=${`Threshold of ${seen(knob.name)}, as a slider`} />`;
   };
-  const Lines = ({state, copy}) => Object.keys(state.what).filter(each => knobs.has(each)).map(each => {
+  const Lines = ({state, copy, suite}) => Object.keys(state.what).filter(each => knobs.has(each) && (!suite || knobs.get(each).suites.includes(suite))).map(each => {
     const knob = knobs.get(each), line = lineOf(knob, state.what[each]);
     return html`<p>${knob.object ? html`In <code>${seen(knob.name)}</code> of ` : 'In '}<code>${seen(knob.file || 'a test_config.json beside the evaluation file, below "criteria"')}</code>:
       <code class="line">${seen(line)}</code> <button type="button" onClick=${() => copy(line)}>Copy line</button></p>`;
@@ -396,9 +401,9 @@
     const count = kind => cases.filter(each => each.now === kind).length;
     const then = what ? [...what.values()] : [];
     const passing = what ? then.filter(each => each === 'pass').length : count('pass');
-    return html`<section><h2>What other thresholds would decide</h2><p>By the scores of this run. Nothing is changed, and
-      whether the whole check passes is not foretold.</p>
-      <div class="knobs">${[...knobs.values()].slice(0, 30).map(knob => html`<div key=${knob.knob}><${Knob} knob=${knob} state=${state} set=${set} />
+    return html`<section><h2>What other thresholds would decide</h2><p>By the scores of this run; a criterion without its tick does not
+      decide. Nothing is changed, and whether the whole check passes is not foretold.</p>
+      <div class="knobs">${[...knobs.values()].slice(0, 30).map(knob => html`<div key=${knob.knob}><${Knob} knob=${knob} state=${state} set=${set} named=${true} />
         <span class="dim">now ${number(knob.threshold)}${knob.suites.length > 1 ? `, ${knob.suites.length} files` : `, ${seen(knob.suites[0])}`}</span></div>`)}</div>
       <p><b id="would">${passing.toLocaleString('en')} of ${cases.length.toLocaleString('en')} cases would pass</b>, ${count('pass').toLocaleString('en')} do now.
       ${what && html` <button type="button" onClick=${() => set({what: {}, only: state.only.filter(each => each !== WOULD)})}>Back to the real thresholds</button>`}</p>
@@ -503,7 +508,7 @@
       const top = html`<p><a href=${address({...state, open: ''})}>Overview</a></p><h1 id="title" tabindex="-1" class=${row.kind}><span class="sign">
         ${SIGNS[row.kind]} ${WORDS_OF[row.kind] || row.kind}</span> <span class="dim">${row.status}</span> <bdi>${seen(row.id)}</bdi></h1>
         <p>${data && data.file ? html`<a href=${data.file} rel="noreferrer noopener"><code>${seen(row.place)}</code></a>` :
-          html`<code>${seen(row.place)}</code>`}${data && data.origin ? ', ' + seen(data.origin) : ''}</p>`;
+          html`<code>${seen(row.place)}</code>`}${data && data.origin && !data.origin.startsWith(row.status) ? ', ' + seen(data.origin) : ''}</p>`;
       if (!data) return html`${top}<p>${seen(row.why)}</p><p class="dim">The conversation is left out for size: see results.json.</p>`;
       const picked = {head: chosen(data.runs.head, state.head, 'f'), base: chosen(data.runs.base, state.base, 'p')};
       const head = data.runs.head[picked.head], base = data.runs.base[picked.base];
@@ -523,7 +528,7 @@
         ${data.past.length > 0 && html`<${Past} past=${data.past} />`}
         ${would && html`<p class=${would}><b class="badge">${SIGNS[would]} would ${would === 'pass' ? 'pass' : would === 'fail' ? 'fail' : 'not be measured'}</b> with the thresholds that you try</p>`}
         <${Criteria} row=${row} data=${data} state=${state} set=${set} />
-        <${Lines} state=${state} copy=${line => this.copy('Line', line)} />
+        <${Lines} state=${state} suite=${row.file} copy=${line => this.copy('Line', line)} />
         ${scenario && html`<p><b>Scenario.</b> <span dir="auto">${seen(scenario.starting_prompt)}</span></p><p dir="auto">${seen(scenario.conversation_plan)}</p>`}
         ${data.note && html`<p>${seen(data.note)}</p>`}
         ${sides.map(([side, each]) => each.failure ? html`<p><strong>${side}: ${seen(each.failure[0])}</strong> <span class="dim">${seen(each.failure[3])}</span></p>
@@ -552,7 +557,7 @@
       <tbody>${data.criteria.map(each => html`<tr><td><code>${seen(each.name)}</code></td>
       ${both && html`<td class="n">${number(each.base)}</td>`}<td class=${'n ' + (each.kind === 'fail' ? 'bad' : '')}>
       ${each.kind ? SIGNS[each.kind] + ' ' : ''}${each.shown}</td><td class="n">${number(each.threshold)}</td>
-      <td>${knobOf(each.name) && html`<${Knob} knob=${knobOf(each.name)} state=${state} set=${set} label="at" />`}</td>${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>`;
+      <td>${knobOf(each.name) && html`<${Knob} knob=${knobOf(each.name)} state=${state} set=${set} />`}</td>${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>`;
   };
 
   // --- all together ----------------------------------------------------------------------------

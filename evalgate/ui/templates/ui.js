@@ -10,8 +10,7 @@ globalThis.evalgateLive = (() => {
   const plural = (count, word) => `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
   let host = null, known = null, bar = null, box = null;
   const picked = new Set(), now = new Map();
-  const at = {run: null, number: 0, lost: false, error: '', thresholds: false, moved: {}, off: new Set(), then: null,
-    scored: null, dialog: null, finished: false};
+  const at = {run: null, number: 0, lost: false, error: '', scored: null, dialog: null, finished: false};
 
   const ask = async (name, body) => {
     const answer = await fetch('/api/' + name, body === undefined ? {} : {method: 'POST', body: JSON.stringify(body),
@@ -47,13 +46,12 @@ globalThis.evalgateLive = (() => {
   // --- the list and the case ---------------------------------------------------------------------
   const Pick = ({row}) => {
     if (!known) return '';
-    const then = at.then && at.then.changed[row.key], kind = then || now.get(row.key);
+    const kind = now.get(row.key);
     return html`<label class="pick"><input type="checkbox" aria-label=${'Select ' + host.seen(row.id)}
       checked=${picked.has(row.key)} onChange=${event => {
         if (event.target.checked) picked.add(row.key); else picked.delete(row.key);
         draw();
-      }} />${kind && html`<span class=${'now ' + kind} title=${(then ? 'would be: ' : 'ran now: ') + WORDS[kind]}>${
-        then ? '→' : ''}${SIGNS[kind]}</span>`}</label>`;
+      }} />${kind && html`<span class=${'now ' + kind} title=${'ran now: ' + WORDS[kind]}>${SIGNS[kind]}</span>`}</label>`;
   };
   const Tools = ({row, runs}) => {
     if (!known) return '';
@@ -75,7 +73,7 @@ globalThis.evalgateLive = (() => {
     for (const [name, value] of Object.entries(change)) if (value) wanted.set(name, value); else wanted.delete(name);
     location.search = String(wanted);
   };
-  const names = () => [...new Set(known.suites.flatMap(each => each.criteria.map(one => one.name)))].sort();
+  const names = () => [...new Set(known.suites.flatMap(each => each.criteria))].sort();
   const Sides = () => {
     const own = known.runs.find(each => !head || each.id === head), base = given.get('base') || '';
     return html`<label>Results <select id="head" value=${head} onChange=${event => go({head: event.target.value, base: ''})}>
@@ -124,59 +122,13 @@ globalThis.evalgateLive = (() => {
       }}>Select shown</button>
       <button type="button" id="stop" disabled=${!busy || at.run.stopping || at.lost} onClick=${() => attempt(() => ask('stop', {}))}>Stop</button>
       <${Scored} />
-      <button type="button" id="thresholds" aria-expanded=${String(at.thresholds)} onClick=${() => {
-        at.thresholds = !at.thresholds;
-        if (!at.thresholds) { at.moved = {}; at.off.clear(); at.then = null; }
-        draw();
-      }}>Thresholds</button>
       <button type="button" id="chat" disabled=${!writable()} onClick=${() => open(Chat)}>Chat…</button>
       <span class="told" role="status"><${Progress} /></span></div>
       ${at.error && html`<p class="bad" role="alert">${host.seen(at.error)}</p>`}
       ${at.run && at.run.lines.length > 0 && html`<details class="log"><summary>${plural(at.run.lines.length, 'line')} of the run</summary>
         <pre tabindex="0">${at.run.lines.map(host.seen).join('\n')}</pre></details>`}
       ${known.problems.length > 0 && html`<details class="log"><summary>${plural(known.problems.length, 'remark')} about files and settings</summary>
-        <ul>${known.problems.slice(0, 200).map(each => html`<li>${host.seen(each)}</li>`)}</ul></details>`}
-      ${at.thresholds && html`<${Thresholds} />`}`;
-  };
-
-  // --- thresholds --------------------------------------------------------------------------------
-  let waiting = 0;
-  const ponder = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => attempt(async () => {
-      at.then = await ask('what-if', {head, thresholds: at.moved, off: [...at.off]});
-    }), 60);
-    draw();
-  };
-  const Threshold = ({suite, each}) => {
-    const key = suite + '::' + each.name, value = key in at.moved ? at.moved[key] : each.threshold;
-    const set = event => {
-      const wanted = Number(event.target.value);
-      if (event.target.value === '' || Number.isNaN(wanted)) return;
-      if (wanted === each.threshold) delete at.moved[key]; else at.moved[key] = wanted;
-      ponder();
-    };
-    const name = host.seen(each.name), closed = each.lowest !== null && each.highest !== null;
-    return html`<tr class=${at.off.has(key) ? 'off' : ''}><td><label><input type="checkbox" checked=${!at.off.has(key)} onChange=${event => {
-        if (event.target.checked) at.off.delete(key); else at.off.add(key);
-        ponder();
-      }} /> <code>${name}</code></label></td><td>${closed && html`<input type="range" min=${each.lowest} max=${each.highest}
-        step=${(each.highest - each.lowest) / 100} value=${value} aria-label=${'Threshold of ' + name} onInput=${set} />`}</td>
-      <td><input type="number" step="any" value=${value} aria-label=${'Threshold of ' + name + ' as a number'} onInput=${set} /></td>
-      <td class="n">${each.low ? 'at most' : 'at least'} ${each.threshold}</td></tr>`;
-  };
-  const Thresholds = () => {
-    const then = at.then, keys = then ? Object.keys(then.changed) : [];
-    return html`<section class="what-if" aria-label="Thresholds"><p role="status" id="what-if">${then ?
-        `${then.then} of ${plural(then.of, 'case')} would pass, ${then.now} do now.` : 'Move a threshold: nothing is run, and nothing is written.'}
-      ${keys.slice(0, 12).map(key => html` <a href=${host.address({...host.state(), open: key})}>${SIGNS[then.changed[key]]} <bdi>${host.seen(split(key)[1])}</bdi></a>`)}
-      ${keys.length > 12 ? ` and ${keys.length - 12} more` : ''}</p>
-      <div class="scroll" tabindex="0" role="group" aria-label="Criteria and thresholds">${known.suites.map(suite => {
-        const own = suite.criteria.filter(each => each.threshold !== null);
-        return own.length > 0 && html`<table><thead><tr><th scope="col">${host.seen(suite.key)}</th><th scope="col">Threshold</th>
-          <th scope="col">As a number</th><th scope="col" class="n">Now</th></tr></thead><tbody>${own.map(each =>
-            html`<${Threshold} suite=${suite.key} each=${each} />`)}</tbody></table>`;
-      })}</div></section>`;
+        <ul>${known.problems.slice(0, 200).map(each => html`<li>${host.seen(each)}</li>`)}</ul></details>`}`;
   };
 
   // --- dialogs -----------------------------------------------------------------------------------
@@ -334,7 +286,7 @@ globalThis.evalgateLive = (() => {
     if (told.running || was) for (const [suite, id, kind] of told.trials) now.set(suite + '::' + id, kind || 'not_measured');
     if (was && !told.running) {
       at.finished = true;
-      if (!at.dialog && !at.thresholds && !told.error) { location.reload(); return; }
+      if (!at.dialog && !told.error) { location.reload(); return; }
     }
     draw();
   };
