@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from evalgate import __version__
 from evalgate import agents as agents_module
+from evalgate.ces import read as ces_read
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import variables
 from evalgate.config.settings import Settings
@@ -83,6 +84,7 @@ def _is_aside(path: str) -> bool:
         name.endswith(walk.EVALUATION_ENDINGS)
         or name in walk.CONFIG_NAMES
         or path in config_gate_file.NAMES
+        or ces_read.kind_by_folder(path) is not None
         or discovery_agents.is_for_people(name)
     )
 

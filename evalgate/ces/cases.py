@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -441,13 +442,22 @@ def relaxed(base: Case, head: Case) -> list[str]:
     """What a newer version of an evaluation, or of what applies to it, asks for less than the older one, in words. What
     is added or tightened is none."""
     found = list(compare.changes(_comparable(base), _comparable(head)))
-    told = [str(each) for each in compare.relaxations(found)]
-    if base.isolated != head.isolated:
+    relaxations = compare.relaxations(found)
+    # where in an app a threshold stands is long and says nothing that its name does not
+    short = [each.path[-1:] if each.path[:1] == ("app",) else each.path for each in relaxations]
+    told = [str(dataclasses.replace(each, path=path)) for each, path in zip(relaxations, short, strict=True)]
+    if base.isolated != head.isolated and all(len(case.conversation or ()) > 1 for case in (base, head)):
         was, now = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
         told.append(f"goldenRunMethod: {was} -> {now}")
     fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
     if fakes[1] and not fakes[0]:
         told.append("tools are faked")
+    if base.scenario is not None and head.scenario is not None and base.scenario.persona != head.scenario.persona:
+        was, now = (
+            each.persona.persona_id if isinstance(each.persona, Persona) else "none"
+            for each in (base.scenario, head.scenario)
+        )
+        told.append(f"persona: {was} {'is changed' if was == now else f'-> {now}'}")  # it may be easier to please
     return told
 
 

@@ -337,8 +337,9 @@ def messages_of(invocation: Invocation) -> list[str]:
 
 
 def text_of(message: Message) -> str:
-    """The words of an expected answer."""
-    return "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks)
+    """The words of an expected answer; "" where it has none: any answer holds blanks."""
+    text = "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks)
+    return text if text.strip() else ""
 
 
 def _plain(text: str) -> str:
@@ -691,6 +692,8 @@ def _explained(
 
 
 def _of_variables(expected: GoldenExpectation, wanted: Json, state: Json | None) -> GoldenExpectationOutcome:
+    if not wanted:  # there is nothing to compare
+        return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.SKIPPED)
     if state is None:
         return _explained(expected, passed=None, why="the session's variables were not recorded")
     wrong = [name for name, value in wanted.items() if not same(value, state.get(name, json_match.MISSING))]

@@ -194,10 +194,13 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     for kind, needed, one_of in _MARKS:
         if needed <= top and (not one_of or inner & one_of):
             return kind
-    return _kind_by_folder(file) if "display_name" in top or not top else None
+    return kind_by_folder(file) if not top or not top.isdisjoint({"display_name", "golden", "scenario"}) else None
 
 
-def _kind_by_folder(file: str) -> Kind | None:
+def kind_by_folder(file: str) -> Kind | None:
+    """What a file is by its place in an export's layout."""
+    if not file.endswith(ENDINGS):
+        return None
     parts = file.split("/")
     if len(parts) >= 3 and parts[-3] == "evaluations" and parts[-2] == stem(file):
         return Kind.EVALUATION
@@ -496,7 +499,7 @@ class _Reader:
         for name in shape.required if not self.is_partial else ():
             key = shapes.key_of(shape, name)
             if made.get(key) in (None, "", []):
-                hint = json_source.instead_of(key, made)
+                hint = "" if key in made else json_source.instead_of(key, made)
                 self.problems.error("missing-key", f"`{key}` is missing or empty", path=path, hint=hint)
 
     def _tell(self, error: ValidationError, raw: Any, path: Path) -> None:

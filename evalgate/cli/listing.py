@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from typing import Any
 
 import click
 
 from evalgate import agents, cli
+from evalgate.ces import cases
 from evalgate.ces.cxas import Simulation, ToolTest
 from evalgate.ces.read import Library, Resource
 from evalgate.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
@@ -38,7 +40,7 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))
-    for line in ces_lines(prepared.ces):
+    for line in ces_lines(prepared.ces, run={suite.key for suite in prepared.suites}):
         click.echo(plain.visible(line))
     cases, trials = sum(each.cases for each in estimates), sum(each.trials for each in estimates)
     judge_calls = sum(each.judge_calls for each in estimates)
@@ -98,11 +100,15 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
     return lines
 
 
-def ces_lines(found: Library) -> list[str]:
-    """The CES files with what stands in them; none of it is run."""
+def ces_lines(found: Library, *, run: Collection[str]) -> list[str]:
+    """The CES files with what stands in them, but for those that are `run`."""
     lines = []
     for file, reading in found.readings.items():
-        lines += [file, f"  CES       {reading.kind} (not run)"]
+        if file in run:
+            continue
+        is_ready = any(not cases.why_not_run(each.message) for each in reading.resources)
+        why = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
+        lines += [file, f"  CES       {reading.kind} ({why})"]
         if reading.thresholds is not None:
             lines.append("    - thresholds of the app")
         lines += [f"    - {each.title} ({described(each)})" for each in reading.resources]

@@ -24,6 +24,7 @@ from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, SystemClock
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
+from evalgate.text import words
 
 
 def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule) -> CriterionUse:
@@ -90,21 +91,24 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, 
 
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
-    """A problem for each criterion of settled suites whose judge could not be asked: as the judge itself says, at the
-    criterion's place."""
+    """What judges of settled suites could not be asked: as the judge itself says, a problem for each place that names
+    criteria; those of one place together."""
     asked = [(suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
     models = dict.fromkeys(model for _, _, model in asked)
     found = clients.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
-    problems = [_unasked(suite, use, found[model]) for suite, use, model in asked if model in found]
-    return list(dict.fromkeys(problems))
+    names: dict[tuple[Place, str], dict[str, None]] = {}
+    for suite, use, model in asked:
+        if model in found:
+            names.setdefault((use.place or Place(file=suite.key), found[model]), {})[f"`{use.name}`"] = None
+    return [_unasked(place, words.listed(named), said) for (place, said), named in names.items()]
 
 
-def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
+def _unasked(place: Place, named: str, said: str) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="credentials-missing",
-        message=f"`{use.name}` can never be measured: {said}",
-        place=use.place or Place(file=suite.key),
+        message=f"{named} can never be measured: {said}",
+        place=place,
         hint="Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
         "`skip-judged`.",
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
+from evalgate.ces import read as ces_read
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import globs, quarantine
 from evalgate.config.gate_file import GateFile
@@ -80,6 +81,7 @@ def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> 
             elif not (
                 name.endswith(walk.EVALUATION_ENDINGS)
                 or name in walk.CONFIG_NAMES
+                or ces_read.kind_by_folder(path) is not None
                 or path in (*config_gate_file.NAMES, quarantine.NAME)
                 or rules.match(path)
             ):

@@ -29,14 +29,20 @@ def files_of(tree: Tree, *, exclude: Iterable[str], named: Iterable[str] = ()) -
     """The CES files of the tree, and those of the files that the user named."""
     patterns, listed = tuple(exclude), dict.fromkeys((*named, *tree.other_yaml, *tree.other_json))
     first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-    found = []
-    for path in first_in_folders[:MOST_SNIFFED]:
-        if globs.matches(path, patterns):
-            continue
-        head = walk.read_head(tree.root, path, size=HEAD_BYTES)
-        if read.kind_of(head.decode("utf-8", errors="replace"), file=path) is not None:
-            found.append(path)
-    return tuple(sorted(found))
+    found = [path for path in first_in_folders[:MOST_SNIFFED] if not globs.matches(path, patterns)]
+    return tuple(sorted(path for path in found if _is_of_ces(tree, path)))
+
+
+def left_out(tree: Tree, *, exclude: Iterable[str]) -> tuple[str, ...]:
+    """The CES files that `exclude` leaves out."""
+    patterns = tuple(exclude)
+    named = [path for path in (*tree.other_yaml, *tree.other_json) if patterns and globs.matches(path, patterns)]
+    return tuple(path for path in named[:MOST_SNIFFED] if _is_of_ces(tree, path))
+
+
+def _is_of_ces(tree: Tree, path: str) -> bool:
+    head = walk.read_head(tree.root, path, size=HEAD_BYTES)
+    return read.kind_of(head.decode("utf-8", errors="replace"), file=path) is not None
 
 
 def library(tree: Tree, files: Iterable[str], *, chosen: Collection[str]) -> Library:

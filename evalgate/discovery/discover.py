@@ -113,7 +113,7 @@ def _unheeded(
     yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, (*suites, *unread))
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
-    left_out = (*tree.excluded, *tree.ignored, *others)
+    left_out = (*tree.excluded, *tree.ignored, *others, *ces.left_out(tree, exclude=rules.exclude))
     yield from hints.pattern_problems(settings, found=found | (named - others), left_out=left_out)
     yield from hints.name_problems(settings, names=names) if is_whole else ()
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from evalgate.ces import cases, outcomes, read, results
 from evalgate.ces.outcomes import Plan
 from evalgate.ces.results import Batch, Measured
-from evalgate.ces.shapes import EvaluationMetricsThresholds, EvaluationResult, EvaluationRun
+from evalgate.ces.shapes import EvaluationMetricsThresholds, EvaluationResult, EvaluationRun, Outcome
 from evalgate.criteria import ces
 from evalgate.model import (
     AgentFailure,
@@ -74,8 +74,8 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
 
 
 def _version(run: Run, side: str) -> str:
-    """What a version is called: the commit, or the side where nobody knows it."""
-    return f"git-{run.commit[:12]}" if run.commit else side
+    """What a version is called: the commit and whether files differed from it, or the side where nobody knows it."""
+    return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
 
 
 def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript | None) -> Measured:
@@ -103,5 +103,7 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     deciding = (case.criteria or frozenset()) - {cases.RUBRICS}
     grades = [grade for name, grade in trial.grades.items() if name in deciding]
     lacking = [grade.message for grade in grades if isinstance(grade, NotEvaluated)]
-    status = None if lacking else outcomes.status(outcomes.checks(plan, result))
+    status = outcomes.status(outcomes.checks(plan, result))
+    if lacking and status is not Outcome.SKIPPED:  # of what is skipped, nothing could be told
+        status = None
     return Measured(**own, result=result, status=status, turns=transcript.invocations, why="; ".join(lacking))

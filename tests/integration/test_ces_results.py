@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import mcp
 import pytest
+from builders import repositories
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
@@ -69,6 +70,31 @@ def test_results_are_valid_and_say_what_the_gate_says(
         valid(library.AggregatedMetrics, metrics)
         (version,) = metrics["metricsByAppVersion"]
         assert version.get("passCount", 0) + version.get("failCount", 0) == len(completed) / 2
+
+
+def test_both_sides_are_versions_of_an_evaluation(tmp_path: Path) -> None:
+    root = test_ces_run.desk_repository(tmp_path, test_ces_run.desk_golden())
+    (root / ".gitignore").write_text("evalgate-report/\ncache/\n")
+    repositories.git(root, "init", "-q", "-b", "main")
+    repositories.git(root, "add", "-A")
+    repositories.git(root, "commit", "-qm", "base")
+    desk = (root / "desk.py").read_text()
+    assert "else 3" in desk
+    (root / "desk.py").write_text(desk.replace("else 3", "else 2"))  # not committed: the commit is that of the base
+    code, said = run(root, "--base", "HEAD", "--runs", "2")
+    assert code == 1, said
+    found = json.loads((root / "evalgate-report/ces-results.json").read_text())
+    results = [valid(library.EvaluationResult, each) for each in found["evaluationResults"]]
+    assert [each["evaluationStatus"] for each in results] == ["PASS", "PASS", "FAIL", "FAIL"]
+    assert len({each["name"] for each in results}) == 4
+    runs = [valid(library.EvaluationRun, each) for each in found["evaluationRuns"]]
+    assert [each["evaluationResults"] for each in runs] == [
+        [each["name"] for each in results[at : at + 2]] for at in (0, 2)
+    ]
+    (metrics,) = (valid(library.AggregatedMetrics, each) for each in found["aggregatedMetrics"].values())
+    base, head = metrics["metricsByAppVersion"]
+    assert head["appVersionId"] == f"{base['appVersionId']}-changed"
+    assert (base["passCount"], head["failCount"]) == (2, 2)
 
 
 def test_an_assistant_runs_an_evaluation_and_reads_its_result(

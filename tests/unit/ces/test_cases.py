@@ -257,6 +257,30 @@ RELAXED = [
 ]
 
 
+ANGRY, CALM = ({"displayName": name, "personality": f"You are {name}."} for name in ("angry", "calm"))
+PERSONAS = [
+    # the app's personas before, and after; each scenario has one of them
+    ([ANGRY], [ANGRY], []),
+    ([ANGRY], [CALM], ["persona: angry -> calm"]),
+    ([ANGRY], [{**ANGRY, "personality": "You are easily content."}], ["persona: angry is changed"]),
+    ([ANGRY], [], ["persona: angry -> none"]),
+    ([], [CALM], ["persona: none -> calm"]),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), PERSONAS)
+def test_another_user_may_be_easier_to_please(before: list[Any], after: list[Any], expected: list[str]) -> None:
+    (older,), (newer,) = (made(scenario(), app={"evaluationPersonas": each}) for each in (before, after))
+    assert cases.relaxed(older, newer) == expected
+
+
+def test_a_turn_less_is_no_other_method() -> None:
+    turn = {"steps": [says("x")]}
+    (older,), (newer,) = (made({"displayName": "a", "golden": {"turns": [turn] * count}}) for count in (2, 1))
+    assert older.isolated
+    assert cases.relaxed(older, newer) == ["golden.turns[1]: the turn is removed"]
+
+
 @pytest.mark.parametrize(("base", "head", "app", "expected"), RELAXED)
 def test_what_is_asked_for_less(
     base: dict[str, Any], head: dict[str, Any], app: dict[str, Any], expected: list[str]

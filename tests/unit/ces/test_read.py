@@ -59,6 +59,8 @@ KINDS = [  # file, text, kind
     ("a.yaml", "displayName: x\ngolden:\n  turns: []\n", Kind.EVALUATION),
     # in an export's layout the folder decides, so that a misspelled key is told of
     ("app/evaluations/a/a.json", '{"displayName": "a", "goldn": {}}', Kind.EVALUATION),
+    # also where it is so long that its name is out of sight
+    ("evaluations/a/a.json", json.dumps({"golden": GOLDEN["golden"], "x": "y" * 70_000, "name": "n"}), Kind.EVALUATION),
     ("evaluationExpectations/a/a.json", '{"displayName": "a"}', Kind.EXPECTATION),
     ("evaluationDatasets/a.yaml", "displayName: a\n", Kind.DATASET),
     ("x.json", '{"displayName": "a", "llmCriteria": {"prompt": "p"}}', Kind.EXPECTATION),
@@ -173,6 +175,9 @@ def test_faults_are_told_with_place_and_cause(text: str, code: str, where: str, 
     assert problem.place.line
     assert where in problem.place.json_path
     assert said in f"{problem.message} {problem.hint}"
+    assert (
+        "is there instead" not in problem.hint or said not in problem.hint
+    )  # what is empty is not its own nearest name
     is_error = (text, code, where, said) in FAULTS
     assert problem.severity is (Severity.ERROR if is_error else Severity.WARNING)
     assert bool(reading.resources) == (not is_error)

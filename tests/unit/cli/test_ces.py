@@ -39,6 +39,25 @@ def test_list_shows_what_is_there(app: Path) -> None:
     assert "    - renew_loan_happy_path (golden, 3 turns, P0, loans)" in done.output
     assert "    - lost_card_scenario (scenario, P1, cards)" in done.output
     assert "    - one_question_at_a_time (expectation)" in done.output
+    assert f"{GOLDEN}\n  CES       evaluation (no agent)\n" in done.output
+
+
+def test_list_shows_each_file_once(app: Path) -> None:
+    (app / "evalgate.yml").write_text("agents: [{driver: command, command: ./agent}]\njudge: {replay: said.jsonl}\n")
+    lines = called("list").output.splitlines()
+    assert lines.count(GOLDEN) == 1
+    assert "  CES       evaluation (no agent)" not in lines
+    assert "  CES       expectation (not run)" in lines
+
+
+def test_judges_without_credentials_are_one_error_for_each_file(app: Path) -> None:
+    (app / "evalgate.yml").write_text("agents: [{driver: command, command: ./agent}]\n")
+    told = [line for line in called("validate").output.splitlines() if "credentials-missing" in line]
+    assert len(told) == 2
+    assert (
+        "`ces_semantic_similarity`, `ces_hallucination` and `ces_evaluation_expectations` can never"
+        in told[0] + told[1]
+    )
 
 
 def test_validate_counts_and_tells(app: Path) -> None:
