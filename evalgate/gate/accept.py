@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from evalgate.ces import cases
+from evalgate.ces import read as ces_read
+from evalgate.errors import ConfigError
 from evalgate.formats import expectations, fingerprints, rewrite
 from evalgate.gate import edit, record
 from evalgate.gate.known import NEW, Known
@@ -113,9 +116,15 @@ def write(proposal: Proposal) -> None:
 
 def _current(each: Known, root: Path) -> tuple[Path, Case]:
     """The file and the case as it stands there now."""
-    if any(case.ces is not None for case in each.suite.eval_set.cases):
-        raise LeftAsItIs("it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)")
-    path, case = edit.find(root, each.key)
+    suite, _ = each.key
+    try:
+        path, case = edit.find(root, each.key)
+    except ConfigError as error:
+        if any(problem.code == "not-an-eval-set" for problem in error.problems) and _is_of_ces(root / suite, suite):
+            raise LeftAsItIs(
+                "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
+            ) from None
+        raise
     if case is None:
         raise LeftAsItIs("it is no longer in its file")
     if case.conversation is None:
@@ -124,6 +133,10 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
     if each.stored.run.fingerprints.get(each.key) != now:
         raise LeftAsItIs("it was changed since it ran: run it again")
     return path, case
+
+
+def _is_of_ces(path: Path, suite: str) -> bool:
+    return ces_read.kind_of(rewrite.read(path, shown_as=suite).text, file=suite) in cases.RUN
 
 
 def _chosen(each: Known, *, of_calls: bool, of_answer: bool, run: int | None) -> Sequence[Invocation]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,17 +51,20 @@ FOLDED: Final[Mapping[RelaxedKind, str]] = {
 """How many cases of one file are told together. There may be any number of them, and they must hide no rule."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """A report, its cases in its verdict's order, why they do not pass, and totals; `comparison` None also without
-    results of the base."""
+    """A report, its cases in its verdict's order, and totals; `comparison` None also without results of the base."""
 
     report: Report
     cases: tuple[CaseView, ...]
-    causes: tuple[Cause, ...]
     totals: Totals
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
+
+    @functools.cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        """Why cases do not pass: read from their conversations, which nobody can read any more when the run is over."""
+        return reports_causes.of(self.cases)
 
     @property
     def broken(self) -> tuple[SuiteVerdict, ...]:
@@ -93,7 +97,6 @@ def of(report: Report) -> View:
         _last = View(
             report=report,
             cases=cases,
-            causes=reports_causes.of(cases),
             totals=count(report),
             criteria=by_criterion(report),
             comparison=None if comparison is None or comparison.problem else comparison,

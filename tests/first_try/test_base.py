@@ -37,7 +37,7 @@ WORKS: dict[str, str] = {
     ),
 }
 COMPARED = "pass. No regression seen in 4 compared cases"
-UNTOUCHED = "pass. This change does not touch the agent."
+EDITED = "pass. This change adds or edits evaluation files, not the agent."
 NOTHING_YET = "Nothing to compare with yet: the base has no agent for these evaluation files or its own."
 CANNOT_START = "inconclusive. Not compared: the base cannot start:"
 NOT_MADE = "inconclusive. Not compared: the base's environment cannot be made: installing requirements.txt failed:"
@@ -75,8 +75,8 @@ def change(repo: Repository, base: dict[str, str | None], head: dict[str, str]) 
         # --- adoption ---
         ({"evalgate.yml": None, "test_config.json": None, "desk.evalset.json": None}, NOTHING_YET),
         ({"evalgate.yml": None}, NOTHING_YET),
-        ({"test_config.json": None}, UNTOUCHED),
-        ({"desk.evalset.json": None}, UNTOUCHED),
+        ({"test_config.json": None}, EDITED),
+        ({"desk.evalset.json": None}, EDITED),
         ({"test_config.json": None, "desk.py": f"{WORKS['desk.py']}# as it was\n"}, COMPARED),
         (
             {"requirements.txt": None},
@@ -95,7 +95,7 @@ def change(repo: Repository, base: dict[str, str | None], head: dict[str, str]) 
             {"requirements.txt": "shelf==9.9\n"},
             f"{NOT_MADE} No solution found when resolving dependencies: Because there is no version of shelf==9.9",
         ),
-        ({"desk.evalset.json": CONFLICT}, UNTOUCHED),
+        ({"desk.evalset.json": CONFLICT}, EDITED),
     ],
 )
 def test_the_first_pull_requests(repo: Repository, base: dict[str, str | None], told: str) -> None:

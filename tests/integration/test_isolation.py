@@ -32,9 +32,15 @@ PYTHON = "/usr/bin/python3"  # which every user can start
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Outside of pytest's own folder, which each session of pytest closes to other users as it begins."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
     root = tmp_path / "work" / "repo"
     for name, text in {
         ".git/config": "[http] extraheader = token",
@@ -449,9 +455,6 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
         [PYTHON, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"], check=False
     ).returncode:
         pytest.skip(f"needs the system: {PYTHON} is of another version than the packages of this environment")
-    for folder in tmp_path.parents[:-2]:  # others cannot pass what pytest makes
-        folder.chmod(folder.stat().st_mode | 0o055)
-    tmp_path.chmod(0o755)
     home, repository = tmp_path / "home", tmp_path / "home" / "repository"
     turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
     cases = {"eval_set_id": "a", "eval_cases": [{"eval_id": "a", "conversation": [turn]}]}
