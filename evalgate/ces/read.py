@@ -691,7 +691,7 @@ def app_folder(file: str) -> str:
 
 
 def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
-    """Names that are used twice in an app, and references that lead nowhere."""
+    """Names that are used twice in an app or a file for `cxas`, and references that lead nowhere."""
     apps: dict[str, list[Resource]] = {}
     for resource in found.of(*Kind):
         apps.setdefault(app_folder(resource.file), []).append(resource)
@@ -703,16 +703,18 @@ def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterato
 
 
 def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
-    seen: dict[tuple[Kind, str, str], Resource] = {}
+    seen: dict[tuple[Kind, str, str, str], Resource] = {}
     for each in resources:
-        if each.kind not in RESOURCES or each.kind in (Kind.RESULT, Kind.RUN):
+        if each.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
             continue
-        for key, value in (("displayName", each.title), ("name", getattr(each.message, "name", ""))):
-            first = seen.setdefault((each.kind, key, value), each) if value else each
+        within, title = ("", "displayName") if each.kind in RESOURCES else (each.file, "name")
+        for key, value in ((title, each.title), ("name", getattr(each.message, "name", ""))):
+            first = seen.setdefault((each.kind, within, key, value), each) if value else each
             # an expectation that is written out in two evaluations is one
-            if first is not each and (first.message != each.message or not each.path):
+            if first is not each and (within or first.message != each.message or not each.path):
                 message = f"the {key} {value[:80]!r} is already used ({first.place})"
-                yield _problem("ces-duplicate-name", message, each.place, "Each one in an app needs its own.")
+                hint = f"Each one in {'a file' if within else 'an app'} needs its own."
+                yield _problem("ces-duplicate-name", message, each.place, hint)
 
 
 def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]) -> Iterator[Problem]:

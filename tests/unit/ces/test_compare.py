@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from evalgate.ces import compare, shapes
+from evalgate.ces.edit import Refused
+from evalgate.ces.read import Kind
+from evalgate.gate import resources as gate_resources
+from evalgate.gate.resources import Resources
 
 DATA = Path(__file__).parents[2] / "data/ces"
 GOLDEN = json.loads((DATA / "golden_library_renewal.json").read_text())
@@ -115,6 +119,25 @@ def found(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> list[compar
 @pytest.mark.parametrize(("raw", "path", "value", "said"), RELAXES)
 def test_what_relaxes(raw: dict[str, Any], path: tuple[Any, ...], value: Any, said: str) -> None:
     assert said in " ".join(map(str, compare.relaxations(found(raw, path, value))))
+
+
+@pytest.mark.parametrize(("raw", "path", "value", "said"), RELAXES)
+def test_an_assistant_is_refused_what_relaxes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: dict[str, Any], path: tuple[Any, ...], value: Any, said: str
+) -> None:
+    monkeypatch.setattr(gate_resources.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache"))
+    file = tmp_path / "repository/evaluations/e/e.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(raw))
+    body, mask = changed(raw, path, value), str(path[0])
+    with pytest.raises(Refused) as told:
+        Resources(file.parents[2], no_relaxing=True).update(Kind.EVALUATION, body, mask=mask)
+    if path == ("golden",):
+        assert told.value.code == "INVALID_ARGUMENT"  # an evaluation of neither kind
+    else:
+        assert told.value.code == "PERMISSION_DENIED"
+        assert any(said in why or said in str(told.value.message) for _, why in told.value.violations)
+    assert json.loads(file.read_text()) == raw
 
 
 @pytest.mark.parametrize(("raw", "path", "value"), TIGHTENS)

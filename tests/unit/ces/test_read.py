@@ -343,6 +343,9 @@ def test_names_are_used_once_and_references_lead_somewhere() -> None:
     assert read.library(texts).problems == ()
     twice = {**texts, "app/evaluations/z/z.json": json.dumps({**GOLDEN, "name": ""})}
     assert [each.code for each in read.library(twice).problems] == ["ces-duplicate-name"]
+    golden = "  - conversation: same\n    turns:\n    - user: Hi\n      agent: Hello\n"
+    files = {f"{name}.yaml": f"conversations:\n{golden}{golden}" for name in ("a", "b")}
+    assert [each.code for each in read.library(files).problems] == ["ces-duplicate-name"] * 2  # one in each file
     # another app may use the same names
     other = {
         **texts,
