@@ -162,7 +162,11 @@ def render_workflow(
     another step. `root`: below the repository's top; "" for the top. `signs_in`: to Google Cloud, without a key."""
     named = [name for name in values if surroundings.needs_naming(name)]
     listed = "".join(f"          {name}: {value}\n" for name, value in {**values, **(others or {})}.items() if value)
-    text = template().replace(ACTION, action).replace("          env: GOOGLE_API_KEY\n", "")
+    text = (
+        re.sub(r" # below `root`.*", "", template())
+        .replace(ACTION, action)
+        .replace("          env: GOOGLE_API_KEY\n", "")
+    )
     cache = "          cache: .cache/evalgate\n"
     text = text.replace(cache, f"{cache}          env: {', '.join(named)}\n" if named else cache)
     block = f"        env:\n          GOOGLE_API_KEY: {variables.secret('GOOGLE_API_KEY')}\n"
@@ -173,8 +177,9 @@ def render_workflow(
         text = text.replace(cached, f"{SIGNING_IN}{cached}")
     if root:
         text = text.replace("          cache: .cache", f"          root: {_scalar(root)}\n          cache: .cache")
-        text = text.replace("path: evalgate-report", f"path: {_scalar(f'{root}/evalgate-report')}")
-    return re.sub(r" # below `root`.*", "", text)
+        for path in ("evalgate-report", "evalgate-report/report.html"):
+            text = text.replace(f"path: {path}\n", f"path: {_scalar(f'{root}/{path}')}\n")
+    return text
 
 
 def _scalar(text: str) -> str:
