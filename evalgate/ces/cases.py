@@ -200,7 +200,7 @@ def _as_history(evaluation: Evaluation) -> Evaluation:
                 mock = each.mock_tool_response
                 if mock is not None and outcomes.names_of(mock) not in answered:
                     each = GoldenExpectation(tool_response=mock)
-                step = Step(expectation=each.model_copy(update={"skip_evaluation": False}))  # noqa: PLW2901
+                step = Step(expectation=each.model_copy(update={"skip_evaluation": False}))  # noqa: PLW2901 - the same step, read as if it were evaluated
             steps.append(step)
         turns.append(turn.model_copy(update={"steps": tuple(steps)}))
     return Evaluation(display_name=evaluation.display_name, golden=Golden(turns=tuple(turns)))

@@ -285,7 +285,7 @@ The verdict is one of these words: {listed}."""
 def _ballot(asked: Asked, actual: Sequence[Invocation], ask: Asking) -> SampledRequest:
     scores = _WORDS[asked.kind]
     labels = {word: score in asked.passes for word, score in scores.items()}
-    parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731
+    parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
     return judged.sampled(ask, ask_verdict(asked, actual, labels), parse=parse)
 
 

@@ -116,7 +116,7 @@ def _told(tool: Any) -> Iterator[tuple[str, Message]]:
     function = tool if inspect.isroutine(tool) else _read(tool, "func")
     name = _read(tool, "name") or _read(function, "__name__") or type(tool).__name__
     described = _read(tool, "description") or (inspect.getdoc(function) if function is not None else "")
-    read: Callable[[], dict[str, str]] = lambda: _declared(tool) if function is None else _parameters(function)  # noqa: E731
+    read: Callable[[], dict[str, str]] = lambda: _declared(tool) if function is None else _parameters(function)  # noqa: E731 - a function of its own would hide the choice
     try:
         parameters = read()
     except Exception:
