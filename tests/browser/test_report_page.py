@@ -18,6 +18,7 @@ from axe_playwright_python.sync_playwright import Axe
 from builders import build, report_page
 from builders.hostile import HOSTILE
 from builders.scenarios import SCENARIOS, traced
+from playwright.sync_api import expect
 
 from evalgate import reports
 from evalgate.model import InMemoryTranscripts, Report
@@ -205,7 +206,7 @@ def test_search_and_chips(open_page) -> None:
     search = page.get_by_label("Search")
     search.fill("reserved -book_5")
     assert entries(page) == [f"renew_reserved_book_{number}" for number in (1, 2, 4, 3)]
-    assert page.get_by_role("status").first.inner_text() == "4 of 20 cases"
+    expect(page.get_by_role("status").first).to_have_text("4 of 20 cases")
     search.fill("suite:elsewhere")
     assert entries(page) == []
     search.fill("")
@@ -218,12 +219,12 @@ def test_a_case_shows_expected_base_and_head(open_page) -> None:
     page, _ = open_page("base_regressed", FIRST)
     page.wait_for_selector("#title")
     assert page.locator(".turn table.sides th").all_inner_texts()[:3] == ["Expected", "Base", "Head"]
-    assert page.locator("td.gone").first.inner_text() == "not called"
-    assert page.locator("td.come code").first.inner_text() == 'renew_loan(book_id="B-7", days=28)'
+    expect(page.locator("td.gone").first).to_have_text("not called")
+    expect(page.locator("td.come code").first).to_have_text('renew_loan(book_id="B-7", days=28)')
     assert page.locator("td.answer ins").count()
-    assert not page.locator("#overview").is_visible()
+    expect(page.locator("#overview")).to_be_hidden()
     page.get_by_role("link", name="Overview").click()
-    assert page.locator("#overview").is_visible()
+    expect(page.locator("#overview")).to_be_visible()
 
 
 def test_a_failing_run_of_head_stands_beside_a_passing_one_of_the_base(open_page) -> None:
@@ -240,16 +241,16 @@ def test_the_keyboard_alone(open_page) -> None:
     page, _ = open_page("base_regressed")
     page.wait_for_selector("a.entry")
     page.keyboard.press("n")
-    assert page.locator("#title bdi").inner_text() == "renew_reserved_book_1"
+    expect(page.locator("#title bdi")).to_have_text("renew_reserved_book_1")
     page.keyboard.press("n")
-    page.wait_for_function("document.querySelector('#title bdi')?.textContent === 'renew_reserved_book_2'")
+    expect(page.locator("#title bdi")).to_have_text("renew_reserved_book_2")
     page.keyboard.press("h")
     page.wait_for_selector("button[aria-label^='Head run 2'][aria-pressed=true]")
     page.keyboard.press("c")
-    page.wait_for_function("document.body.textContent.includes('Link copied')")
+    expect(page.locator("body")).to_contain_text("Link copied")
     page.keyboard.press("/")
     page.keyboard.type("sunday")
-    page.wait_for_function("document.querySelectorAll('a.entry').length === 5")
+    expect(page.locator("a.entry")).to_have_count(5)
 
 
 def test_an_address_opens_the_same_case_and_run(open_page) -> None:
@@ -263,9 +264,9 @@ def test_an_address_opens_the_same_case_after_reordering(open_page) -> None:
     for scenario in ("base_regressed", "reordered"):
         page, _ = open_page(scenario, FIRST)
         page.wait_for_selector("#title")
-        assert page.locator("#title bdi").inner_text() == "renew_reserved_book_1"
-        assert page.locator(".turn .user").first.inner_text() == "Please renew Dune for me."
-        assert page.locator("td.come code").first.inner_text() == 'renew_loan(book_id="B-7", days=28)'
+        expect(page.locator("#title bdi")).to_have_text("renew_reserved_book_1")
+        expect(page.locator(".turn .user").first).to_have_text("Please renew Dune for me.")
+        expect(page.locator("td.come code").first).to_have_text('renew_loan(book_id="B-7", days=28)')
 
 
 @pytest.mark.parametrize("name", [*UNLIKE, "order"])
@@ -317,11 +318,11 @@ def test_a_trace_that_an_agent_forged_does_no_harm(scenario: str, told: str, ope
     page, trouble = open_page(scenario)
     page.locator("a.entry").first.click()
     page.locator("#trace").click()
-    page.wait_for_function("told => document.getElementById('case').textContent.includes(told)", arg=told)
+    expect(page.locator("#case")).to_contain_text(told)
     assert trouble == []
-    assert page.locator("#case script, #case img").count() == 0
+    expect(page.locator("#case script, #case img")).to_have_count(0)
     page.keyboard.press("o")
-    assert page.locator("#overview").is_visible()
+    expect(page.locator("#overview")).to_be_visible()
 
 
 def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:
@@ -330,17 +331,17 @@ def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:
     text = page.locator("#case").inner_text()
     assert "3 earlier runs, oldest first" in text
     assert "322 tokens, 310 in, 12 out" in text
-    assert page.locator(".runs button[aria-label^='Head rerun 3']").count() == 1
+    expect(page.locator(".runs button[aria-label^='Head rerun 3']")).to_have_count(1)
     assert [each.split(":")[0] for each in page.locator(".found td b").all_inner_texts()] == ["valid", "invalid"]
 
 
 def test_other_thresholds_are_tried(open_page) -> None:
     page, _ = open_page("base_regressed")
     page.wait_for_selector("#would")
-    assert page.locator("#would").inner_text() == "16 of 20 cases would pass"
+    expect(page.locator("#would")).to_have_text("16 of 20 cases would pass")
     for name in ("tool_trajectory_avg_score", "final_response_match_v2"):
         page.locator("#what-if").get_by_label(f"Threshold of {name}", exact=True).fill("0.15")
-    assert page.locator("#would").inner_text() == "18 of 20 cases would pass"
+    expect(page.locator("#would")).to_have_text("18 of 20 cases would pass")
     assert page.locator("#what-if code.line").all_inner_texts() == [
         '"tool_trajectory_avg_score": 0.15',
         '"final_response_match_v2": 0.15',
@@ -351,17 +352,17 @@ def test_other_thresholds_are_tried(open_page) -> None:
     page.reload()
     assert entries(page) == ["renew_reserved_book_4", "renew_free_book_1"]
     page.get_by_role("button", name="Back to the real thresholds").click()
-    assert page.locator("#would").inner_text() == "16 of 20 cases would pass"
+    expect(page.locator("#would")).to_have_text("16 of 20 cases would pass")
     for name in ("tool_trajectory_avg_score", "final_response_match_v2"):
         page.locator("#what-if").get_by_label(f"{name} decides", exact=True).uncheck()
-    assert page.locator("#would").inner_text() == "0 of 20 cases would pass", "where nothing decides nothing passes"
+    expect(page.locator("#would")).to_have_text("0 of 20 cases would pass")
     page.reload()
     assert page.locator("#what-if code.line").all_inner_texts() == [
         '"tool_trajectory_avg_score": {"informational": true}',
         '"final_response_match_v2": {"informational": true}',
     ]
     page.locator("#what-if").get_by_label("final_response_match_v2 decides", exact=True).check()
-    assert page.locator("#would").inner_text() == "17 of 20 cases would pass"
+    expect(page.locator("#would")).to_have_text("17 of 20 cases would pass")
 
 
 CUT_SHORT = {"inconclusive", "base_truncated"}
@@ -381,14 +382,14 @@ def test_a_cause_leads_to_its_first_case(open_page) -> None:
     page, _ = open_page("base_regressed")
     page.get_by_role("link", name="waiting_readers expected, renew_loan called").first.click()
     page.wait_for_selector("#title")
-    assert page.locator("#title bdi").inner_text() == "renew_reserved_book_1"
+    expect(page.locator("#title bdi")).to_have_text("renew_reserved_book_1")
 
 
 def test_it_reads_without_script(open_page) -> None:
     page, _ = open_page("base_regressed", java_script_enabled=False)
-    assert page.get_by_text("waiting_readers expected, renew_loan called").first.is_visible()
+    expect(page.get_by_text("waiting_readers expected, renew_loan called").first).to_be_visible()
     assert "The cases themselves need JavaScript" in page.locator("noscript").inner_text()
-    assert page.get_by_role("img", name="tool_trajectory_avg_score: base 0.99").first.is_visible()
+    expect(page.get_by_role("img", name="tool_trajectory_avg_score: base 0.99").first).to_be_visible()
     assert (
         page.locator("#agent .gone").first.inner_text() == "- Ask how many readers wait for a book before you renew it."
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders import chromium, forked_command, keyboard
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 pytestmark = [pytest.mark.integration, pytest.mark.browser]
 
@@ -32,7 +32,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
         first, case = page.locator("#title").inner_text(), page.locator("body").inner_text()
         assert re.search("expected.*base.*head", case, re.IGNORECASE | re.DOTALL)
         page.keyboard.press("n")
-        page.wait_for_function("first => document.querySelector('#title').innerText !== first", arg=first)
+        expect(page.locator("#title")).not_to_have_text(first)
         browser.close()
     said = keyboard.typed(["accept"], "aaa", after=b"[q]uit: ", cwd=repository)
     assert "3 cases of 3 accepted" in said
