@@ -27,7 +27,7 @@ def test_a_fault_would_be_found() -> None:
 
     assert engine.fault(crash, b"9") == "ZeroDivisionError in ?"
     assert engine.fault(crash, b"1") == ""
-    assert engine.fault(lambda _: kept.append(bytearray(b"x" * 500_000_000)), b"") == "takes much memory"
+    assert engine.fault(lambda _: kept.append(b"x" * (2 * engine.MOST_BYTES)), b"") == "takes much memory"
     kept.clear()
     assert [each.what for each in engine.run(crash, [b'{"a": [1, 9]}'], seconds=0.1, seed=1)] == [
         "ZeroDivisionError in ?"
