@@ -7,9 +7,9 @@ import os
 import pytest
 
 from evalgate.agents import lacking
-from evalgate.agents.worker import errors
 from evalgate.config.variables import AgentVariables
 from evalgate.model import AgentFailure, FailureKind
+from evalgate.worker import errors
 
 TRACEBACK = """Traceback (most recent call last):
   File "/repo/agent.py", line 3, in <module>

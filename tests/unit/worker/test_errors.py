@@ -12,7 +12,7 @@ import pytest
 import requests
 from google.genai import errors as genai_errors
 
-from evalgate.agents.worker import errors
+from evalgate.worker import errors
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
