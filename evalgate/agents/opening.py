@@ -20,7 +20,6 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.formats import fingerprints
 from evalgate.model import (
-    AgentDescription,
     AgentFailure,
     AgentUse,
     Case,
@@ -42,8 +41,8 @@ TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
 
 
-class AbsentAgent:
-    """See `base.Agent`."""
+class AbsentAgent(Agent):
+    """What was to be an agent, and cannot be opened."""
 
     def __init__(self, failure: AgentFailure) -> None:
         self._failure = failure
@@ -59,17 +58,6 @@ class AbsentAgent:
     def start(self) -> None:
         """Raises AgentFailed, always."""
         raise AgentFailed(self._failure)
-
-    def about(self) -> Mapping[str, str]:
-        """Nothing answered."""
-        return {}
-
-    def description(self) -> AgentDescription | None:
-        """Nothing answered."""
-        return None
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class ExplainedAgent:

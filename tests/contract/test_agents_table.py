@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from evalgate import agents
 from evalgate.agents import DRIVERS
-from evalgate.agents.base import Agent, AgentFailed, AgentSetting
-from evalgate.agents.tools.base import DriverTools
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting, DriverTools
 from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
 from evalgate.system.python_env import World
 

@@ -10,8 +10,7 @@ from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.tools import cassette
-from evalgate.agents.tools.base import (
+from evalgate.agents.base import (
     AskedCall,
     CallKind,
     ErrorWire,
@@ -24,6 +23,7 @@ from evalgate.agents.tools.base import (
     ToolReply,
     Unmatched,
 )
+from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import Entry
 from evalgate.config import yaml
 from evalgate.config.yaml import Locator
@@ -200,7 +200,7 @@ RECORD_HINT = "record it with `--tools record`"
 
 
 class ConversationTools:
-    """The tools of one conversation (base.TrialTools).
+    """The tools of one conversation (agents.base.TrialTools).
 
     `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what was recorded when
     the conversation has come to its end. `redact`: takes secrets out of texts. `own`: what the case itself says of a
@@ -234,7 +234,7 @@ class ConversationTools:
         self._recorded: list[Entry] = []
 
     def turn(self, number: int) -> None:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         if self._own_of is not None:
             before = self._setup
             setup, rules = self._own_of(number)
@@ -242,7 +242,7 @@ class ConversationTools:
                 self._setup, self._own = setup, rules
 
     def answer(self, call: AskedCall) -> ToolAnswer:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
         same = (call.tool, cassette.args_text(args))
         self._counts[same] += 1
@@ -268,7 +268,7 @@ class ConversationTools:
                 assert_never(self._mode)
 
     def keep(self, call: AskedCall, reply: ToolReply) -> None:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         redact, error = self._redact, reply.error
         kept = ToolReply(
             response=cassette.redacted(reply.response, redact),
@@ -279,7 +279,7 @@ class ConversationTools:
         self._recorded.append(Entry(tool=call.tool, args=args, nth=nth, reply=kept))
 
     def finish(self) -> None:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         if self._mode is ToolMode.RECORD:
             self._keep(tuple(self._recorded))
 

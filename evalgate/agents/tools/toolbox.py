@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from evalgate import agents
+from evalgate.agents.base import DriverTools, ToolMode
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools import mocks as tools_mocks
-from evalgate.agents.tools.base import DriverTools, ToolMode
 from evalgate.agents.tools.cassette import CassetteError, Entry
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
 from evalgate.config import places
@@ -26,7 +26,7 @@ from evalgate.text import words
 
 
 class Toolbox:
-    """See base.ToolSource.
+    """See agents.base.ToolSource.
 
     `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes come first, often
     the same. While recording, a case's cassette is written when a conversation of it has come to its end: what its
