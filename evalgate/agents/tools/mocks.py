@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import Field, ValidationError, model_validator
 
+from evalgate import errors
 from evalgate.agents.base import (
     AskedCall,
     CallKind,
@@ -27,7 +28,7 @@ from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import Entry
 from evalgate.config import yaml
 from evalgate.config.yaml import Locator
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.model import Json, TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
@@ -123,7 +124,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
-        return MockReading(problems=(_problem(document.message, document.place, document.hint),))
+        return MockReading(problems=(errors.error("tool-mocks", document.message, document.place, document.hint),))
     if document.raw is None:
         return MockReading()
     locate = Locator(document.node, file)
@@ -145,11 +146,7 @@ def _of_error(each: Any, locate: Locator) -> Problem:
         hint = f"Did you mean `{close}`?" if close else ""
     where = ".".join(str(step) for step in path)
     message = words.fault(each)
-    return _problem(f"`{where}`: {message}" if where else message, locate(*path), hint)
-
-
-def _problem(message: str, place: Place | None, hint: str = "") -> Problem:
-    return Problem(severity=Severity.ERROR, code="tool-mocks", message=message, place=place, hint=hint)
+    return errors.error("tool-mocks", f"`{where}`: {message}" if where else message, locate(*path), hint)
 
 
 RuleName: TypeAlias = tuple[str, int]
