@@ -170,7 +170,7 @@ def render_frameworks_table() -> str:
     rows = ["| Driver | Agents | Package |", "|:--|:--|:--|"]
     for name, driver in agents.DRIVERS.items():
         if getattr(driver, "framework", ""):
-            host = importlib.import_module(f"evalgate.agents.worker.{name.replace('-', '_')}").Host
+            host = importlib.import_module(f"evalgate.worker.{name.replace('-', '_')}").Host
             told = cell((type(driver).__doc__ or "").strip().rstrip("."))
             rows.append(f"| [{name}]({name}.md) | {told} | `{host.package}>={host.low},<{host.high}` |")
     return "\n".join(rows) + "\n"

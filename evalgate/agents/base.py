@@ -1,19 +1,19 @@
-"""The shapes of an agent driver and of what it opens."""
+"""The shapes of an agent driver, of what it opens, and of what its tools are answered."""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate.agents.tools.base import DriverTools, ToolSource
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -24,6 +24,8 @@ from evalgate.model import (
     Grade,
     Invocation,
     Json,
+    NotEvaluated,
+    Reason,
     TrialKey,
 )
 from evalgate.system.python_env import World
@@ -31,6 +33,140 @@ from evalgate.text import plain
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
+
+
+# --- tools: what a worker asks before one runs, and what it is answered ---
+
+
+class ToolFile(BaseModel):
+    """A part of a cassette or of a mock file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ErrorWire(ToolFile):
+    """What a tool raises, as files say it."""
+
+    type: str = Field(min_length=1, description="The exception's name.")
+    message: str = ""
+
+    def noun(self) -> ToolError:
+        """The error."""
+        return ToolError(type=self.type, message=self.message)
+
+
+class ToolMode(enum.StrEnum):
+    """Where the answers of an agent's tools come from."""
+
+    LIVE = "live"  # the tools run, nothing is asked
+    RECORD = "record"  # the tools run, and what they answer is written to cassettes
+    REPLAY = "replay"  # cassettes answer, nothing runs
+    MOCK = "mock"  # the rules of the mock file answer, nothing runs
+
+
+class DriverTools(enum.StrEnum):
+    """What a driver does about an agent's tools."""
+
+    ASKS = "asks"  # its workers can ask before a tool runs
+    RUNS_NONE = "runs none"  # nothing runs at all
+    UNSEEN = "unseen"  # the tools run where nobody can ask
+
+
+class CallKind(enum.StrEnum):
+    """What is about to run."""
+
+    TOOL = "tool"
+    AGENT = "agent"  # a part of the agent itself (another agent, a transfer): it runs unless a rule answers
+    LISTING = "listing"  # the tools that a remote toolset has, recorded like any call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    """A call that waits for an answer; `number` counts the calls of its conversation from 1."""
+
+    number: int
+    tool: str
+    args: Json = field(default_factory=dict)
+    kind: CallKind = CallKind.TOOL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolError:
+    """What a tool raised: `type` is the exception's name as its language writes it (`httpx.ConnectError`)."""
+
+    type: str = "RuntimeError"
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReply:
+    """What a call came to: any JSON, or an error.
+
+    `effects`: what else it did to the session (ADK: `state_delta` and other actions), for the worker alone to read.
+    """
+
+    response: Any = None
+    error: ToolError | None = None
+    effects: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replied:
+    """The tool does not run: this is what it would have given, `delay_s` seconds from now."""
+
+    reply: ToolReply
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTool:
+    """The tool runs; with `report` the worker tells what came of it."""
+
+    report: bool
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmatched:
+    """Nothing answers this call, and it must not run."""
+
+    message: str
+
+
+ToolAnswer: TypeAlias = Replied | RunTool | Unmatched
+
+
+class TrialTools(Protocol):
+    """The tools of one conversation; used by one thread. `is_optional`: nothing but what the case says answers in their
+    stead, so that they may just run where it says nothing."""
+
+    is_optional: bool
+
+    def turn(self, number: int) -> None:
+        """A turn begins, counted from 0."""
+
+    def answer(self, call: AskedCall) -> ToolAnswer:
+        """What becomes of the call."""
+
+    def keep(self, call: AskedCall, reply: ToolReply) -> None:
+        """What came of a call that was run with `report`."""
+
+    def finish(self) -> None:
+        """The conversation came to its end: what it recorded is kept. Raises UnavailableError."""
+
+
+class ToolSource(Protocol):
+    """Answers the tool calls of every trial; safe to use from many threads."""
+
+    @property
+    def mode(self) -> ToolMode:
+        """LIVE: nothing but what cases say of their tools."""
+
+    def open(self, key: TrialKey, case: Case) -> TrialTools:
+        """The tools of one trial of a case."""
+
+
+# --- agents ---
 
 
 class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
@@ -64,25 +200,32 @@ class MetricRunner(Protocol):
 
 
 class Agent(Protocol):
-    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads."""
+    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. A driver's own inherits what
+    is said here for most."""
 
     def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:
         """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - for others
         """See `MetricRunner`; drivers without Python answer NotEvaluated(NOT_APPLICABLE)."""
+        message = f"the metric {code} is Python code, which this agent's driver cannot run"
+        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
     def start(self) -> None:
         """Start what can be started before anything is asked, so that `about` is known. Raises AgentFailed."""
+        return  # an empty method of a protocol would be abstract
 
     def about(self) -> Mapping[str, str]:
         """What answered: framework, versions, interpreter; empty before the first start."""
+        return {}
 
     def description(self) -> AgentDescription | None:
         """What it is made of; None before the first start, and where that is not known."""
+        return None
 
     def close(self) -> None:
         """End all workers and their process groups. Never raises."""
+        return  # as above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

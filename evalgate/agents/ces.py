@@ -39,21 +39,15 @@ from evalgate.agents.conversation import Stopwatch
 from evalgate.ces.cxas import TRANSFER
 from evalgate.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.model import (
-    AgentDescription,
     AgentFailure,
     Attachment,
     Case,
     Content,
-    CriterionUse,
     Event,
-    Evidence,
     FailureKind,
-    Grade,
     Invocation,
     Json,
-    NotEvaluated,
     Part,
-    Reason,
     Text,
     Timings,
     ToolCall,
@@ -376,8 +370,8 @@ def _inputs(content: Content, app: str) -> list[dict[str, Any]]:
 # --- the agent ----------------------------------------------------------------------------------------------
 
 
-class CesAgent:
-    """An app (base.Agent)."""
+class CesAgent(Agent):
+    """An app."""
 
     def __init__(self, options: CesOptions, setting: AgentSetting) -> None:
         self._options, self._setting = options, setting
@@ -419,19 +413,10 @@ class CesAgent:
         finally:
             live.close()
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - as above
-        """Custom metrics are Python code of the repository, and here is none."""
-        message = f"the metric {code} is Python code, which this agent's driver cannot run"
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
-
     def about(self) -> Mapping[str, str]:
         """Which app."""
         version = {"version": self._options.version} if self._options.version else {}
         return {"app": self._options.app, **version} if self._live is not None else {}
-
-    def description(self) -> AgentDescription | None:
-        """The API does not say what a deployment is made of."""
-        return None
 
     def close(self) -> None:
         """Delete what was made. Never raises: what cannot be deleted now is deleted by the next run."""

@@ -9,9 +9,18 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
-from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, Checkout, DriverOptions, Missing, exists
+from evalgate.agents.base import (
+    LABEL_WIDTH,
+    Agent,
+    AgentDriver,
+    AgentSetting,
+    Checkout,
+    DriverOptions,
+    DriverTools,
+    Missing,
+    exists,
+)
 from evalgate.agents.pool import WorkerPool
-from evalgate.agents.tools.base import DriverTools
 from evalgate.agents.worker_process import Launch
 from evalgate.text import plain
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evalgate.agents import protocol, worker_process
-from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.base import AgentFailed, AgentLimits, AskedCall, RunTool, TrialTools, Unmatched
 from evalgate.agents.protocol import (
     EndedSaid,
     EventSaid,
@@ -25,12 +25,10 @@ from evalgate.agents.protocol import (
     TurnFailed,
 )
 from evalgate.agents.tools import cassette
-from evalgate.agents.tools.base import AskedCall, RunTool, TrialTools, Unmatched
 from evalgate.agents.worker_process import Mail, Phase, Worker
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.model import (
-    AgentDetails,
     AgentFailure,
     Case,
     Content,
@@ -278,12 +276,7 @@ class WorkerConversation:
             user_content,
             steps,
             invocation_id=message.invocation_id,
-            agents=tuple(
-                AgentDetails(
-                    name=each.name, instructions=each.instructions, tool_declarations=tuple(each.tool_declarations)
-                )
-                for each in message.agents
-            ),
+            agents=tuple(agent.noun() for agent in message.agents),
             timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
         )
         if self._traces is not None and message.trace:

@@ -20,19 +20,13 @@ from evalgate.agents.conversation import Stopwatch
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
-    AgentDescription,
     AgentFailure,
     Case,
     Content,
-    CriterionUse,
     Event,
-    Evidence,
     FailureKind,
-    Grade,
     Invocation,
     Json,
-    NotEvaluated,
-    Reason,
     SessionInput,
     Text,
     Timings,
@@ -482,8 +476,8 @@ class HttpOptions(DriverOptions):
         return self.flavour or ("mapped" if self.response is not None else "adk")
 
 
-class HttpAgent:
-    """An endpoint (base.Agent)."""
+class HttpAgent(Agent):
+    """An endpoint."""
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
         """Raises AgentFailed where a header names an absent variable."""
@@ -522,24 +516,9 @@ class HttpAgent:
         finally:
             client.close()
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - as above
-        """Custom metrics are Python code of the repository, and here is none."""
-        message = f"the metric {code} is Python code, which this agent's driver cannot run"
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
-
-    def start(self) -> None:
-        """There is nothing to start."""
-
     def about(self) -> Mapping[str, str]:
         """Where it is."""
         return {"url": _USER_INFO.sub("", self._options.url), "flavour": self._options.kind}
-
-    def description(self) -> AgentDescription | None:
-        """Endpoints do not say."""
-        return None
-
-    def close(self) -> None:
-        """Nothing stays open between conversations."""
 
 
 class HttpDriver(AgentDriver):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 from evalgate import agents
-from evalgate.agents import lacking, python_process
+from evalgate.agents import python_process
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.python_process import PythonOptions
@@ -20,7 +22,6 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.formats import fingerprints
 from evalgate.model import (
-    AgentDescription,
     AgentFailure,
     AgentUse,
     Case,
@@ -42,8 +43,8 @@ TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
 
 
-class AbsentAgent:
-    """See `base.Agent`."""
+class AbsentAgent(Agent):
+    """What was to be an agent, and cannot be opened."""
 
     def __init__(self, failure: AgentFailure) -> None:
         self._failure = failure
@@ -59,17 +60,6 @@ class AbsentAgent:
     def start(self) -> None:
         """Raises AgentFailed, always."""
         raise AgentFailed(self._failure)
-
-    def about(self) -> Mapping[str, str]:
-        """Nothing answered."""
-        return {}
-
-    def description(self) -> AgentDescription | None:
-        """Nothing answered."""
-        return None
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class ExplainedAgent:
@@ -88,7 +78,7 @@ class ExplainedAgent:
             with self._agent.converse(case, key) as conversation:
                 yield conversation
         except AgentFailed as failed:
-            raise AgentFailed(lacking.explained(failed.failure, self._variables)) from failed
+            raise AgentFailed(explained(failed.failure, self._variables)) from failed
 
 
 @contextmanager
@@ -250,3 +240,72 @@ def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:
         pythons = (lender / place.relative_to(root) / ".venv" / "bin" / "python" for place in places)
         lent = next((python for python in pythons if python.is_file()), None)
     return lent if lent is not None and lent.is_file() else None
+
+
+# --- failures for want of an environment variable: which one, and why it has none ---
+
+MAY_LACK = frozenset(
+    {FailureKind.START, FailureKind.EXITED, FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.UNREACHABLE}
+)
+DETAIL_READ = 4_000
+"""Characters at the end of what an agent left behind that are looked at."""
+
+_GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+_NAME = r"[`'\"]?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)[`'\"]?"
+
+LITELLM: Final = re.compile(r"AuthenticationError: ([A-Za-z]+)Exception - ")
+LACKING: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
+    # os.environ["NAME"], as our worker tells it; in the traceback of a program; before and since Python 3.13
+    (re.compile(r"KeyError: '(\w+)' \(not in os\.environ\)"), ()),
+    (re.compile(r"(?:os\.py|<frozen os>)\", line \d+, in __getitem__\n(?:[^\n]*\n){0,3}KeyError: '(\w+)'"), ()),
+    # os.getenv("NAME") without a default, in the traceback of an error about None
+    (re.compile(r"os\.(?:getenv|environ\.get)\(['\"](\w+)['\"]\)[^\n]*\n(?:[^\n]*\n){0,12}[^\n]*(?:NoneType|input_value=None)"),
+     ()),
+    # google-genai, from 1.0 on and since 1.70; LiteLLM
+    (re.compile(r"Missing key inputs argument|No API key was provided|Missing Gemini API key"), _GEMINI),
+    # google-auth, which google-genai asks as well where it is told to use Vertex AI
+    (re.compile(r"default credentials were not found|Could not automatically determine credentials"),
+     ("GOOGLE_APPLICATION_CREDENTIALS",)),
+    # openai and its client for Azure, also as LiteLLM and agent frameworks quote them
+    (re.compile(r"AZURE_OPENAI_API_KEY"), ("AZURE_OPENAI_API_KEY",)),
+    (re.compile(r"(?:api_key client option must be set|Missing credentials\.)[^\n]{0,200}OPENAI_API_KEY"),
+     ("OPENAI_API_KEY",)),
+    # anthropic; LiteLLM
+    (re.compile(r"Could not resolve authentication method[^\n]{0,80}auth_token|Missing Anthropic API Key"),
+     ("ANTHROPIC_API_KEY",)),
+    # boto3, which LiteLLM and Strands ask for Bedrock
+    (re.compile(r"Unable to locate credentials"), ("AWS_ACCESS_KEY_ID",)),
+    # LiteLLM sends an empty key to other providers, which refuse it
+    (LITELLM, ()),
+    # the agent's own words: `DB_URL is not set`, `DB_URL environment variable ...`, `environment variable DB_URL`
+    (re.compile(rf"{_NAME} (?:is |was |environment variable |env var )*"
+                r"(?:not set|must be set|required|missing|unset|undefined|not found)"), ()),
+    (re.compile(rf"(?i:environment variable|env var|missing|set)s?:? {_NAME}"), ()),
+)  # fmt: skip
+"""What an error says where a variable lacks, and the variables of which one would do; a group is the name itself, or
+that of the provider."""
+
+
+def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
+    """The failure with the reason before its message where it smells of a variable that the agent has no value of."""
+    for text in _said(failure) if failure.kind in MAY_LACK else ():
+        for pattern, names in LACKING:
+            found = pattern.search(text)
+            if found is None:
+                continue
+            is_provider = pattern is LITELLM
+            lacking = names or (f"{found[1].upper()}_API_KEY" if is_provider else found[1],)
+            if why := variables.why_lacking(lacking):
+                return dataclasses.replace(failure, message=f"{why} ({failure.message})")
+            break  # it is there, so that the failure is another one
+    return failure
+
+
+def _said(failure: AgentFailure) -> Iterator[str]:
+    """The message; what it was caused by; of an agent that did not start, or ended, its last words."""
+    yield failure.message
+    end = failure.detail[-DETAIL_READ:]
+    if failure.kind in (FailureKind.START, FailureKind.EXITED):
+        yield end
+    else:
+        yield "\n".join(line for line in end.splitlines() if line.startswith("caused by "))

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from evalgate.agents import protocol, python_process
-from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.agents.conversation import TraceRoom, WorkerConversation, seed_of
 from evalgate.agents.worker_process import Launch, Worker
 from evalgate.model import (
@@ -22,8 +22,6 @@ from evalgate.model import (
     Evidence,
     FailureKind,
     Grade,
-    NotEvaluated,
-    Reason,
     TrialKey,
 )
 
@@ -76,8 +74,8 @@ def _for_metrics(setting: AgentSetting) -> AgentSetting:
     return dataclasses.replace(setting, limits=limits, tools=None, meeting=contextlib.nullcontext)
 
 
-class WorkerPool:
-    """An agent as worker processes (base.Agent).
+class WorkerPool(Agent):
+    """An agent as worker processes.
 
     Workers start when they are needed: the first with the first conversation, another only when those that run, or
     are about to, have no room for those who wait. A worker in which a turn timed out takes no new conversations and
@@ -141,8 +139,7 @@ class WorkerPool:
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
         """Grade with a custom metric in a worker of `metrics`; never raises for what goes wrong in it."""
         if self._metrics is None:
-            message = f"the metric {code} is Python code, which this agent's driver cannot run"
-            return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+            return super().run_metric(code, use, evidence)
         return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - a pool as this one
 
     def _grade(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:

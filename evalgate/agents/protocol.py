@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
+from evalgate.agents.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
 from evalgate.model import (
@@ -79,16 +79,7 @@ class EventSaid(EventWire):
 
     def step(self) -> StepEvent:
         """The step."""
-        event = self.noun()
-        return StepEvent(
-            author=event.author,
-            content=event.content,
-            usage=event.usage,
-            model_version=event.model_version,
-            grounding=event.grounding,
-            at=self.at,
-            final=self.final,
-        )
+        return StepEvent(**self.fields(), at=self.at, final=self.final)
 
 
 class TimingsWire(Said):

@@ -9,10 +9,9 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from evalgate.agents import python_process
-from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
+from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, DriverTools, Missing, exists
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
-from evalgate.agents.tools.base import DriverTools
 from evalgate.agents.worker_process import Launch
 from evalgate.text import words
 

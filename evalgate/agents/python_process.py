@@ -21,7 +21,7 @@ from evalgate.system import python_env
 from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
 
-WORKER = Path(__file__).parent / "worker" / "server.py"
+WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS = "metrics"
 """The kind of worker that runs custom metrics: the agent's package is not loaded there."""
 

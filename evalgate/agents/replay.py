@@ -23,15 +23,14 @@ from evalgate.agents.base import (
     Checkout,
     Conversation,
     DriverOptions,
+    DriverTools,
     Missing,
     exists,
 )
-from evalgate.agents.tools.base import DriverTools
 from evalgate.errors import Severity
 from evalgate.formats import recordings
 from evalgate.formats.recordings import CaseList
 from evalgate.model import (
-    AgentDescription,
     AgentFailure,
     Case,
     Content,
@@ -252,8 +251,8 @@ class ReplayOptions(DriverOptions):
     )
 
 
-class ReplayAgent:
-    """Recordings (base.Agent). They are indexed on first use: once, or once a folder where no path is given."""
+class ReplayAgent(Agent):
+    """Recordings. They are indexed on first use: once, or once a folder where no path is given."""
 
     def __init__(self, options: ReplayOptions, setting: AgentSetting) -> None:
         self._path = options.path
@@ -273,16 +272,9 @@ class ReplayAgent:
         message = f"the metric {code} needs the agent's environment, which a replay does not have"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
 
-    def start(self) -> None:
-        """There is nothing to start."""
-
     def about(self) -> Mapping[str, str]:
         """Where the recordings are."""
         return {"recordings": self._path or "beside the evaluation files"}
-
-    def description(self) -> AgentDescription | None:
-        """Recordings do not say."""
-        return None
 
     def close(self) -> None:
         """Forget the recordings."""

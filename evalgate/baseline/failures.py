@@ -15,9 +15,8 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents import opening, python_process, worker_process
-from evalgate.agents.base import folder_of
+from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import checkout
 from evalgate.baseline.base import Base
 from evalgate.config import settings as config_settings

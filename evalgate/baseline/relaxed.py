@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from evalgate import agents
+from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import BaseRules
 from evalgate.ces import cases

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from evalgate import cli
-from evalgate.calibration import agreement, calibrate, report
+from evalgate.calibration import agreement, calibrate
 from evalgate.calibration import labels as calibration_labels
 from evalgate.calibration.calibrate import Judged
 from evalgate.cli import commands
@@ -89,8 +89,7 @@ def _say(line: str) -> None:
 
 def _show(calibration: Calibration, judged: Judged) -> None:
     cli.show_problems(judged.problems)
-    caveats = [(each.criterion, line) for each in calibration.criteria for line in agreement.caveats(each)]
-    click.echo(report.render(calibration, caveats=caveats, notes=judged.notes), nl=False)
+    click.echo(agreement.render(calibration, notes=judged.notes), nl=False)
     if judged.took:
         calls, cached = sum(use.calls for use in judged.took), sum(use.cached for use in judged.took)
         costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]

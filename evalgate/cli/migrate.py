@@ -11,7 +11,7 @@ import click
 
 from evalgate import cli
 from evalgate.errors import ConfigError, ExitCode, Place, UnavailableError
-from evalgate.formats import migrate, rewrite
+from evalgate.formats import eval_set, rewrite
 from evalgate.results import output
 
 
@@ -35,7 +35,7 @@ def _migrate(old: Path, new: str | None, initial_session: str | None, *, force: 
             session = json.loads(rewrite.read(Path(initial_session), shown_as=initial_session).text)
         except ValueError as error:
             raise ConfigError(f"is not JSON: {error}", where=Place(file=initial_session)) from error
-    text = migrate.migrated(source.text, file=str(old), session=session)
+    text = eval_set.migrated(source.text, file=str(old), session=session)
     if new is None:
         rewrite.save(source, text)
     elif Path(new).exists() and not force:

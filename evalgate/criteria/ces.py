@@ -17,8 +17,7 @@ from evalgate.ces.shapes import GoldenResult, Outcome, ScenarioResult
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
 from evalgate.criteria.base import Verdicts as Words
-from evalgate.criteria.judged import Asking, JudgedOptions, Lack, RubricOptions
-from evalgate.criteria.rubrics import RubricRules, Subject
+from evalgate.criteria.judged import Asking, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
@@ -115,7 +114,7 @@ def _metrics(result: GoldenResult) -> dict[str, float]:
     return {name: turns.mean(values) for name, values in known.items() if values}
 
 
-def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: Lack | None = None) -> Grade:
+def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None) -> Grade:
     """The share of checks of a group that are met; skipped ones are shown and do not count."""
     own = [each for each in checks if each.group is group]
     findings = tuple(_finding(each) for each in own)
@@ -124,10 +123,8 @@ def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: La
     failed = any(each.outcome is Outcome.FAIL for each in own)
     if unknown is not None and not failed:
         message = f"{unknown.subject}: {unknown.explanation or 'no verdict'}"
-        reason = Reason.NOTHING_RECORDED
-        if lack is not None:
-            reason, message = lack.reason, lack.message
-        return NotEvaluated(reason=reason, message=message, turns=by_turn, findings=findings)
+        lack = lack or NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
+        return dataclasses.replace(lack, turns=by_turn, findings=findings)
     decided = [each for each in own if each.outcome in (Outcome.PASS, Outcome.FAIL)]
     if decided:
         return Score(value=_share(decided) or 0.0, turns=by_turn, findings=findings)
@@ -170,15 +167,9 @@ _KINDS: Final[Mapping[str, frozenset[Kind]]] = {
 }
 
 
-def build_judged(options: JudgedOptions, use: CriterionUse, services: CriterionServices, *, name: str) -> Criterion:
-    """The criterion that asks a judge, one question for each thing that only a judge can tell."""
-    make = functools.partial(functools.partial, grade_judged, name=name)
-    return judged.with_judge(options, use, services, lambda ask: make(ask=ask), unready=why_unready)
-
-
 def grade_judged(evidence: Evidence, *, name: str, ask: Asking) -> Grade:
-    """The share of what is judged that passes, each by its own threshold; unknown as soon as one verdict is, unless
-    something failed."""
+    """The share of what only a judge can tell that passes, each asked about by itself and by its own threshold; unknown
+    as soon as one verdict is, unless something failed."""
     plan = plan_of(evidence)
     if plan is None:
         return NOT_OF_CES
@@ -199,7 +190,7 @@ def _is_unasked(finding: Finding, said: Sequence[Finding]) -> bool:
     return all((finding.turn, finding.text) != (each.turn, each.text) for each in said)
 
 
-def _told(asked: Asked, result: VoteResult, ballot: SampledRequest) -> tuple[Verdict, Finding, Lack | None]:
+def _told(asked: Asked, result: VoteResult, ballot: SampledRequest) -> tuple[Verdict, Finding, NotEvaluated | None]:
     item = result.items[""]
     turn = asked.turn + 1 if asked.turn >= 0 else None
     subject = asked.argument or asked.expected[:200] or asked.kind.value
@@ -335,19 +326,9 @@ def _pieces(asked: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
 # --- properties of the whole conversation ---------------------------------------------------------------
 
 
-def build_listed(options: JudgedOptions, use: CriterionUse, services: CriterionServices, *, name: str) -> Criterion:
-    """The criterion that asks a judge once for all properties of the whole conversation."""
-    return judged.with_judge(
-        options,
-        use,
-        services,
-        lambda ask: functools.partial(grade_listed, name=name, ask=ask),
-        unready=why_unready,
-    )
-
-
 def grade_listed(evidence: Evidence, *, name: str, ask: Asking) -> Grade:
-    """The share of the properties that the conversation has. A goal counts as reached only after those before it."""
+    """The share of the properties that the conversation has, asked about at once. A goal counts as reached only after
+    those before it."""
     plan = plan_of(evidence)
     if plan is None:
         return NOT_OF_CES
@@ -362,14 +343,7 @@ def grade_listed(evidence: Evidence, *, name: str, ask: Asking) -> Grade:
     else:
         texts = list(plan.evaluation.scenario.rubrics if plan.evaluation.scenario else ())
     given = [Rubric(rubric_id=str(number), text=text) for number, text in enumerate(texts, start=1)]
-    shown = rubrics.conversation_pieces(evidence.actual)
-    rules = RubricRules(
-        rubric_type=name,
-        render=lambda _, asked: rubrics.ask_rubrics(Subject.CONVERSATION, shown, asked),
-        ask=ask,
-        options=RubricOptions(),
-    )
-    grade = rubrics.grade_whole(evidence.actual[-1], given, rules, turns_before=len(evidence.actual) - 1)
+    grade = rubrics.grade_conversation(evidence.actual, given, rubric_type=name, ask=ask)
     return _in_order(grade) if name == cases.GOALS else grade
 
 
@@ -386,28 +360,32 @@ def _in_order(grade: Grade) -> Grade:
 # --- the rows -------------------------------------------------------------------------------------------
 
 
-def _judged(name: str, summary: str, labels: Mapping[str, bool], *, whole: bool = False) -> CriterionSpec:
+def build(
+    options: JudgedOptions, use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
+) -> Criterion:
+    """The criterion that grades by `rule`, which asks a judge."""
+    return judged.with_judge(options, use, services, rule, unready=why_unready)
+
+
+def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) -> CriterionSpec:
     return CriterionSpec(
         name=name,
         summary=summary,
         options=JudgedOptions,
-        build=functools.partial(build_judged, name=name),
+        build=functools.partial(build, rule=functools.partial(rule, name=name)),
         needs=frozenset({Need.JUDGE}),
         ours=True,
-        verdicts=Words(labels=labels, prompt_version=VERSION, whole=whole),
+        verdicts=verdicts,
     )
+
+
+def _judged(name: str, summary: str, labels: Mapping[str, bool], *, whole: bool = False) -> CriterionSpec:
+    return _spec(name, summary, grade_judged, Words(labels=labels, prompt_version=VERSION, whole=whole))
 
 
 def _listed(name: str, summary: str) -> CriterionSpec:
-    return CriterionSpec(
-        name=name,
-        summary=summary,
-        options=JudgedOptions,
-        build=functools.partial(build_listed, name=name),
-        needs=frozenset({Need.JUDGE}),
-        ours=True,
-        verdicts=Words(labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", whole=True),
-    )
+    verdicts = Words(labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", whole=True)
+    return _spec(name, summary, grade_listed, verdicts)
 
 
 SPECS = (

@@ -8,7 +8,7 @@ from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import AnswerOptions, Asking, JudgedTurn, Lack
+from evalgate.criteria.judged import AnswerOptions, Asking, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
@@ -20,9 +20,7 @@ NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
     rule = functools.partial(grade, options=options)
-    return judged.with_judge(
-        options, use, services, lambda ask: functools.partial(rule, ask=ask), unready=lambda _: None
-    )
+    return judged.with_judge(options, use, services, rule, unready=lambda _: None)
 
 
 def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
@@ -48,10 +46,9 @@ def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
             request = prompting.text_of(expected.user_content)
             question = ask_match(request=request, answer=answer, reference=reference)
             ballots[number] = judged.sampled(ask, question, parse=parse_match)
-    results = ask.panel.vote_all(list(ballots.values()))
-    for (number, ballot), result in zip(ballots.items(), results, strict=True):
-        by_turn[number] = judged.judged_turn(result, ballot, turn=number)
-    nothing = Lack(reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer")
+    for number, result in ask.votes(ballots).items():
+        by_turn[number] = judged.judged_turn(result, ballots[number], turn=number)
+    nothing = NotEvaluated(reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer")
     in_order = [by_turn[number] for number in sorted(by_turn)]
     return judged.conclude(in_order, nothing=nothing, adk_compat=ask.adk_compat)
 

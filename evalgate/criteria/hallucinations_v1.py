@@ -12,11 +12,23 @@ from typing import Any, Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
+from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
-from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Need, Reason, Text, turns
+from evalgate.model import (
+    CriterionUse,
+    Event,
+    Evidence,
+    Finding,
+    Grade,
+    Invocation,
+    Need,
+    NotEvaluated,
+    Reason,
+    Text,
+    turns,
+)
 
 NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
@@ -28,19 +40,9 @@ class Options(JudgedOptions):
     include_intermediate_responses_in_final: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedText:
-    """What came of one text: the share of its sentences that are borne out, or why it is unknown."""
-
-    turn: int
-    score: Fraction | None
-    findings: tuple[Finding, ...] = ()
-    lack: Lack | None = None
-
-
 def build(options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
-    return judged.with_judge(options, use, services, lambda ask: functools.partial(grade, options=options, ask=ask))
+    return judged.with_judge(options, use, services, functools.partial(grade, options=options))
 
 
 def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
@@ -58,15 +60,18 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
     ballots = {
         place: _validation(each, sentences, ask)
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
-        if not isinstance(sentences, Lack) and sentences
+        if not isinstance(sentences, NotEvaluated) and sentences
     }
-    results = dict(zip(ballots, ask.panel.vote_all(list(ballots.values())), strict=True))
+    results = ask.votes(ballots)
     by_text = [
         _judged(each, sentences, ballots.get(place), results.get(place))
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
     ]
-    by_turn = [_together(by_text, number, adk_compat=ask.adk_compat) for number in range(1, len(evidence.actual) + 1)]
-    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the answers have no text to check")
+    by_turn = []
+    for number in range(1, len(evidence.actual) + 1):
+        own = [text for each, text in zip(checked, by_text, strict=True) if each.turn == number]
+        by_turn.append(_together(own, number, adk_compat=ask.adk_compat))
+    nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="the answers have no text to check")
     return judged.conclude(by_turn, nothing=nothing, adk_compat=ask.adk_compat)
 
 
@@ -93,10 +98,11 @@ def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
     return {"": Vote(passed=True)} if found or not has_words(text) else {}
 
 
-def _each_sentence(result: VoteResult, text: str) -> tuple[str, ...] | Lack:
+def _each_sentence(result: VoteResult, text: str) -> tuple[str, ...] | NotEvaluated:
     verdict = result.items[""]
     if verdict.passed is None:
-        return judged.lack_of(verdict, result.samples) or Lack(reason=Reason.JUDGE_UNREADABLE, message=verdict.message)
+        unreadable = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=verdict.message)
+        return judged.lack_of(verdict, result.samples) or unreadable
     return parse_split(result.samples[0].text, text)
 
 
@@ -115,12 +121,16 @@ def _validation(checked: Checked, sentences: Sequence[str], ask: Asking) -> Samp
 
 
 def _judged(
-    checked: Checked, sentences: tuple[str, ...] | Lack, ballot: SampledRequest | None, result: VoteResult | None
-) -> JudgedText:
-    if isinstance(sentences, Lack):
-        return JudgedText(turn=checked.turn, score=None, lack=sentences)
+    checked: Checked,
+    sentences: tuple[str, ...] | NotEvaluated,
+    ballot: SampledRequest | None,
+    result: VoteResult | None,
+) -> JudgedTurn:
+    """What came of one text: the share of its sentences that are borne out, or why it is unknown."""
+    if isinstance(sentences, NotEvaluated):
+        return JudgedTurn(lack=sentences)
     if ballot is None or result is None:
-        return JudgedText(turn=checked.turn, score=None)
+        return JudgedTurn()
     pairs = list(zip(sentence_names(sentences), sentences, strict=True))
     findings = tuple(
         judged.finding_of(result, ballot, item=name, subject=sentence, turn=checked.turn) for name, sentence in pairs
@@ -129,13 +139,13 @@ def _judged(
     lack = next((each for each in lacks if each is not None), None)
     passed = [verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None]
     if lack is not None and not (ballot.adk_compat and passed):
-        return JudgedText(turn=checked.turn, score=None, findings=findings, lack=lack)
-    return JudgedText(turn=checked.turn, score=Fraction(sum(passed), len(passed)), findings=findings, lack=lack)
+        return JudgedTurn(findings=findings, lack=lack)
+    return JudgedTurn(scores=(Fraction(sum(passed), len(passed)),), findings=findings, lack=lack)
 
 
-def _together(by_text: Sequence[JudgedText], number: int, *, adk_compat: bool) -> JudgedTurn:
-    own = [each for each in by_text if each.turn == number]
-    scores = [each.score for each in own if each.score is not None]
+def _together(own: Sequence[JudgedTurn], number: int, *, adk_compat: bool) -> JudgedTurn:
+    """A turn of its texts: the mean of theirs."""
+    scores = [Fraction(score) for each in own for score in each.scores]
     lack = next((each.lack for each in own if each.lack is not None), None)
     findings = tuple(finding for each in own for finding in each.findings)
     if not scores:

@@ -93,13 +93,9 @@ class Asking:
     adk_compat: bool = False
     repeat: int = 0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
-    """Why something has no verdict."""
-
-    reason: Reason
-    message: str
+    def votes(self, ballots: Mapping[int, SampledRequest]) -> dict[int, VoteResult]:
+        """What the panel says of each of the ballots, which are asked at once."""
+        return dict(zip(ballots, self.panel.vote_all(list(ballots.values())), strict=True))
 
 
 def why_unready(evidence: Evidence) -> NotEvaluated | None:
@@ -117,17 +113,16 @@ def with_judge(
     options: JudgedOptions,
     use: CriterionUse,
     services: CriterionServices,
-    make: Callable[[Asking], Criterion],
+    rule: Callable[..., Grade],
     *,
     unready: Callable[[Evidence], NotEvaluated | None] = why_unready,
 ) -> Criterion:
-    """The criterion that asks `services.judge` about trials that are ready for it; where the user wants none to be
-    asked, one that says so."""
+    """The criterion that grades trials which are ready for it by `rule(evidence, ask=...)`; where the user wants no
+    judge to be asked, one that says so."""
     if services.judge is None:
-        message = "`skip-judged` is set"
-        return lambda _: NotEvaluated(reason=Reason.SKIPPED, message=message)
+        return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
     asking = Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat)
-    return lambda evidence: unready(evidence) or make(dataclasses.replace(asking, repeat=evidence.repeat))(evidence)
+    return lambda evidence: unready(evidence) or rule(evidence, ask=dataclasses.replace(asking, repeat=evidence.repeat))
 
 
 def sampled(
@@ -205,11 +200,11 @@ def judged_turn(
     )
 
 
-def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> Lack | None:
+def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> NotEvaluated | None:
     """Why an item has no verdict; None where it has one."""
     if verdict.passed is not None:
         return None
-    return Lack(reason=_reason(verdict.undecided, samples), message=verdict.message)
+    return NotEvaluated(reason=_reason(verdict.undecided, samples), message=verdict.message)
 
 
 def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
@@ -236,8 +231,8 @@ class JudgedTurn:
 
     scores: tuple[Fraction | float, ...] = ()
     findings: tuple[Finding, ...] = ()
-    lack: Lack | None = None
-    dropped: Lack | None = None
+    lack: NotEvaluated | None = None
+    dropped: NotEvaluated | None = None
 
     @property
     def value(self) -> float | None:
@@ -248,7 +243,7 @@ class JudgedTurn:
 def conclude(
     judged: Sequence[JudgedTurn],
     *,
-    nothing: Lack,
+    nothing: NotEvaluated,
     adk_compat: bool = False,
     mean: Callable[[Sequence[Any]], float] = turns.mean,
 ) -> Grade:
@@ -266,7 +261,7 @@ def conclude(
                 reason=turn.lack.reason, message=where + turn.lack.message, turns=values, findings=findings
             )
     if not scores:
-        return NotEvaluated(reason=nothing.reason, message=nothing.message, turns=values, findings=findings)
+        return dataclasses.replace(nothing, turns=values, findings=findings)
     return Score(value=mean(scores), turns=values, findings=findings, lacking=_lacking(judged))
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import criteria, judges
+from evalgate import criteria, errors, judges
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.judges import clients, panel, rate_limit
 from evalgate.judges import models as judges_models
 from evalgate.judges.panel import VotingPanel
@@ -100,18 +100,12 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, 
     for suite, use, model in asked:
         if model in found:
             names.setdefault((use.place or Place(file=suite.key), found[model]), {})[f"`{use.name}`"] = None
-    return [_unasked(place, words.listed(named), said) for (place, said), named in names.items()]
-
-
-def _unasked(place: Place, named: str, said: str) -> Problem:
-    return Problem(
-        severity=Severity.ERROR,
-        code="credentials-missing",
-        message=f"{named} can never be measured: {said}",
-        place=place,
-        hint="Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
-        "`skip-judged`.",
-    )
+    hint = "Set it in the job's environment, use recorded replies (evalgate.yml: `judge: {replay: FILE}`), or set "
+    hint += "`skip-judged`."
+    return [
+        errors.error("credentials-missing", f"{words.listed(named)} can never be measured: {said}", place, hint)
+        for (place, said), named in names.items()
+    ]
 
 
 def limiters_of(settings: Settings) -> RateLimiters:

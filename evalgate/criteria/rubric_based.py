@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, RubricOptions
-from evalgate.criteria.rubrics import RubricRules, RubricsDiffer, Subject
+from evalgate.criteria.rubrics import RubricsDiffer, Subject
 from evalgate.judges.prompting import Question
 from evalgate.model import CriterionUse, Evidence, Grade, Invocation, Need, NotEvaluated, Reason, Rubric
 
@@ -21,13 +21,15 @@ RUBRIC_TYPES = {
 
 def build(options: RubricOptions, use: CriterionUse, services: CriterionServices, *, subject: Subject) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
-    rule = grade_conversation if subject is Subject.CONVERSATION else grade
-    return judged.with_judge(
-        options, use, services, lambda ask: functools.partial(rule, subject=subject, options=options, ask=ask)
-    )
+    own = [rubric.noun() for rubric in options.rubrics]
+    if subject is Subject.CONVERSATION:
+        return judged.with_judge(options, use, services, functools.partial(grade_conversation, own=own))
+    intermediate = options.include_intermediate_responses_in_final
+    rule = functools.partial(grade, subject=subject, own=own, intermediate=intermediate)
+    return judged.with_judge(options, use, services, rule)
 
 
-def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
+def grade(evidence: Evidence, *, subject: Subject, own: Sequence[Rubric], intermediate: bool, ask: Asking) -> Grade:
     """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no steps were
     recorded, save in ADK."""
     blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
@@ -36,35 +38,25 @@ def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: 
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
 
     def render(invocation: Invocation, given: Sequence[Rubric]) -> Question:
-        intermediate = options.include_intermediate_responses_in_final
         if subject is Subject.TOOL_USE:
             return rubrics.ask_rubrics(subject, rubrics.tool_use_pieces(invocation), given)
         return rubrics.ask_rubrics(subject, rubrics.answer_pieces(invocation, intermediate=intermediate), given)
 
-    judging = RubricRules(rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask, options=options)
-    return rubrics.grade_turns(evidence, judging)
+    return rubrics.grade_turns(evidence, own, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask)
 
 
-def grade_conversation(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
+def grade_conversation(evidence: Evidence, *, own: Sequence[Rubric], ask: Asking) -> Grade:
     """The share of rubrics, those of every turn (in ADK of the last one), that the conversation meets; asked once, at
     its end."""
-    own = [rubric.noun() for rubric in options.rubrics]
-    last = len(evidence.actual) - 1
+    rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]
     try:
         if ask.adk_compat:
-            given = rubrics.rubrics_of_turn_as_adk(RUBRIC_TYPES[subject], own, evidence, last)
+            given = rubrics.rubrics_of_turn_as_adk(rubric_type, own, evidence, len(evidence.actual) - 1)
         else:
-            given = rubrics.rubrics_of_conversation(RUBRIC_TYPES[subject], own, evidence)
+            given = rubrics.rubrics_of_conversation(rubric_type, own, evidence)
     except RubricsDiffer as clash:
         return rubrics.rubrics_differ(clash)
-    shown = rubrics.conversation_pieces(evidence.actual)
-    judging = RubricRules(
-        rubric_type=RUBRIC_TYPES[subject],
-        render=lambda _, asked: rubrics.ask_rubrics(subject, shown, asked),
-        ask=ask,
-        options=options,
-    )
-    return rubrics.grade_whole(evidence.actual[-1], given, judging, turns_before=last)
+    return rubrics.grade_conversation(evidence.actual, given, rubric_type=rubric_type, ask=ask)
 
 
 def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from evalgate.criteria import judged
-from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions
+from evalgate.criteria.judged import Asking, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
@@ -239,19 +238,6 @@ class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
     """Two rubrics that differ have the same id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RubricRules:
-    """What the turns of one trial are judged by: a type of rubrics, and the question on them.
-
-    `render(invocation, rubrics)` asks about one turn.
-    """
-
-    rubric_type: str
-    render: Callable[[Invocation, Sequence[Rubric]], Question]
-    ask: Asking
-    options: RubricOptions
-
-
 # --- which rubrics --------------------------------------------------------------------------------
 
 
@@ -318,28 +304,34 @@ def rubrics_differ(clash: RubricsDiffer) -> NotEvaluated:
 # --- grades ---------------------------------------------------------------------------------------
 
 
-def grade_turns(evidence: Evidence, by: RubricRules) -> Grade:
-    """Each turn by its own rubrics; the mean over every verdict of every turn, unknown as soon as one of them is.
+def grade_turns(
+    evidence: Evidence,
+    own: Sequence[Rubric],
+    *,
+    rubric_type: str,
+    render: Callable[[Invocation, Sequence[Rubric]], Question],
+    ask: Asking,
+) -> Grade:
+    """Each turn by the criterion's `own` rubrics and those of the type that it has, which `render` asks about; the mean
+    over every verdict of every turn, unknown as soon as one of them is.
 
     ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's rubrics alone.
     """
-    own = [rubric.noun() for rubric in by.options.rubrics]
-    adk_compat = by.ask.adk_compat
-    choose = rubrics_of_turn_as_adk if adk_compat else rubrics_of_turn
+    choose = rubrics_of_turn_as_adk if ask.adk_compat else rubrics_of_turn
     try:
-        rubrics = [choose(by.rubric_type, own, evidence, index) for index in range(len(evidence.actual))]
+        rubrics = [choose(rubric_type, own, evidence, index) for index in range(len(evidence.actual))]
     except RubricsDiffer as clash:
         return rubrics_differ(clash)
-    nothing = no_rubrics(by.rubric_type)
-    if adk_compat and not all(rubrics):
-        return NotEvaluated(reason=nothing.reason, message=nothing.message)
+    nothing = no_rubrics(rubric_type)
+    if ask.adk_compat and not all(rubrics):
+        return nothing
     ballots = {
-        number: _sampled(by, invocation, given)
+        number: _sampled(ask, render(invocation, given), given)
         for number, (invocation, given) in enumerate(zip(evidence.actual, rubrics, strict=True), start=1)
         if given
     }
-    results = dict(zip(ballots, by.ask.panel.vote_all(list(ballots.values())), strict=True))
-    counted = {rubric.rubric_id for rubric in rubrics[-1]} if adk_compat else None
+    results = ask.votes(ballots)
+    counted = {rubric.rubric_id for rubric in rubrics[-1]} if ask.adk_compat else None
     by_turn = [
         judge_rubrics(
             results[number],
@@ -351,32 +343,26 @@ def grade_turns(evidence: Evidence, by: RubricRules) -> Grade:
         else JudgedTurn(findings=(Finding(text=NO_RUBRICS, turn=number),))
         for number, given in enumerate(rubrics, start=1)
     ]
-    return judged.conclude(by_turn, nothing=nothing, adk_compat=adk_compat)
+    return judged.conclude(by_turn, nothing=nothing, adk_compat=ask.adk_compat)
 
 
-def grade_whole(
-    invocation: Invocation,
-    rubrics: Sequence[Rubric],
-    by: RubricRules,
-    *,
-    turns_before: int,
-    turn: int | None = None,
+def grade_conversation(
+    actual: Sequence[Invocation], rubrics: Sequence[Rubric], *, rubric_type: str, ask: Asking
 ) -> Grade:
     """One question on a whole conversation; its value stands at the last turn."""
+    nothing = no_rubrics(rubric_type)
     if not rubrics:
-        lack = no_rubrics(by.rubric_type)
-        return NotEvaluated(reason=lack.reason, message=lack.message)
-    ballot = _sampled(by, invocation, rubrics)
-    only = judge_rubrics(by.ask.panel.vote(ballot), ballot, rubrics, turn=turn)
-    nothing = no_rubrics(by.rubric_type)
-    grade = judged.conclude([only], nothing=nothing, adk_compat=by.ask.adk_compat)
-    return judged.at_the_end(grade, turns_before=turns_before)
+        return nothing
+    ballot = _sampled(ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics)
+    only = judge_rubrics(ask.panel.vote(ballot), ballot, rubrics, turn=None)
+    grade = judged.conclude([only], nothing=nothing, adk_compat=ask.adk_compat)
+    return judged.at_the_end(grade, turns_before=len(actual) - 1)
 
 
-def no_rubrics(rubric_type: str) -> Lack:
+def no_rubrics(rubric_type: str) -> NotEvaluated:
     """Why a trial without any rubric has no score."""
     message = f"neither the criterion nor the case has a rubric of the type {rubric_type}"
-    return Lack(reason=Reason.RUBRICS_MISSING, message=message)
+    return NotEvaluated(reason=Reason.RUBRICS_MISSING, message=message)
 
 
 def judge_rubrics(
@@ -399,10 +385,10 @@ def judge_rubrics(
     )
 
 
-def _sampled(by: RubricRules, invocation: Invocation, rubrics: Sequence[Rubric]) -> SampledRequest:
+def _sampled(ask: Asking, question: Question, rubrics: Sequence[Rubric]) -> SampledRequest:
     return judged.sampled(
-        by.ask,
-        by.render(invocation, rubrics),
+        ask,
+        question,
         parse=lambda text: parse_rubrics(text, rubrics),
         names=dict(zip((rubric.rubric_id for rubric in rubrics), names_of(rubrics), strict=True)),
     )

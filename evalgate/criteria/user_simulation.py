@@ -9,7 +9,7 @@ from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
-from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
+from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
@@ -48,7 +48,7 @@ def build(options: SimulatorQualityOptions, use: CriterionUse, services: Criteri
         options,
         use,
         services,
-        lambda ask: functools.partial(grade, options=options, ask=ask, threshold=threshold),
+        functools.partial(grade, options=options, threshold=threshold),
         unready=lambda evidence: judged.why_unready(evidence) if evidence.case.scenario else NO_SCENARIO,
     )
 
@@ -75,7 +75,7 @@ def grade(evidence: Evidence, *, options: SimulatorQualityOptions, ask: Asking, 
         scores = (min(*last.scores, *end.scores),) if last.scores and end.scores else ()
         findings = (*last.findings, *end.findings)
         by_turn.append(JudgedTurn(scores=scores, findings=findings, lack=last.lack or end.lack))
-    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
     return judged.conclude(by_turn, nothing=nothing)
 
 
@@ -86,7 +86,7 @@ def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grad
         (turn.lack for turn in by_turn if turn.lack and turn.lack.reason is not Reason.JUDGE_UNREADABLE), None
     )
     if voided is not None:
-        return NotEvaluated(reason=voided.reason, message=voided.message)
+        return voided
     *values, end = (turn.value for turn in by_turn)
     if end is not None and end < threshold:
         values[-1] = end

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions, Source, VertexOptions
-from evalgate.criteria.rubrics import RubricRules, Subject
+from evalgate.criteria.judged import Asking, JudgedTurn, Source, VertexOptions
 from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
@@ -142,14 +141,7 @@ def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
     return judged.conclude(by_turn, nothing=_NOTHING, adk_compat=True, mean=turns.running_mean)
 
 
-def grade_whole(ask: Asking, body: Json, metric: str, *, turns_before: int) -> Grade:
-    """One question on a conversation; its value stands at the last turn."""
-    result = ask.panel.vote(ask_service(ask, body, metric))
-    grade = judged.conclude([_judged(result, None)], nothing=_NOTHING)
-    return judged.at_the_end(grade, turns_before=turns_before)
-
-
-_NOTHING: Final = Lack(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
+_NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")
 
 
 def _judged(result: VoteResult, turn: int | None) -> JudgedTurn:
@@ -160,7 +152,7 @@ def _judged(result: VoteResult, turn: int | None) -> JudgedTurn:
         return JudgedTurn(scores=(score,), findings=findings)
     why = next((f": {finding.text}" for finding in findings if finding.text), "")
     message = f"Google Cloud's evaluation service gave no score{why}"
-    return JudgedTurn(findings=findings, lack=Lack(reason=Reason.JUDGE_UNREADABLE, message=message))
+    return JudgedTurn(findings=findings, lack=NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message=message))
 
 
 # --- what the judge model is asked ----------------------------------------------------------------
@@ -271,7 +263,7 @@ def _grade_by_model(
 
     The grade says that it is not the service's.
     """
-    results = dict(zip(ballots, ask.panel.vote_all(list(ballots.values())), strict=True))
+    results = ask.votes(ballots)
     by_turn = [
         judged.judged_turn(results[number], ballots[number], turn=number, score=score(results[number]))
         if number in results
@@ -354,22 +346,16 @@ def _median(result: VoteResult) -> float | None:
 
 
 def grade_conversation(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
-    """The service's score of the conversation."""
+    """The service's score of the conversation, which stands at the last turn."""
     body = ask_metric(metric, conversation(evidence.actual))
-    return grade_whole(ask, body, metric, turns_before=len(evidence.actual) - 1)
+    result = ask.panel.vote(ask_service(ask, body, metric))
+    grade = judged.conclude([_judged(result, None)], nothing=_NOTHING)
+    return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
 
 
 def grade_conversation_by_model(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
     """The share of the metric's properties that the judge model finds in the conversation."""
-    pieces = rubrics.conversation_pieces(evidence.actual)
-    judging = RubricRules(
-        rubric_type=metric,
-        render=lambda _, given: rubrics.ask_rubrics(Subject.CONVERSATION, pieces, given),
-        ask=ask,
-        options=RubricOptions(),
-    )
-    before = len(evidence.actual) - 1
-    return labelled(rubrics.grade_whole(evidence.actual[-1], PROPERTIES[metric], judging, turns_before=before), ask)
+    return labelled(rubrics.grade_conversation(evidence.actual, PROPERTIES[metric], rubric_type=metric, ask=ask), ask)
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -386,7 +372,7 @@ def build(
 ) -> Criterion:
     """The criterion, by the service or, where `judge: llm` says so, by the judge model."""
     rule = by_model if options.judge is Source.LLM else by_service
-    return judged.with_judge(options, use, services, lambda ask: functools.partial(rule, ask=ask), unready=unready)
+    return judged.with_judge(options, use, services, rule, unready=unready)
 
 
 def _conversation_spec(metric: str, summary: str) -> CriterionSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from sys import intern
 from typing import Annotated, Any
@@ -189,6 +189,17 @@ STRICT = "as ADK"
 """Context of a validation that refuses what ADK refuses, though nothing is unclear about it."""
 
 
+USAGE: Mapping[str, str] = {
+    "prompt_token_count": "prompt_tokens",
+    "cached_content_token_count": "cached_tokens",
+    "candidates_token_count": "candidates_tokens",
+    "thoughts_token_count": "thoughts_tokens",
+    "tool_use_prompt_token_count": "tool_use_prompt_tokens",
+    "total_token_count": "total_tokens",
+}
+"""google.genai's names of token counts, and ours."""
+
+
 class UsageWire(Wire):
     """google.genai usage metadata: the counts are read, the rest (details by modality, traffic type) is dropped."""
 
@@ -203,14 +214,7 @@ class UsageWire(Wire):
 
     def noun(self) -> Usage:
         """The token counts; absent stays None."""
-        return Usage(
-            prompt_tokens=self.prompt_token_count,
-            cached_tokens=self.cached_content_token_count,
-            candidates_tokens=self.candidates_token_count,
-            thoughts_tokens=self.thoughts_token_count,
-            tool_use_prompt_tokens=self.tool_use_prompt_token_count,
-            total_tokens=self.total_token_count,
-        )
+        return Usage(**{ours: getattr(self, theirs) for theirs, ours in USAGE.items()})
 
 
 class EventWire(Wire):
@@ -226,13 +230,17 @@ class EventWire(Wire):
 
     def noun(self) -> Event:
         """The event."""
-        return Event(
-            author=self.author,
-            content=self.content.noun() if self.content else None,
-            usage=self.usage_metadata.noun() if self.usage_metadata else None,
-            model_version=self.model_version,
-            grounding=self.grounding_metadata,
-        )
+        return Event(**self.fields())
+
+    def fields(self) -> dict[str, Any]:
+        """Those of the event."""
+        return {
+            "author": self.author,
+            "content": self.content.noun() if self.content else None,
+            "usage": self.usage_metadata.noun() if self.usage_metadata else None,
+            "model_version": self.model_version,
+            "grounding": self.grounding_metadata,
+        }
 
 
 class IntermediateDataWire(Wire):
@@ -364,15 +372,8 @@ class SessionEventWire(EventWire):
 
     def step(self, *, final: bool | None = None) -> StepEvent:
         """The event, and whether it is a final response: as it is said, else as ADK takes it."""
-        event = self.noun()
-        return StepEvent(
-            author=event.author,
-            content=event.content,
-            usage=event.usage,
-            model_version=event.model_version,
-            grounding=event.grounding,
-            final=self._is_final(event.content) if final is None else final,
-        )
+        fields = self.fields()
+        return StepEvent(**fields, final=self._is_final(fields["content"]) if final is None else final)
 
     def _is_final(self, content: Content | None) -> bool:
         actions = self.actions or {}
@@ -589,15 +590,7 @@ def event_json(event: Event) -> dict[str, Any]:
         author=event.author,
         content=event.content and content_json(event.content),
         grounding_metadata=None if event.grounding is None else dict(event.grounding),
-        usage_metadata=usage
-        and _given(
-            prompt_token_count=usage.prompt_tokens,
-            cached_content_token_count=usage.cached_tokens,
-            candidates_token_count=usage.candidates_tokens,
-            thoughts_token_count=usage.thoughts_tokens,
-            tool_use_prompt_token_count=usage.tool_use_prompt_tokens,
-            total_token_count=usage.total_tokens,
-        ),
+        usage_metadata=usage and _given(**{theirs: getattr(usage, ours) for theirs, ours in USAGE.items()}),
         model_version=event.model_version,
     )
 

@@ -21,7 +21,6 @@ from evalgate.model.shapes import to_snake
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = ("final_response", *sorted(name for name, own in _OTHER_NAMES.items() if own == "final_response"))
-_OLD = (Dialect.FLAT_LIST, Dialect.NAMED_LIST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +53,7 @@ def change(
     made = Changed(text=editor.text, pointers=tuple(editor.pointers))
     if not editor.failed and _is_as_wanted(before, made.text, file=file, at=(at, turn), answer=answer, calls=calls):
         return made
-    raise ConfigError(
-        f"turn {turn + 1} of case {case_id!r} is written in a way that cannot be changed automatically",
-        where=before.cases[at].place or Place(file=file),
-        hint="Change it by hand; `evalgate migrate` writes old formats in ADK's current one.",
-    )
+    raise _unchangeable(f"turn {turn + 1} of case {case_id!r}", before.cases[at].place or Place(file=file))
 
 
 def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
@@ -109,9 +104,13 @@ def _insist(made: str | None, wanted: Sequence[Case], *, file: str, what: str) -
     after = None if made is None else eval_set.parse_eval_set(made, file=file).eval_set
     if made is not None and after is not None and _without_places(after.cases) == _without_places(wanted):
         return made
+    raise _unchangeable(what, Place(file=file))
+
+
+def _unchangeable(what: str, where: Place) -> ConfigError:
     message = f"{what} is written in a way that cannot be changed automatically"
     hint = "Change it by hand; `evalgate migrate` writes old formats in ADK's current one."
-    raise ConfigError(message, where=Place(file=file), hint=hint)
+    return ConfigError(message, where=where, hint=hint)
 
 
 def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
@@ -197,7 +196,7 @@ class _Editor:
 
     def set_answer(self, answer: str) -> None:
         """What the agent is to answer."""
-        usual = "reference" if self._dialect in (*_OLD, Dialect.AGENTS_CLI) else "final_response"
+        usual = "reference" if self._dialect in (*eval_set.OLD, Dialect.AGENTS_CLI) else "final_response"
         key = self._key(self._turn, usual) or self._key(self._turn, *_ANSWERS)
         if not self._is_open:
             self.failed = True
@@ -230,7 +229,7 @@ class _Editor:
 
     def set_calls(self, calls: Sequence[ToolCall], steps: Sequence[Event], *, before: Invocation) -> None:
         """What the agent is to call, by the steps in which it did."""
-        if self._dialect in _OLD:
+        if self._dialect in eval_set.OLD:
             self._set_list(self._turn, "expected_tool_use", calls, before, name="tool_name", args="tool_input")
             return
         if self._dialect is Dialect.AGENTS_CLI:

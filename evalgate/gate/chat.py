@@ -6,9 +6,8 @@ import threading
 from contextlib import ExitStack, suppress
 
 from evalgate.agents import opening
-from evalgate.agents.base import AgentFailed, Conversation
+from evalgate.agents.base import AgentFailed, Conversation, ToolMode
 from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.base import ToolMode
 from evalgate.baseline import guarded
 from evalgate.baseline import rules as baseline_rules
 from evalgate.config.context import Context

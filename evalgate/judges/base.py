@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -163,6 +164,27 @@ class Judge(Protocol):
 
     def close(self) -> None:
         """Let connections go. Never raises."""
+
+
+class ClientJudge(ABC):
+    """A Judge that asks by a client of somebody else's, whose errors it tells as failures."""
+
+    def __init__(self, setting: JudgeSetting) -> None:
+        self._setting = setting
+
+    @abstractmethod
+    def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        """Ask once."""
+
+    def ask(self, request: JudgeRequest) -> JudgeReply:
+        """See Judge."""
+        outcome = self._ask(request)
+        if isinstance(outcome, JudgeFailure):
+            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
+        return outcome
+
+    def close(self) -> None:  # noqa: B027 - not all hold something
+        """See Judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from evalgate.formats import adk_shapes
 from evalgate.judges import base
 from evalgate.judges.base import (
+    ClientJudge,
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -72,19 +74,12 @@ def _client(setting: JudgeSetting) -> Client:
     return genai.Client(vertexai=setting.vertex, api_key=key, http_options=options)
 
 
-class GeminiJudge:
+class GeminiJudge(ClientJudge):
     """An opened client; its own retries are off, the rate limiter does them."""
 
     def __init__(self, setting: JudgeSetting, client: Client) -> None:
-        self._setting = setting
+        super().__init__(setting)
         self._client = client
-
-    def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See Judge."""
-        outcome = self._ask(request)
-        if isinstance(outcome, JudgeFailure):
-            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
-        return outcome
 
     def close(self) -> None:
         """See Judge."""
@@ -154,14 +149,7 @@ def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
     found = response.usage_metadata
     if found is None:
         return None
-    return Usage(
-        prompt_tokens=shapes.count(found.prompt_token_count),
-        cached_tokens=shapes.count(found.cached_content_token_count),
-        candidates_tokens=shapes.count(found.candidates_token_count),
-        thoughts_tokens=shapes.count(found.thoughts_token_count),
-        tool_use_prompt_tokens=shapes.count(found.tool_use_prompt_token_count),
-        total_tokens=shapes.count(found.total_token_count),
-    )
+    return Usage(**{ours: shapes.count(getattr(found, theirs)) for theirs, ours in adk_shapes.USAGE.items()})
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from evalgate.judges import base, prompting
 from evalgate.judges.base import (
+    ClientJudge,
     Judge,
     JudgeDriver,
-    JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
     JudgeReply,
@@ -62,19 +62,12 @@ def open_client(setting: JudgeSetting) -> Judge:
     return OpenAIJudge(setting, client)
 
 
-class OpenAIJudge:
+class OpenAIJudge(ClientJudge):
     """An opened client; its own retries are off, the rate limiter does them."""
 
     def __init__(self, setting: JudgeSetting, client: OpenAI) -> None:
-        self._setting = setting
+        super().__init__(setting)
         self._client = client
-
-    def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See Judge."""
-        outcome = self._ask(request)
-        if isinstance(outcome, JudgeFailure):
-            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
-        return outcome
 
     def close(self) -> None:
         """See Judge."""

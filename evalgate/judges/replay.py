@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from evalgate.judges import base, cache
@@ -20,22 +21,17 @@ from evalgate.judges.cache import Entry
 from evalgate.model import FRESH
 
 
-def read_recordings(path: Path, *, warn: Callable[[str], None] = lambda _: None) -> Mapping[str, Entry]:
-    """All entries of a file, or of every `*.jsonl` of a folder, by address; a line that is none is told and left out.
+def read_recordings(path: Path) -> Mapping[str, Entry]:
+    """All entries of a file, or of every `*.jsonl` of a folder, by address; a line that is none is left out.
 
     Raises OSError where the path cannot be read.
     """
     found: dict[str, Entry] = {}
     for file in sorted(path.glob("**/*.jsonl")) if path.is_dir() else [path]:
-        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            if not line.strip():
-                continue
-            try:
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError):
                 entry = cache.parse_entry(line)
-            except ValueError as error:
-                warn(f"{file.name}:{number}: no recorded reply: {error}")
-                continue
-            found[entry.address] = entry
+                found[entry.address] = entry
     return found
 
 

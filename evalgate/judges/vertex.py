@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 from evalgate.judges import base as judges_base
 from evalgate.judges.base import (
+    ClientJudge,
     Judge,
     JudgeDriver,
-    JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
     JudgeReply,
@@ -48,22 +48,12 @@ def open_client(setting: JudgeSetting) -> Judge:
     return VertexEvaluation(setting)
 
 
-class VertexEvaluation:
+class VertexEvaluation(ClientJudge):
     """An opened client. Credentials are looked for at the first question."""
 
     def __init__(self, setting: JudgeSetting) -> None:
-        self._setting = setting
+        super().__init__(setting)
         self._token = GoogleToken(setting.environment)
-
-    def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See Judge."""
-        outcome = self._ask(request)
-        if isinstance(outcome, JudgeFailure):
-            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
-        return outcome
-
-    def close(self) -> None:
-        """See Judge."""
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
         headers = self._authorization()

@@ -114,7 +114,7 @@ class Invocation:
 
     `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
     texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown. `trace`: what
-    the worker recorded of it on demand (agents/worker/trace.py), for people to look at. `state`: the session's at the
+    the worker recorded of it on demand (worker/trace.py), for people to look at. `state`: the session's at the
     end of the turn, None where nobody asked for it.
     """
 

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from evalgate.config.settings import AgentBudget
 from evalgate.judges import models
-from evalgate.model import AgentFailure, Outcome, Usage
+from evalgate.model import AgentFailure, Outcome, Shard, Usage
 from evalgate.text import words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Upper bounds of one run of the gate, both sides together; None: no bound. `agent_calls`: runs of a case."""
+def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
+    """The part of one machine, which may be 0; the parts add up to the whole."""
 
-    agent_calls: int | None = None
-    tokens: int | None = None
-    usd: float | None = None
+    def part(whole: int | None) -> int | None:
+        return None if whole is None else whole * shard.index // shard.of - whole * (shard.index - 1) // shard.of
 
-    def share(self, index: int, of: int) -> Limits:
-        """The part of one of `of` machines, `index` from 1; the parts add up to the whole."""
-
-        def part(whole: int | None) -> int | None:
-            return None if whole is None else whole * index // of - whole * (index - 1) // of
-
-        return Limits(
-            agent_calls=part(self.agent_calls),
-            tokens=part(self.tokens),
-            usd=None if self.usd is None else self.usd / of,
-        )
+    usd = None if limits.usd is None else limits.usd / shard.of
+    parts = {"agent_calls": part(limits.agent_calls), "tokens": part(limits.tokens), "usd": usd}
+    return limits.model_copy(update=parts)
 
 
 class Budget:
     """Safe for many threads. Trials under way when a bound is met are let end: they are paid for already."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: AgentBudget) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._calls = 0
@@ -70,15 +60,21 @@ class Budget:
 
     def spend(self, outcome: Outcome) -> None:
         """Count what the model calls of a trial reported."""
-        if self._limits == Limits():
+        if self._limits == AgentBudget():
             return
         for usage, model, cost in costs_of(outcome):
-            counts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
             with self._lock:
-                self._tokens += sum(count for count in counts if count is not None) or usage.total_tokens or 0
+                self._tokens += tokens_of_call(usage) or 0
                 self._usd += cost or 0.0
                 if cost is None:
                     self.unpriced.add(model or "a model without a name")
+
+
+def tokens_of_call(usage: Usage) -> int | None:
+    """All tokens that a model call reported; None where it reported none."""
+    counts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
+    known = [count for count in counts if count is not None]
+    return None if not known and usage.total_tokens is None else sum(known) or usage.total_tokens or 0
 
 
 def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:

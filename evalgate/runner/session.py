@@ -50,8 +50,8 @@ from evalgate.model import (
 )
 from evalgate.model.watcher import Watcher
 from evalgate.results.journal import Journal
-from evalgate.runner import trials
-from evalgate.runner.budget import Budget, Limits
+from evalgate.runner import budget, trials
+from evalgate.runner.budget import Budget
 from evalgate.runner.trials import Abreast, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.text import words
@@ -109,12 +109,8 @@ def grade(
 def tokens_of(outcome: Outcome) -> int | None:
     """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
     invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-    said: list[int] = []
-    for usage in (event.usage for each in invocations for event in each.events or () if event.usage is not None):
-        parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
-        known = [part for part in parts if part is not None]
-        if known or usage.total_tokens is not None:
-            said.append(sum(known) or usage.total_tokens or 0)
+    usages = [event.usage for each in invocations for event in each.events or () if event.usage is not None]
+    said = [tokens for usage in usages if (tokens := budget.tokens_of_call(usage)) is not None]
     return sum(said) if said else None
 
 
@@ -345,12 +341,10 @@ class Session:
         limiters: RateLimiters,
         shard: Shard | None = None,
     ) -> None:
-        budget = settings.budget
-        limits = Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd)
         self.settings = settings
         self.watcher = watcher
         self.stop = threading.Event()
-        self.budget = Budget(limits if shard is None else limits.share(shard.index, shard.of))
+        self.budget = Budget(settings.budget if shard is None else budget.share_of(settings.budget, shard))
         self.sides: list[Side] = []
         self._panel = panel
         self._asks = panel is not None

@@ -98,13 +98,6 @@ def tasks(
                         yield Task(key=key, suite=suite, case=case, side=side)
 
 
-@dataclass(frozen=True, slots=True)
-class _Raised:
-    """What a thread ended with instead of a result."""
-
-    error: BaseException
-
-
 _NO_MORE: Final = object()
 _LEFT: Final = object()
 
@@ -138,7 +131,7 @@ def map_bounded(
                 if result is not None:  # every one of them wakes the thread that asked
                     results.put(result)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
-            results.put(_Raised(error))
+            results.put(error)
         finally:
             results.put(_LEFT)
 
@@ -150,8 +143,8 @@ def map_bounded(
             worker.start()
         for _ in range(threads):
             for result in iter(results.get, _LEFT):
-                if isinstance(result, _Raised):
-                    raise result.error
+                if isinstance(result, BaseException):
+                    raise result
                 yield result
     except BaseException:
         stop.set()

@@ -64,31 +64,19 @@ class UserSimulator(Protocol):
         """What the user says after `history`, which is the same conversation at every call, grown by a turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatorServices:
-    """What the world offers a simulated user.
-
-    `panel` None: nobody may be asked. `draw`: which of the replies to one question is meant, a number for the run's
-    seed and the repeat, so that repeats have users of their own and both sides of a comparison the same ones.
-    """
-
-    panel: JudgePanel | None = None
-    draw: int = 0
-    adk_compat: bool = False
-
-
 class LlmUser:
     """See UserSimulator. At the turn limit it is asked once more whether it would end here, so that a conversation that
     is over is not taken for one that was cut; ADK cuts without asking (`adk_compat`)."""
 
     def __init__(
-        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, services: SimulatorServices
+        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, draw: int, adk_compat: bool
     ) -> None:
         """Raises TemplateError."""
         self._scenario = scenario
         self._use = use
         self._panel = panel
-        self._services = services
+        self._draw = draw
+        self._adk_compat = adk_compat
         self._told = 0
         self._script = Script(
             plan=scenario.conversation_plan,
@@ -102,7 +90,7 @@ class LlmUser:
         """The starting prompt, if there is one, then what the model says."""
         limits = [each for each in (self._scenario.max_turns, self._use.max_turns) if each is not None]
         at_limit = bool(limits) and len(history) >= min(limits)
-        if at_limit and (self._services.adk_compat or not history):
+        if at_limit and (self._adk_compat or not history):
             return Stop(ended_by=Ending.TURN_LIMIT)
         if not history and self._scenario.starting_prompt:
             return _message(self._scenario.starting_prompt)
@@ -123,7 +111,7 @@ class LlmUser:
                 version=question.version,
                 system=system,
                 config=config,
-                sample=self._services.draw,
+                sample=self._draw,
             )
             reply = self._panel.ask(request)
         except JudgeFailed as failed:
@@ -133,7 +121,7 @@ class LlmUser:
         text = reply.text.strip()
         if not text:
             return SimulatorFailure(message=f"{self._use.model} sent an empty response")
-        if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=self._services.adk_compat):
+        if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=self._adk_compat):
             return Stop(ended_by=Ending.STOP_SIGNAL)
         return _message(text)
 
@@ -170,14 +158,20 @@ Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
 """Makes the user of one trial."""
 
 
-def begin(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSimulator:
-    """The user of one conversation: one who says what was written down, or one who follows a scenario."""
+def begin(
+    case: Case, use: SimulatorUse, *, panel: JudgePanel | None = None, draw: int = 0, adk_compat: bool = False
+) -> UserSimulator:
+    """The user of one conversation: one who says what was written down, or one who follows a scenario.
+
+    `panel` None: nobody may be asked. `draw`: which of the replies to one question is meant, a number for the run's
+    seed and the repeat, so that repeats have users of their own and both sides of a comparison the same ones.
+    """
     if case.scenario is None:
         return StaticUser(case.conversation or ())
-    if services.panel is None:
+    if panel is None:
         return SilentUser("no model is available to play the user")
     try:
-        return LlmUser(case.scenario, use, panel=services.panel, services=services)
+        return LlmUser(case.scenario, use, panel=panel, draw=draw, adk_compat=adk_compat)
     except TemplateError as error:
         return SilentUser(f"the custom instructions cannot be used: {error}")
 
@@ -220,8 +214,7 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
 
     def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
         draw = settings.seed * REPEATS + key.repeat
-        services = SimulatorServices(panel=panel, draw=draw, adk_compat=settings.adk_compat)
-        return begin(case, suite.simulator, services)
+        return begin(case, suite.simulator, panel=panel, draw=draw, adk_compat=settings.adk_compat)
 
     return simulate
 

@@ -17,7 +17,7 @@ from evalgate import cli
 
 # what runs import when they come to need it: what takes long, else a hundred runs load it a hundred times
 LATE = ("genai_prices", "google.auth.transport.requests", "google.genai", "jinja2.sandbox", "numpy", "requests")
-NEVER = ("evalgate.agents.worker", "evalgate.__main__")  # the agent's interpreter is its place; it runs the command
+NEVER = ("evalgate.worker", "evalgate.__main__")  # the agent's interpreter is its place; it runs the command
 
 
 def preload():

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from evalgate import agents
 from evalgate.agents import DRIVERS
-from evalgate.agents.base import Agent, AgentFailed, AgentSetting
-from evalgate.agents.tools.base import DriverTools
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting, DriverTools
 from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
 from evalgate.system.python_env import World
 
@@ -58,7 +57,7 @@ def test_every_file_with_a_driver_is_in_the_table() -> None:
 
 
 def test_every_framework_has_a_worker_and_a_row() -> None:
-    folder = Path(inspect.getfile(agents)).parent / "worker"
+    folder = REPO / "evalgate" / "worker"
     hosts = {path.stem for path in folder.glob("*.py") if "FrameworkHost)" in path.read_text("utf-8")}
     assert hosts == {name.replace("-", "_") for name, driver in DRIVERS.items() if getattr(driver, "framework", "")}
 

@@ -25,16 +25,15 @@ POLITE = '''"""politeness_v1: the share of turns whose answer a judge finds poli
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
-from evalgate.criteria.judged import Asking, JudgedOptions, Lack
+from evalgate.criteria.judged import Asking, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
-from evalgate.model import CriterionUse, Evidence, Grade, Need, Reason
+from evalgate.model import CriterionUse, Evidence, Grade, Need, NotEvaluated, Reason
 
 VERSION: Final = "1"
 LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
@@ -44,7 +43,7 @@ REPLY = \'Reply with one JSON object: {"rationale": "...", "verdict": "valid"}\'
 
 def build(options: JudgedOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
-    return judged.with_judge(options, use, services, lambda ask: functools.partial(grade, ask=ask))
+    return judged.with_judge(options, use, services, grade)
 
 
 def grade(evidence: Evidence, *, ask: Asking) -> Grade:
@@ -65,7 +64,8 @@ def grade(evidence: Evidence, *, ask: Asking) -> Grade:
         judged.judged_turn(result, ballot, turn=number)
         for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=1)
     ]
-    return judged.conclude(rows, nothing=Lack(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge"))
+    nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    return judged.conclude(rows, nothing=nothing)
 
 
 SPEC = CriterionSpec(
@@ -229,12 +229,12 @@ def test_a_report(tree: ScratchTree) -> None:
 ECHO = '''"""The driver `echo`: says what the user says."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.agents.base import Agent, AgentDriver, AgentSetting
-from evalgate.model import Case, Content, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, TrialKey
+from evalgate.model import Case, Content, Invocation, TrialKey
 
 
 class EchoOptions(BaseModel):
@@ -245,8 +245,8 @@ class EchoOptions(BaseModel):
     prefix: str = Field(default="", description="What comes first.")
 
 
-class EchoAgent:
-    """See base.Agent."""
+class EchoAgent(Agent):
+    """An echo."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -262,21 +262,6 @@ class EchoAgent:
 
     def finish(self) -> None:
         return None
-
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
-        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message="no Python")
-
-    def start(self) -> None:
-        pass
-
-    def about(self) -> Mapping[str, str]:
-        return {}
-
-    def description(self) -> None:
-        return None
-
-    def close(self) -> None:
-        pass
 
 
 class EchoDriver(AgentDriver):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from builders import forked_command
+from builders import forked_command, gemini_double
+from builders.gemini_double import GeminiDouble
 
 pytestmark = pytest.mark.integration
 
@@ -23,53 +22,22 @@ AGENT = "def answer(text):\n    return text.replace('question', 'an answer to')\
 KEY = {"MY_JUDGE_KEY": "a-secret-judge-key"}
 
 
-class Gemini(ThreadingHTTPServer):
+class Gemini(GeminiDouble):
     """Says `invalid` to a text with the word `wrong` in it, and to the words in `mistaken`; else `valid`."""
 
-    def __init__(self) -> None:
-        self.asked = 0
-        self.mistaken: tuple[str, ...] = ()
-        super().__init__(("127.0.0.1", 0), _Handler)
+    mistaken: tuple[str, ...] = ()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1beta"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Gemini
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.asked += 1
-        prompt = json.loads(body)["contents"][0]["parts"][0]["text"]
+    def reply(self, body: dict[str, Any]) -> str:
+        prompt = body["contents"][0]["parts"][0]["text"]
         said = prompt[prompt.index("agent_answer") :]
-        invalid = any(re.search(rf"\b{word}\b", said) for word in ("wrong", *self.server.mistaken))
-        verdict = {"rationale": "As the words say.", "verdict": "invalid" if invalid else "valid"}
-        usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-        content = {"role": "model", "parts": [{"text": json.dumps(verdict)}]}
-        data = json.dumps(
-            {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
-        ).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        invalid = any(re.search(rf"\b{word}\b", said) for word in ("wrong", *self.mistaken))
+        return json.dumps({"rationale": "As the words say.", "verdict": "invalid" if invalid else "valid"})
 
 
 @pytest.fixture
 def gemini() -> Iterator[Gemini]:
-    server = Gemini()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with gemini_double.served(Gemini()) as server:
+        yield server
 
 
 def repository(root: Path, judge: str) -> Path:

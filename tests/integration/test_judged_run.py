@@ -11,12 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import forked_command
+from builders import forked_command, gemini_double
+from builders.gemini_double import GeminiDouble
 
 pytestmark = pytest.mark.integration
 
@@ -24,59 +24,30 @@ GOOGLE = ("GOOGLE_", "GEMINI_")
 AGENT = "def answer(text):\n    return text.replace('question', 'an answer to')\n"
 
 
-class Gemini(ThreadingHTTPServer):
-    """Says `valid` to everything, or an HTTP status; counts what it was asked."""
+class Gemini(GeminiDouble):
+    """Says `valid` to everything, as soon as it is not `silent`."""
 
     def __init__(self) -> None:
-        self.asked = 0
-        self.status = 200
         self.prompts: list[str] = []
         self.silent = threading.Event()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1beta"
+    def reply(self, body: dict[str, Any]) -> str:
+        return json.dumps(
+            {"reasoning": "It says the same.", "is_the_agent_response_valid": "valid", "verdict": "valid"}
+        )
 
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Gemini
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.asked += 1
-        self.server.prompts.append(body)
-        while self.server.silent.is_set():
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.prompts.append(json.dumps(body))
+        while self.silent.is_set():
             time.sleep(0.05)
-        reply: dict[str, Any] = {"error": {"code": self.server.status, "message": "no", "status": "UNAVAILABLE"}}
-        if self.server.status == 200:
-            text = json.dumps(
-                {"reasoning": "It says the same.", "is_the_agent_response_valid": "valid", "verdict": "valid"}
-            )
-            part = {"text": text}
-            usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-            candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
-            reply = {"candidates": [candidate], "usageMetadata": usage}
-        data = json.dumps(reply).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        return super().answer(path, body)
 
 
 @pytest.fixture
 def gemini() -> Iterator[Gemini]:
-    server = Gemini()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with gemini_double.served(Gemini()) as server:
+        yield server
 
 
 def repository(root: Path, judge: str) -> Path:

@@ -12,13 +12,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from builders import forked_command
+from builders import forked_command, gemini_double
+from builders.gemini_double import GeminiDouble
 
 from tests.integration.agents.line_client import adk_python
 
@@ -88,7 +88,7 @@ def as_planned(answers: int, prompt: str) -> str:
     return TALK[answers - 1]
 
 
-class Gemini(ThreadingHTTPServer):
+class Gemini(GeminiDouble):
     """Plays the user by `talk` (the text for the number of answers so far and the prompt), judges it by `verdict`.
 
     `status`: of every answer; `broken`: words in a prompt that is answered with 500 instead.
@@ -98,16 +98,18 @@ class Gemini(ThreadingHTTPServer):
         self.talk: Callable[[int, str], str] = as_planned
         self.broken = ""
         self.verdict = "valid"
-        self.status = 200
         self.scenarios = ""
         self.asked_for: list[str] = []
         self.played = self.judged = 0
         self.lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1beta"
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if path == "/desk":  # the agent behind a URL
+            return 200, {"text": WHOLE[body["turn"] - 1][1]}
+        if self.broken and self.broken in json.dumps(body):
+            return gemini_double.failed(500)
+        return super().answer(path, body)
 
     def reply(self, body: dict[str, Any]) -> str:
         system = body["systemInstruction"]["parts"][0]["text"]
@@ -127,44 +129,10 @@ class Gemini(ThreadingHTTPServer):
         return json.dumps({"rationale": "It follows the plan.", "verdict": self.verdict})
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Gemini
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path == "/desk":  # the agent behind a URL
-            self.answer(200, {"text": WHOLE[body["turn"] - 1][1]})
-            return
-        broken = self.server.broken and self.server.broken in json.dumps(body)
-        status = 500 if broken else self.server.status
-        reply: dict[str, Any] = {"error": {"code": status, "message": "no", "status": "PERMISSION_DENIED"}}
-        if status == 200:
-            content = {"role": "model", "parts": [{"text": self.server.reply(body)}]}
-            usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-            reply = {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
-        self.answer(status, reply)
-
-    def answer(self, status: int, reply: dict[str, Any]) -> None:
-        data = json.dumps(reply).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def gemini() -> Iterator[Gemini]:
-    server = Gemini()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with gemini_double.served(Gemini()) as server:
+        yield server
 
 
 def repository(

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.tools.base import ErrorWire, ToolFile, ToolReply
+from evalgate.agents.base import ErrorWire, ToolFile, ToolReply
 from evalgate.model import Json, ToolCall, call_diff, shapes
 from evalgate.text import words
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.tools import cassette
-from evalgate.agents.tools.base import (
+from evalgate import errors
+from evalgate.agents.base import (
     AskedCall,
     CallKind,
     ErrorWire,
@@ -24,10 +24,11 @@ from evalgate.agents.tools.base import (
     ToolReply,
     Unmatched,
 )
+from evalgate.agents.tools import cassette
 from evalgate.agents.tools.cassette import Entry
 from evalgate.config import yaml
 from evalgate.config.yaml import Locator
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.model import Json, TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
@@ -123,7 +124,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
-        return MockReading(problems=(_problem(document.message, document.place, document.hint),))
+        return MockReading(problems=(errors.error("tool-mocks", document.message, document.place, document.hint),))
     if document.raw is None:
         return MockReading()
     locate = Locator(document.node, file)
@@ -145,11 +146,7 @@ def _of_error(each: Any, locate: Locator) -> Problem:
         hint = f"Did you mean `{close}`?" if close else ""
     where = ".".join(str(step) for step in path)
     message = words.fault(each)
-    return _problem(f"`{where}`: {message}" if where else message, locate(*path), hint)
-
-
-def _problem(message: str, place: Place | None, hint: str = "") -> Problem:
-    return Problem(severity=Severity.ERROR, code="tool-mocks", message=message, place=place, hint=hint)
+    return errors.error("tool-mocks", f"`{where}`: {message}" if where else message, locate(*path), hint)
 
 
 RuleName: TypeAlias = tuple[str, int]
@@ -200,7 +197,7 @@ RECORD_HINT = "record it with `--tools record`"
 
 
 class ConversationTools:
-    """The tools of one conversation (base.TrialTools).
+    """The tools of one conversation (agents.base.TrialTools).
 
     `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what was recorded when
     the conversation has come to its end. `redact`: takes secrets out of texts. `own`: what the case itself says of a
@@ -234,7 +231,7 @@ class ConversationTools:
         self._recorded: list[Entry] = []
 
     def turn(self, number: int) -> None:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         if self._own_of is not None:
             before = self._setup
             setup, rules = self._own_of(number)
@@ -242,7 +239,7 @@ class ConversationTools:
                 self._setup, self._own = setup, rules
 
     def answer(self, call: AskedCall) -> ToolAnswer:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
         same = (call.tool, cassette.args_text(args))
         self._counts[same] += 1
@@ -268,7 +265,7 @@ class ConversationTools:
                 assert_never(self._mode)
 
     def keep(self, call: AskedCall, reply: ToolReply) -> None:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         redact, error = self._redact, reply.error
         kept = ToolReply(
             response=cassette.redacted(reply.response, redact),
@@ -279,7 +276,7 @@ class ConversationTools:
         self._recorded.append(Entry(tool=call.tool, args=args, nth=nth, reply=kept))
 
     def finish(self) -> None:
-        """See base.TrialTools."""
+        """See agents.base.TrialTools."""
         if self._mode is ToolMode.RECORD:
             self._keep(tuple(self._recorded))
 

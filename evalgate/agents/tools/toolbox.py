@@ -10,23 +10,23 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from evalgate import agents
+from evalgate import agents, errors
+from evalgate.agents.base import DriverTools, ToolMode
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools import mocks as tools_mocks
-from evalgate.agents.tools.base import DriverTools, ToolMode
 from evalgate.agents.tools.cassette import CassetteError, Entry
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
 from evalgate.config import places
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
-from evalgate.errors import Place, Problem, Severity, UnavailableError
+from evalgate.errors import Place, Problem, UnavailableError
 from evalgate.model import Case, Suite, TrialKey, TurnSetup
 from evalgate.system import redact as system_redact
 from evalgate.text import words
 
 
 class Toolbox:
-    """See base.ToolSource.
+    """See agents.base.ToolSource.
 
     `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes come first, often
     the same. While recording, a case's cassette is written when a conversation of it has come to its end: what its
@@ -131,7 +131,7 @@ def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> li
         except CassetteError as error:
             message = f"the cassette of case `{case_id}`: {error}"
             hint = "Record it again with `--tools record`, or undo the changes to it."
-            problems.append(_problem("tool-cassette", message, hint, Place(file=name, line=1)))
+            problems.append(errors.error("tool-cassette", message, Place(file=name, line=1), hint))
     return problems
 
 
@@ -171,11 +171,11 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
         return _mocking_problems(listed)
     outside = {named[:200]: why for named in (rule.cassettes, rule.mocks) if (why := places.why_not(root, named))}
     if outside:
-        return [_problem("tools-place", f"`tools`: `{named}` {why}") for named, why in outside.items()]
+        return [errors.error("tools-place", f"`tools`: `{named}` {why}") for named, why in outside.items()]
     problems = _driver_problems(mode, listed)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
-        problems.append(_problem("tool-mocks", "`tools: mock` needs a file of rules", hint))
+        problems.append(errors.error("tool-mocks", "`tools: mock` needs a file of rules", hint=hint))
     if rule.mocks:
         reading = _mocks(root, rule)
         problems += [*reading.problems, *_unknown_tools(reading, listed)]
@@ -240,7 +240,7 @@ def _mocking_problems(suites: tuple[Suite, ...]) -> list[Problem]:
                 f"case `{name}` mocks tools, and evalgate cannot intercept those of the driver `{suite.agent.driver}`"
             )
             hint = "Run it with another driver, remove the mocks, or exclude the file."
-            problems.append(_problem("tools-unseen", message, hint, mocked[0].place or Place(file=suite.key)))
+            problems.append(errors.error("tools-unseen", message, mocked[0].place or Place(file=suite.key), hint))
     return problems
 
 
@@ -250,7 +250,7 @@ def _driver_problems(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]
         if _tools_of(name) is DriverTools.UNSEEN:
             message = f"`tools: {mode}` is not possible with the driver `{name}`: evalgate cannot intercept its tools"
             hint = "Exclude these suites, or run them in a separate job with `--tools live`."
-            problems.append(_problem("tools-unseen", message, hint))
+            problems.append(errors.error("tools-unseen", message, hint=hint))
     return problems
 
 
@@ -263,7 +263,7 @@ def _cassette_problems(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -
     asking = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
     if asking and not rule.mocks and not (root / rule.cassettes).is_dir():
         message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
-        return [_problem("tool-cassette", message, "Record them once: `evalgate run --tools record`.")]
+        return [errors.error("tool-cassette", message, hint="Record them once: `evalgate run --tools record`.")]
     cases = [(suite.key, case.case_id) for suite in asking for case in suite.eval_set.cases]
     return check_files(root, rule.cassettes, cases)
 
@@ -278,9 +278,9 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
         siblings = [each.name for each in path.parent.glob("*.*") if each.is_file()]
         close = words.nearest(path.name, siblings)
         hint = f"Did you mean `{close}`?" if close else ""
-        problem = _problem("tool-mocks", f"`tools`: there is no file `{rule.mocks}`", hint)
+        problem = errors.error("tool-mocks", f"`tools`: there is no file `{rule.mocks}`", hint=hint)
     except (OSError, UnicodeDecodeError) as error:
-        problem = _problem("tool-mocks", f"cannot be read: {error}", place=Place(file=rule.mocks))
+        problem = errors.error("tool-mocks", f"cannot be read: {error}", Place(file=rule.mocks))
     return MockReading(problems=(problem,))
 
 
@@ -293,12 +293,5 @@ def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Prob
         close = words.nearest(name, expected, cutoff=0.75)
         if name not in expected and close is not None:
             message, hint = f"rules for `{name}`, a tool that no case expects", f"Did you mean `{close}`?"
-            place = reading.places.get(name)
-            problems.append(_problem("unknown-tool", message, hint, place, severity=Severity.WARNING))
+            problems.append(errors.warning("unknown-tool", message, reading.places.get(name), hint))
     return problems
-
-
-def _problem(
-    code: str, message: str, hint: str = "", place: Place | None = None, *, severity: Severity = Severity.ERROR
-) -> Problem:
-    return Problem(severity=severity, code=code, message=message, place=place, hint=hint)

@@ -17,7 +17,7 @@ from builders.zygotes import Zygote
 
 REPO = Path(__file__).parents[3]
 AGENTS = REPO / "tests" / "agents"
-START = REPO / "evalgate" / "agents" / "worker" / "server.py"
+START = REPO / "evalgate" / "worker" / "server.py"
 PATIENCE_S = 90.0
 
 Message = dict[str, Any]

@@ -27,7 +27,8 @@ from google.adk.evaluation.metric_evaluator_registry import (
 )
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[2] / "evalgate/agents")]  # the worker is no part of an installed package here
+sys.path.insert(0, str(HERE))
+sys.path.append(str(HERE.parents[2] / "evalgate"))  # the worker is no part of an installed package here
 
 
 def read(path):
@@ -134,9 +135,9 @@ def answered(request):
     if "read" in request:
         return {"pairs": read(request["read"])}
     if "metric" in request:
-        from worker import adk_metrics
+        from worker import metrics
 
-        return {"answer": asyncio.run(adk_metrics.run(request["metric"], "agent"))}
+        return {"answer": asyncio.run(metrics.run(request["metric"], "agent"))}
     return score(request)
 
 

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from evalgate.agents import lacking
-from evalgate.agents.worker import errors
+from evalgate.agents import opening
 from evalgate.config.variables import AgentVariables
 from evalgate.model import AgentFailure, FailureKind
+from evalgate.worker import errors
 
 TRACEBACK = """Traceback (most recent call last):
   File "/repo/agent.py", line 3, in <module>
@@ -33,7 +33,7 @@ LITELLM = "litellm.AuthenticationError: "
 
 def explained(message: str, *, detail: str = "", kind: FailureKind = FailureKind.RAISED, **environ: str) -> str:
     variables = AgentVariables(environ={"CI": "true", **environ}, names=("SHARED_KEY",))
-    found = lacking.explained(AgentFailure(kind=kind, message=message, detail=detail), variables)
+    found = opening.explained(AgentFailure(kind=kind, message=message, detail=detail), variables)
     return found.message.removesuffix(message).removesuffix(f" ({message})")
 
 

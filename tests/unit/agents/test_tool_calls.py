@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from evalgate.agents import conversation, protocol
+from evalgate.agents.base import AskedCall, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.agents.conversation import ToolCalls
 from evalgate.agents.protocol import ToolCallSaid, ToolResultSaid
-from evalgate.agents.tools.base import AskedCall, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.model import FailureKind
 
 

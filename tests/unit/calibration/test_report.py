@@ -6,7 +6,7 @@ import dataclasses
 
 from builders.labels import JUDGE, MATCH, labelled
 
-from evalgate.calibration import agreement, report
+from evalgate.calibration import agreement
 from evalgate.calibration.labels import LabelLine
 from evalgate.model import AskedJudge, Calibration, CriterionCalibration
 from evalgate.results import calibration_file
@@ -22,7 +22,7 @@ def test_the_table() -> None:
     made = agreement.calibrate(
         AskedJudge(criterion=MATCH, judge=JUDGE), labelled("y/y*18 y/n*2 n/n*19 n/y y/?"), seed=0
     )
-    shown = report.render(of(made), notes=["`safety_v1` is used here and has no label"])
+    shown = agreement.render(of(made), notes=["`safety_v1` is used here and has no label"])
     for words in (
         "gemini-2.5-flash, prompt 2, 5 samples",
         "0.93 (0.80 to 0.97)",  # agreement, by Wilson
@@ -50,7 +50,7 @@ def test_hostile_labels_and_answers_command_neither_terminal_nor_runner() -> Non
     asked = AskedJudge(criterion=HOSTILE, judge=dataclasses.replace(JUDGE, model=HOSTILE))
     made = agreement.calibrate(asked, verdicts, seed=0)
     calibration = dataclasses.replace(of(made), made_at=HOSTILE, labels_file=HOSTILE)
-    shown = report.render(calibration, caveats=[(HOSTILE, "x")], notes=["x"])
+    shown = agreement.render(calibration, notes=["x"])
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert not [line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line]

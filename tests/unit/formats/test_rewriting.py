@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalgate.errors import ConfigError
-from evalgate.formats import expectations, migrate, parse_eval_set, rewrite
+from evalgate.formats import eval_set, expectations, parse_eval_set, rewrite
 from evalgate.formats.json_source import Path as JsonPath
 from evalgate.model import Content, Event, Rubric, ToolCall
 
@@ -176,7 +176,7 @@ def test_what_cannot_be_changed_is_left_alone(text: str, case_id: str, said: str
 
 @pytest.mark.parametrize("text", [OLD, f'[{{"name": "n", "data": {OLD}}}, {{"name": "m", "data": {OLD}}}]'])
 def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
-    made = migrate.migrated(text, file="s.test.json", session={"app_name": "a", "user_id": "u", "state": {"k": 1}})
+    made = eval_set.migrated(text, file="s.test.json", session={"app_name": "a", "user_id": "u", "state": {"k": 1}})
     reading = parse_eval_set(made, file="s.test.json")
     assert reading.problems == ()
     old = parse_eval_set(text, file="s.test.json").eval_set
@@ -185,7 +185,7 @@ def test_old_formats_read_the_same_in_the_current_one(text: str) -> None:
     assert [case.conversation for case in reading.eval_set.cases] == [case.conversation for case in old.cases]
     assert {case.session.user_id for case in reading.eval_set.cases if case.session} == {"u"}
     with pytest.raises(ConfigError, match="is not in one of ADK's old formats"):
-        migrate.migrated(made, file="s.test.json")
+        eval_set.migrated(made, file="s.test.json")
 
 
 ON_LINES = '{\n  "a": [\n    {"x": 1},\n    {"x": 2}\n  ]\n}'

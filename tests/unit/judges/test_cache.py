@@ -201,9 +201,7 @@ def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     Recorder(path).record(judges_cache.entry_of(request(), reply("valid")))
     with path.open("a") as file:
         file.write('{"format":1,"addr')  # the kill
-    warnings: list[str] = []
-    assert len(replay.read_recordings(path, warn=warnings.append)) == 1
-    assert "judge.jsonl:2: no recorded reply" in warnings[0]
+    assert len(replay.read_recordings(path)) == 1
 
 
 def test_a_reply_is_recorded_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from evalgate.judges import cache
 from evalgate.judges.base import JudgeFailureKind, JudgeReply
 from evalgate.model import Case, Content, ConversationScenario, Ending, Invocation, Persona, SimulatorUse, Text
 from evalgate.simulation import user as simulation_user
-from evalgate.simulation.user import Message, SimulatorFailure, SimulatorServices, Stop
+from evalgate.simulation.user import Message, SimulatorFailure, Stop
 
 SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book a table for two at seven.")
 CASE = Case(case_id="c", scenario=SCENARIO)
@@ -33,8 +33,8 @@ def _scripted(said: str) -> str | JudgeReply:
 def begin(*said: str, case: Case = CASE, adk_compat: bool = False, draw: int = 0, **use: object):
     replies = iter(said)
     judge = ScriptedJudge(lambda _: _scripted(next(replies)))
-    services = SimulatorServices(panel=panel(judge), draw=draw, adk_compat=adk_compat)
-    return simulation_user.begin(case, SimulatorUse(**use), services), judge
+    user = simulation_user.begin(case, SimulatorUse(**use), panel=panel(judge), draw=draw, adk_compat=adk_compat)
+    return user, judge
 
 
 def text_of(said: object) -> str:
@@ -101,9 +101,7 @@ def test_a_user_without_a_word_is_a_failure_of_its_own(said, words):
 
 def test_thoughts_are_no_message():
     parts = (Text(text="I should stop: </finished>", thought=True), Text(text="At seven."))
-    user = simulation_user.begin(
-        CASE, SimulatorUse(), SimulatorServices(panel=panel(ScriptedJudge(lambda _: JudgeReply(parts=parts))))
-    )
+    user = simulation_user.begin(CASE, SimulatorUse(), panel=panel(ScriptedJudge(lambda _: JudgeReply(parts=parts))))
     assert text_of(user.next_message([turn("Hello.")])) == "At seven."
 
 
@@ -129,7 +127,7 @@ def test_without_a_limit_it_goes_on():
 
 
 def test_without_anybody_to_ask_it_says_so():
-    user = simulation_user.begin(CASE, SimulatorUse(), SimulatorServices())
+    user = simulation_user.begin(CASE, SimulatorUse())
     assert isinstance(user.next_message([]), SimulatorFailure)
 
 
@@ -214,6 +212,6 @@ def test_a_template_cannot_leave_its_sandbox():
 
 def test_a_user_whose_turns_are_written_down():
     case = Case(case_id="c", conversation=(turn("one"), turn("two")))
-    user = simulation_user.begin(case, SimulatorUse(), SimulatorServices())
+    user = simulation_user.begin(case, SimulatorUse())
     assert [text_of(user.next_message([turn("x")] * number)) for number in range(2)] == ["one", "two"]
     assert user.next_message([turn("x")] * 2) == Stop(ended_by=None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalgate.agents.tools.base import (
+from evalgate.agents.base import (
     AskedCall,
     CallKind,
     Replied,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalgate.agents.base import ToolError, ToolReply
 from evalgate.agents.tools import cassette
-from evalgate.agents.tools.base import ToolError, ToolReply
 from evalgate.agents.tools.cassette import CassetteError, Entry
 
 JSON = st.recursive(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.tools.base import AskedCall, Replied, RunTool
+from evalgate.agents.base import AskedCall, Replied, RunTool
 from evalgate.agents.tools.mocks import MockFile, MockRule, MockRules
 from evalgate.model import TrialKey
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents.base import AskedCall, Replied, ToolMode, ToolReply, Unmatched
 from evalgate.agents.tools import toolbox
-from evalgate.agents.tools.base import AskedCall, Replied, ToolMode, ToolReply, Unmatched
 from evalgate.agents.tools.mocks import MockFile
 from evalgate.agents.tools.toolbox import Toolbox
 from evalgate.errors import UnavailableError

@@ -12,7 +12,7 @@ import pytest
 import requests
 from google.genai import errors as genai_errors
 
-from evalgate.agents.worker import errors
+from evalgate.worker import errors
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
@@ -191,11 +191,11 @@ def test_the_users_frames_are_kept() -> None:
 
 def test_a_missing_module_is_named_with_what_to_do() -> None:
     error = raised(ModuleNotFoundError("No module named 'flask.x'", name="flask.x"))
-    found = errors.describe_start(error, "the agent 'a'")
-    assert "'flask.x'" in found["message"]
-    assert "requirements" in found["message"]
-    other = errors.describe_start(ModuleNotFoundError("x", name="google.adk"), "google-adk")
-    assert "option python" in other["message"]
+    found = str(errors.LoadFailed.of(error, "the agent 'a'"))
+    assert "'flask.x'" in found
+    assert "requirements" in found
+    other = errors.LoadFailed.of(ModuleNotFoundError("x", name="google.adk"), "google-adk")
+    assert "option python" in str(other)
 
 
 MANAGER = """

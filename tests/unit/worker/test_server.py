@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.agents.worker import server
-from evalgate.agents.worker.server import TurnWatch
+from evalgate.worker import server
+from evalgate.worker.server import TurnWatch
 
 
 @pytest.mark.parametrize(

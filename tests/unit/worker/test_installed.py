@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.agents.worker import server
+from evalgate.worker import server
 
 GIT = '{"url": "https://x.invalid/a", "vcs_info": {"commit_id": "%s"}}'
 

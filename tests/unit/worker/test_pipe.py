@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.agents.worker import pipe
-from evalgate.agents.worker.pipe import Pipe
+from evalgate.worker import pipe
+from evalgate.worker.pipe import Pipe
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),

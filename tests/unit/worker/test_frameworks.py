@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.worker import frameworks
+from evalgate.worker import frameworks
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from evalgate.agents.worker import trace
+from evalgate.worker import trace
 
 
 class Model(SimpleNamespace):

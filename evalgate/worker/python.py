@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from . import errors, modules
+from . import errors, modules, server
 from .tools import SessionTools, Tools
 
 Message = dict[str, Any]
@@ -214,10 +214,8 @@ def text_of(content: Message) -> str:
     return "\n".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
 
 
-class Host:
+class Host(server.Host):
     """See server.Host."""
-
-    sessions = 16
 
     def __init__(self) -> None:
         self._callee: Any = None
@@ -255,9 +253,6 @@ class Host:
         """A fresh session."""
         assert self._signature is not None
         return CallSession(self._callee, self._signature, start, asked)
-
-    async def close(self) -> None:
-        """Nothing is held open."""
 
 
 def find(call: str) -> Any:

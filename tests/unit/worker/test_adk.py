@@ -8,8 +8,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from evalgate.agents.worker import adk, modules
-from evalgate.agents.worker.adk import Absent
+from evalgate.worker import adk, modules
+from evalgate.worker.adk import Absent
 
 
 def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,10 +199,9 @@ def usage_of(given: Any, answered: Any, *, cached: Any = None, thoughts: Any = N
     return {name: count for name, count in counts.items() if count is not None}
 
 
-class FrameworkHost(ABC):
+class FrameworkHost(server.Host, ABC):
     """See server.Host. `package`: its name in an index, with the versions that are supported, `low` <= it < `high`."""
 
-    sessions = 16
     asks = True
     package: ClassVar[str]
     low: ClassVar[str]
@@ -249,7 +248,7 @@ class FrameworkHost(ABC):
             "agent": call,
         }
 
-    def take(self, agent: Any) -> None:  # noqa: B027 - most have nothing to do
+    def take(self, agent: Any) -> None:
         """The agent is one object for all conversations."""
 
     def _version(self) -> str:
@@ -276,15 +275,6 @@ class FrameworkHost(ABC):
                 call = self.options.get("call")
                 raise TypeError(f"{call} gave a {type(agent).__name__}, no agent of {self.package}")
         return self.session(agent, self.options, start, asked, context)
-
-    async def metric(self, message: Message) -> Message:
-        """Run a custom metric; its types are google-adk's, which must be installed here for it."""
-        from . import adk_metrics
-
-        return await adk_metrics.run(message, str(self.options.get("call")).partition(":")[0].partition(".")[0])
-
-    async def close(self) -> None:  # noqa: B027 - as above
-        """Nothing is held open."""
 
 
 def _numbers(version: str) -> tuple[int, ...]:

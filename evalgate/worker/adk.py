@@ -279,8 +279,7 @@ async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, 
     if hasattr(module, "root_agent"):
         return _with_app(module.root_agent)
     if hasattr(module, "get_agent_async"):
-        made = module.get_agent_async()
-        made = await made if inspect.isawaitable(made) else made
+        made = await _awaited(module.get_agent_async())
         agent, stack = made if isinstance(made, tuple) else (made, None)
         if hasattr(stack, "aclose"):
             closing.push_async_callback(stack.aclose)
@@ -424,10 +423,10 @@ class AdkSession:
 
     async def open(self) -> AdkSession:
         """Create the session with its initial state."""
-        made: Any = self._service.create_session(
+        made = self._service.create_session(
             app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, state=self._state
         )
-        session = await made if inspect.isawaitable(made) else made  # before google-adk 1.0 it is not
+        session = await _awaited(made)
         self._session_id = session.id
         if self._history:
             await self._begin_after(session)
@@ -457,9 +456,7 @@ class AdkSession:
     async def _append(self, session: Any, author: str, content: Any = None, **given: Any) -> None:
         from google.adk.events.event import Event
 
-        made: Any = self._service.append_event(session, Event(author=author, content=content, **given))
-        if inspect.isawaitable(made):  # before google-adk 1.0 it is not
-            await made
+        await _awaited(self._service.append_event(session, Event(author=author, content=content, **given)))
 
     async def set(self, state: Message, agent: str) -> None:
         """Set session variables, and let another agent take the turn: the one that said the last word is asked next.
@@ -477,10 +474,11 @@ class AdkSession:
             await self._append(session, agent, types.Content(role="model", parts=[types.Part(text="(takes over)")]))
 
     async def _found(self, **config: Any) -> Any:
-        found: Any = self._service.get_session(
-            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, **config
+        return await _awaited(
+            self._service.get_session(
+                app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, **config
+            )
         )
-        return await found if inspect.isawaitable(found) else found
 
     async def _state_now(self) -> Message:
         """The session's state, without what ADK calls temporary."""
@@ -541,6 +539,11 @@ class AdkSession:
         return await self._state_now()
 
 
+async def _awaited(made: Any) -> Any:
+    """What google-adk's session service gives, which is not to be awaited before 1.0; or an agent's own code."""
+    return await made if inspect.isawaitable(made) else made
+
+
 def _target(loaded: FoundAgent, plugins: tuple[Any, ...], app_name: str) -> Message:
     """What the Runner is to run: the App with its plugins between our two, or the bare agent."""
     if loaded.app is None:
@@ -554,21 +557,13 @@ def _event(event: Any) -> Message:
     """The fields of a protocol event."""
     found: Message = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
-        found["content"] = _json_of(event.content)
+        found["content"] = trace.dumped(event.content)
     for name in ("usage_metadata", "grounding_metadata"):
         if getattr(event, name, None) is not None:
-            found[name] = _json_of(getattr(event, name))
+            found[name] = trace.dumped(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
         found["model_version"] = event.model_version
     return found
-
-
-def _json_of(value: Any) -> Any:
-    """JSON-ready; tools may answer with anything, and then the nearest JSON is made of it when it is written."""
-    try:
-        return value.model_dump(mode="json", exclude_none=True)
-    except Exception:
-        return value.model_dump(mode="python", exclude_none=True)
 
 
 async def prewarm(plugins: tuple[Any, ...]) -> None:
@@ -616,10 +611,9 @@ def prewarm_tool() -> dict[str, str]:
 # --- the host ---
 
 
-class Host:
+class Host(server.Host):
     """See server.Host."""
 
-    sessions = 16
     asks = True
     takes_history = True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.worker import description
+from evalgate.worker import description
 
 
 def refund(order: str, amount: float = 0.5, how=object(), tool_context: Any = None) -> None:  # type: ignore[no-untyped-def]  # noqa: B008

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.agents.worker import modules
+from evalgate.worker import modules
 
 TREE = [
     "plain/agent.py",

@@ -43,8 +43,14 @@ class LoadFailed(Exception):  # noqa: N818 - it says what happened
     @classmethod
     def of(cls, error: BaseException, what: str) -> LoadFailed:
         """`what` (the agent, as the user named it) raised `error` while it was loaded."""
-        found = describe_start(error, what)
-        return cls(found["message"], found["detail"])
+        absent = (cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError))
+        name = next(filter(None, absent), None)
+        why = sentence(error)
+        if isinstance(error, SystemExit):
+            why = f"it called sys.exit({error.code!r}) while it was imported"
+        elif name is not None:
+            why = f"there is no module named {name!r} for {sys.executable}. {_next_step(name)}"
+        return cls(f"{what} cannot be loaded: {why}", own_traceback(error))
 
 
 class ModelAnsweredError(Exception):
@@ -165,19 +171,6 @@ def is_users(file: str) -> bool:
     if re.search(r"[\\/](site|dist)-packages[\\/]", path):
         return False
     return not path.startswith((os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep))
-
-
-def describe_start(error: BaseException, what: str) -> dict[str, Any]:
-    """`kind`, `message`, `detail` of an exception that kept the agent from being loaded."""
-    absent = (cause.name for cause in errors_of(error) if isinstance(cause, ModuleNotFoundError))
-    name = next(filter(None, absent), None)
-    if isinstance(error, SystemExit):
-        message = f"{what} cannot be loaded: it called sys.exit({error.code!r}) while it was imported"
-    elif name is not None:
-        message = f"{what} cannot be loaded: there is no module named {name!r} for {sys.executable}. {_next_step(name)}"
-    else:
-        message = f"{what} cannot be loaded: {sentence(error)}"
-    return {"kind": "start", "message": message, "detail": own_traceback(error)}
 
 
 def _next_step(name: str) -> str:

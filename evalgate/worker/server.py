@@ -30,9 +30,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, Protocol
 
-from . import errors, pipe, stalls, tools
+from . import errors, pipe, tools
 from .pipe import Pipe
 from .tools import SessionTools
 
@@ -151,6 +152,63 @@ CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None
 """The turn that the running task works for."""
 
 
+# --- one session that keeps the event loop from all others, as an `async def` does that waits without `await` ---
+
+STALL_S = 0.5
+BEAT_S = 0.2
+
+SESSION: ContextVar[str] = ContextVar("evalgate_session", default="")
+"""The session that the running task works for."""
+
+
+def watch_for_stalls(loop: asyncio.AbstractEventLoop, send: Callable[[dict[str, Any]], None]) -> None:
+    """From now on, tell of each stall of the running loop, and of its end; to be called in the loop's thread."""
+    beat = time.monotonic()
+    thread = threading.get_ident()
+
+    def tick() -> None:
+        nonlocal beat
+        beat = time.monotonic()
+        loop.call_later(BEAT_S, tick)
+
+    def look() -> None:
+        told = ""
+        while True:
+            time.sleep(BEAT_S)
+            seconds = time.monotonic() - beat
+            frame = sys._current_frames().get(thread) if seconds > STALL_S else None  # noqa: SLF001 - no other way
+            session = _session_of(frame)
+            if session and session != told:
+                send({"type": "stalled", "session": session, "seconds": round(seconds, 3), "where": _where(frame)})
+            elif told and not session:
+                send({"type": "resumed"})
+            told = session
+
+    tick()
+    threading.Thread(target=look, daemon=True).start()
+
+
+def _session_of(frame: FrameType | None) -> str:
+    """The session that a loop works for which is at this frame; "" where that is not known."""
+    while frame is not None:
+        if frame.f_code is asyncio.Handle._run.__code__:  # noqa: SLF001 - runs a task's step in the task's context
+            return str(frame.f_locals["self"]._context.get(SESSION, ""))  # noqa: SLF001 - as above
+        frame = frame.f_back
+    return ""
+
+
+def _where(frame: FrameType | None) -> str:
+    """The innermost function that is the user's own, and its line."""
+    while frame is not None:
+        if errors.is_users(frame.f_code.co_filename):
+            return f"{frame.f_code.co_name} ({os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno})"
+        frame = frame.f_back
+    return ""
+
+
+# --- sessions and hosts ---
+
+
 class Session(Protocol):
     """One conversation with the agent."""
 
@@ -165,8 +223,17 @@ class Host(Protocol):
     """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of any); `asks`: its
     tools can be asked about, known once it is loaded. One that `takes_history` has sessions with `set`."""
 
-    sessions: int
-    asks: bool
+    sessions: int = 16
+
+    @property
+    def asks(self) -> bool:
+        """See above."""
+        return False
+
+    @property
+    def takes_history(self) -> bool:
+        """See above."""
+        return False
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent; what to say about it. Raises errors.LoadFailed."""
@@ -174,10 +241,13 @@ class Host(Protocol):
     async def open(self, start: Message, tools: SessionTools | None) -> Session:
         """A fresh session; with `tools`, its tools are asked about there."""
 
+    def agents(self) -> list[Message]:
+        """What the loaded agent is made of, see `description`."""
+        return []
+
     async def close(self) -> None:
         """Let go of what the agent holds open."""
-
-    # A host may have `agents()` as well: what the loaded agent is made of, see `description`.
+        return  # an empty method of a protocol would be abstract
 
 
 class Server:
@@ -202,7 +272,7 @@ class Server:
             return 0
         if not await self._greet(hello):
             return 1
-        stalls.watch(asyncio.get_running_loop(), self._pipe.send)
+        watch_for_stalls(asyncio.get_running_loop(), self._pipe.send)
         while True:
             message = await self._inbox.get()
             if message is None or message.get("type") == "bye":
@@ -241,23 +311,22 @@ class Server:
         try:
             about = await self._host.load(hello.get("options") or {})
         except BaseException as error:
-            found = error.found if isinstance(error, errors.LoadFailed) else errors.describe_start(error, "the agent")
-            self._pipe.send({"type": "fatal", **found})
+            failed = error if isinstance(error, errors.LoadFailed) else errors.LoadFailed.of(error, "the agent")
+            self._pipe.send({"type": "fatal", **failed.found})
             return False
         fingerprint, packages = installed()
         about = {**about, "installed": fingerprint}
         ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
         ready["description"] = {"packages": packages, "agents": self._agents()}
         self._asks = bool(hello.get("tools")) and self._host.asks
-        if getattr(self._host, "takes_history", False):
+        if self._host.takes_history:
             ready["history"] = True
         self._pipe.send({**ready, "tools": True} if self._asks else ready)
         return True
 
     def _agents(self) -> list[Message]:
-        told = getattr(self._host, "agents", list)
         try:
-            return list(told())
+            return self._host.agents()
         except Exception as error:  # it is for reports only
             sys.stderr.write(f"the agent cannot be described: {errors.sentence(error)}\n")
             return []
@@ -265,7 +334,7 @@ class Server:
     async def _serve(self, message: Message) -> None:
         kind = message.get("type")
         name = str(message.get("session", ""))
-        stalls.SESSION.set(name)
+        SESSION.set(name)
         try:
             if kind == "start":
                 if self._asks:

@@ -80,7 +80,7 @@ class Recorder:
 
 
 def dumped(value: Any) -> Any:
-    """JSON-ready, as far as that goes; the rest is written as text."""
+    """JSON-ready, as far as that goes: of what tools may put there, the nearest JSON is made when it is written."""
     if not hasattr(value, "model_dump"):
         return value
     try:

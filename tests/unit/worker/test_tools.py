@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.worker import errors, tools
-from evalgate.agents.worker.tools import SessionTools, ToolRefused, Tools
+from evalgate.worker import errors, tools
+from evalgate.worker.tools import SessionTools, ToolRefused, Tools
 
 Message = dict[str, Any]
 RECORD = {"run": True, "report": True}
