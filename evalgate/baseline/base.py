@@ -37,7 +37,7 @@ from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found, Store
 from evalgate.simulation import user
-from evalgate.system import committed, git
+from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
 
@@ -176,7 +176,7 @@ def _from_file(
 ) -> Base:
     """`ruling`: the base's commit, where it is known; of its files nothing is run. Raises ConfigError for a file that
     cannot be read, and in a pull request for one that is part of the commit."""
-    if context.is_pull_request and committed.first_found([settings.root / named], settings.root, context.environ):
+    if context.is_pull_request and git.first_committed([settings.root / named], settings.root, context.environ):
         raise ConfigError(
             "is part of the commit, so a pull request is not compared with it",
             where=Place(file=named),

@@ -21,7 +21,7 @@ import click
 
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
-from evalgate.system import process, streams
+from evalgate.system import process
 from evalgate.text import plain, words, workflow_commands
 
 COMMANDS = {
@@ -112,7 +112,7 @@ def main(argv: list[str] | None = None) -> Any:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
         signal.signal(signal.SIGINT, _leave)
     in_workflow = os.environ.get("GITHUB_ACTIONS") == "true"  # no line is a command, whatever ids and settings hold
-    streams.keep(_Disarmed if in_workflow else io.TextIOWrapper)
+    process.keep_streams(_Disarmed if in_workflow else io.TextIOWrapper)
     process.collect_seldom()
     return dispatch(argv)
 

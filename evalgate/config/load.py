@@ -29,7 +29,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 
 def load_settings(given: Mapping[str, Any]) -> Settings:
@@ -157,7 +157,7 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
         return GateFileReading()
     file, *others = (path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there)
     try:
-        text = decoding.decode(there[0].read_bytes(), file=file)
+        text = plain.decode(there[0].read_bytes(), file=file)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error}", where=Place(file=file)) from error
     if isinstance(text, Problem):

@@ -16,7 +16,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, SimulatorUse, Suite
 from evalgate.simulation import user
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 MOST_SNIFFED = 2000
 """How many files are looked into, those in folders of CES first."""
@@ -50,7 +50,7 @@ def library(tree: Tree, files: Iterable[str], *, chosen: Collection[str]) -> Lib
     texts, problems = dict[str, str](), list[Problem]()
     for key in files if chosen else ():
         data = tree.read(key, largest=LARGEST_BYTES)
-        text = data if isinstance(data, Problem) else decoding.decode(data, file=key)
+        text = data if isinstance(data, Problem) else plain.decode(data, file=key)
         if isinstance(text, Problem):
             problems.append(text)
         else:

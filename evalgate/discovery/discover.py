@@ -21,7 +21,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import AgentUse, ConfigOrigin, EvalSet, Suite
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +243,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _R
     for key in keys:
         is_meant = key in named or key.endswith(walk.OWN_ENDINGS)
         data = tree.read(key)
-        text = data if isinstance(data, Problem) else decoding.decode(data, file=key)
+        text = data if isinstance(data, Problem) else plain.decode(data, file=key)
         if isinstance(text, Problem):
             told: Problem | None = text
             if not is_meant and isinstance(data, Problem):  # nobody can tell whether it is ADK's

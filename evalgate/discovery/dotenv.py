@@ -17,7 +17,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.variables import PROVIDERS
 from evalgate.errors import UnavailableError
 from evalgate.model import AgentUse
-from evalgate.system import committed, git
+from evalgate.system import git
 from evalgate.text import words
 
 NAME = ".env"
@@ -147,4 +147,4 @@ def _why_not(path: Path, root: Path, environ: Mapping[str, str]) -> str:
         git.find_source(root)
     except UnavailableError:
         return "this is no git checkout, which would tell that it is not part of the commit"
-    return "git tracks it" if committed.first_found([path], root, environ) else ""
+    return "git tracks it" if git.first_committed([path], root, environ) else ""

@@ -15,7 +15,8 @@ from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
-from evalgate.text import decoding, words
+from evalgate.text import plain as text_plain
+from evalgate.text import words
 
 MOST_LOOKED_AT = 2_000
 
@@ -273,7 +274,7 @@ def _where(tree: Tree, others: Sequence[str]) -> Iterator[str]:
 def _why_other(tree: Tree, path: str) -> str:
     """What stands in a file in place of an evaluation set; "" where it is of too many problems to tell."""
     data = tree.read(path, largest=LARGEST_BYTES)
-    text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
+    text = data if isinstance(data, Problem) else text_plain.decode(data, file=path)
     told = [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
     first = next((problem for problem in told if problem.severity is Severity.ERROR), None)
     return f"{first.message}. {first.hint}".rstrip(". ") + "." if first else ""

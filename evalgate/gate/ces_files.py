@@ -18,7 +18,7 @@ from evalgate.discovery import walk
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.formats import eval_set
 from evalgate.formats.adk_shapes import case_json
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def _files(paths: Iterable[Path], endings: tuple[str, ...]) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     data = walk.read_named(path, shown=str(path))
-    text = data if isinstance(data, Problem) else decoding.decode(data, file=str(path))
+    text = data if isinstance(data, Problem) else plain.decode(data, file=str(path))
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
     return text

@@ -26,7 +26,7 @@ from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
-from evalgate.system import committed
+from evalgate.system import git
 
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
 
@@ -96,9 +96,9 @@ def _read(
 def _insist_not_committed(places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context) -> None:
     """Raises ConfigError for a file that the commit brought along: a change would write the results that it is judged
     by. On somebody's own machine they are theirs."""
-    if context.is_attended or not committed.first_found(places, settings.root, context.environ):
+    if context.is_attended or not git.first_committed(places, settings.root, context.environ):
         return
-    brought = committed.first_found(files, settings.root, context.environ)
+    brought = git.first_committed(files, settings.root, context.environ)
     if brought is not None:
         raise ConfigError(
             "is part of the commit, not a result of this workflow",

@@ -23,7 +23,7 @@ from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.github import events, forks
 from evalgate.model import Suite
 from evalgate.model.watcher import Watcher
-from evalgate.system import committed
+from evalgate.system import git
 from evalgate.text import words
 
 
@@ -95,7 +95,7 @@ def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[s
     of the commit: a change could bring the verdicts on itself along."""
     own = platformdirs.user_cache_path("evalgate").absolute()
     named = Path(settings.cache).expanduser().absolute() if settings.cache else own
-    if not committed.first_found([named], settings.root, environ):
+    if not git.first_committed([named], settings.root, environ):
         return named
     say(f"the cache {settings.cache or named} contains committed files and was ignored")
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))

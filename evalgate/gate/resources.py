@@ -30,7 +30,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem, Severity
 from evalgate.formats.json_source import path_text
 from evalgate.results import kept, output
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
@@ -265,7 +265,7 @@ class Resources:
 
     def text(self, file: str) -> str:
         """What stands in a file."""
-        text = decoding.decode(self.inside(file).read_bytes(), file=file)
+        text = plain.decode(self.inside(file).read_bytes(), file=file)
         if isinstance(text, Problem):
             raise Refused("FAILED_PRECONDITION", str(text))
         return text

@@ -40,7 +40,7 @@ from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
-from evalgate.system import committed, git, redact
+from evalgate.system import git, redact
 from evalgate.text import plain, words
 
 NAME_WIDTH, NAMED = 80, 5
@@ -183,7 +183,7 @@ def _journals(names: Sequence[str], rules: Rules, context: Context, *, keeps: bo
     if keeps and not (settings.resume and (to / JOURNAL).exists()):
         every = (JOURNAL, BASE_JOURNAL)
         found = kept.bring_journals(plan, every, root=settings.root, to=to, now=context.now, is_fresh=settings.fresh)
-        is_continued = found and not committed.first_found([to / JOURNAL], settings.root, context.environ)
+        is_continued = found and not git.first_committed([to / JOURNAL], settings.root, context.environ)
     for name in names:
         journal = _journal(name, settings, context, plan, is_continued=is_continued)
         if is_continued and name == JOURNAL:
@@ -202,7 +202,7 @@ def _journal(name: str, settings: Settings, context: Context, plan: str, *, is_c
     if not (settings.resume or is_continued) or not path.exists():
         run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
         return Journal.create(path, about={"evalgate": __version__, "plan": plan, **run})
-    if not context.is_attended and committed.first_found([path], settings.root, context.environ):
+    if not context.is_attended and git.first_committed([path], settings.root, context.environ):
         raise _not_continued(path, "is part of the commit", settings)
     # whoever starts again without a word has mended what made an agent fail; --resume asks for what it did
     journal = Journal.reopen(path, forget=results_journal.FAILURES if is_continued else results_journal.UNTRIED)

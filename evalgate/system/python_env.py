@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evalgate.system import orphans, poetry_project, process, python_needs, redact
+from evalgate.system import orphans, process, python_needs, redact
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 
@@ -472,9 +472,9 @@ def _of_poetry(
     """The files of requirements and constraints that a Poetry project stands for, written into the environment."""
     place = Path(needs.folder)
     try:
-        lines = poetry_project.requirements(place, extras=[*extras], groups=[*groups])
-        pins = [*poetry_project.locked(place)]
-    except poetry_project.NotReadable as error:
+        lines = python_needs.poetry_requirements(place, extras=[*extras], groups=[*groups])
+        pins = [*python_needs.poetry_pins(place)]
+    except python_needs.PoetryFailed as error:
         raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
     if world.sandbox is not None:  # a path beside the project is one in the copy
         lines = [line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines]

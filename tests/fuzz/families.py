@@ -49,7 +49,7 @@ from evalgate.model import (
 )
 from evalgate.results import calibration_file, file, history, shards, stores
 from evalgate.results.journal import Journal
-from evalgate.text import decoding, diff, html, markdown, plain, templates
+from evalgate.text import diff, html, markdown, plain, templates
 from evalgate.text import workflow_commands as commands
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,7 @@ class Family:
 
 
 def _text(data: bytes, name: str) -> str:
-    decoded = decoding.decode(data, file=name)
+    decoded = plain.decode(data, file=name)
     return data.decode("utf-8", "surrogateescape") if isinstance(decoded, Problem) else decoded
 
 
