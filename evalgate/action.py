@@ -228,7 +228,7 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
         present=present,
     )
     if settings.mode == "merge":
-        report = merge.merge_gate(settings, _places(environ, settings), context)
+        report = merge.merge_gate(settings, context, places=_places(environ, settings))
     else:
         report = run.run(settings, context)
     show(report.problems)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -27,14 +26,10 @@ from evalgate.text import plain, words
 @click.command("list")
 @commands.options(*commands.SELECTING)
 @click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
-def command(with_cases: bool, **values: Any) -> None:
+@cli.ends
+def command(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
-    sys.exit(cli.run_command(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
-
-
-def show(given: dict[str, Any], *, with_cases: bool) -> int:
-    """Print the suites; exit code 2 where a file or a setting is wrong. Raises EvalgateError."""
-    settings = load.load_settings(given)
+    settings = load.load_settings(commands.given(values))
     prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
     estimates = [estimate.of_suite(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):

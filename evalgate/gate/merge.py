@@ -31,7 +31,7 @@ from evalgate.system import git
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
 
 
-def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> Report:
+def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:
     """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
 
     Raises ConfigError where results do not belong together or are not of this workflow run, UnavailableError where
