@@ -17,8 +17,8 @@ from evalgate import agents as agents_module
 from evalgate import criteria
 from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import checkout, commit, unchanged
-from evalgate.baseline.checkout import Checkout, NoSuchFolder
+from evalgate.baseline import commit, unchanged
+from evalgate.baseline.commit import Checkout, NoSuchFolder
 from evalgate.comparison import compare
 from evalgate.config import load, quarantine
 from evalgate.config.context import Context
@@ -299,7 +299,7 @@ def _checked_out(
     origin = functools.partial(BaseOrigin, source=source, commit=picked.sha, found_by=picked.how)
     notes = [picked.note] if picked.note else []
     try:
-        there = stack.enter_context(checkout.checked_out(repo, picked.sha))
+        there = stack.enter_context(commit.checked_out(repo, picked.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
         problem = error.message if is_new else _told(error)
@@ -311,7 +311,7 @@ def _checked_out(
         theirs = read(settings, there.root, suites, context.environ)
         problem, no_agent = _problem(theirs, suites, there)
         lost = no_agent and settings.agent and theirs.settings is not None and not theirs.settings.agent
-        if lost and (edited := checkout.edited_workflow(there.root, settings.root)):
+        if lost and (edited := commit.edited_workflow(there.root, settings.root)):
             problem = f"the base has no agent at `{settings.agent}`, which may come from {edited}, which this change "
             problem += "edits. Name the agent in evalgate.yml, where each side has its own"
             no_agent = False

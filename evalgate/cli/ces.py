@@ -15,8 +15,7 @@ from evalgate.ces import read
 from evalgate.ces.edit import Refused
 from evalgate.errors import ConfigError, ExitCode, Severity
 from evalgate.gate import ces_files
-from evalgate.gate.ces_app import AppFiles, Done
-from evalgate.gate.ces_files import Difference
+from evalgate.gate.ces_files import AppFiles, Difference, Done
 from evalgate.text import plain, words
 
 APP = click.option(

@@ -17,9 +17,8 @@ from evalgate.comparison import labels
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.errors import ConfigError, ExitCode, NothingToDo
-from evalgate.gate import accept as gate_accept
-from evalgate.gate import known
-from evalgate.gate.accept import LeftAsItIs, Proposal
+from evalgate.gate import edit, known
+from evalgate.gate.edit import LeftAsItIs, Proposal
 from evalgate.gate.known import Known
 from evalgate.model import Report
 from evalgate.reports.cases import CaseView
@@ -112,13 +111,13 @@ def accept(**values: Any) -> int:
     results = Path(values["results"]).absolute() if values["results"] else None
     chosen = known.select(known.newest(settings, results), values["cases"])
     if not values["cases"] or values["only_new"] or values["failed"]:
-        chosen = [each for each in chosen if gate_accept.is_wanted(each, only_new=values["only_new"])]
+        chosen = [each for each in chosen if edit.is_wanted(each, only_new=values["only_new"])]
     parts = [name for name in ("calls", "answer") if values[name]]
     proposals: list[Proposal] = []
     left = 0
     for each in chosen:
         try:
-            proposals.append(gate_accept.propose(each, root=settings.root, parts=parts, run=values["run_number"]))
+            proposals.append(edit.propose(each, root=settings.root, parts=parts, run=values["run_number"]))
         except LeftAsItIs as why:
             left += 1
             click.echo(plain.visible(f"{each.key[1]}: not accepted: {why}"), err=True)
@@ -132,7 +131,7 @@ def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterat
     """Whether each was accepted, in order, until somebody quits."""
     for number, proposal in enumerate(proposals, 1):
         try:
-            gate_accept.apply(proposal)  # before anybody decides
+            edit.apply(proposal)  # before anybody decides
         except ConfigError as error:
             click.echo(
                 plain.visible(f"{proposal.known.key[1]}: not accepted: {error.message}\n  {error.hint}"), err=True
@@ -146,7 +145,7 @@ def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterat
         asks = asks and answer != "A"
         is_accepted = answer in ("a", "A")
         if is_accepted and not dry_run:
-            gate_accept.write(proposal)
+            edit.write(proposal)
         yield is_accepted
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs, places, variables, yaml
+from evalgate.config import places, variables, yaml
 from evalgate.config import settings as config_settings
 from evalgate.config.gate_file import (
     AgentRule,
@@ -95,7 +95,7 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
     advisory: set[str] = set()
     for suite in suites:
         for rule in settings.gate_file.suites:
-            if not globs.matches(suite.key, rule.match):
+            if not places.matches(suite.key, rule.match):
                 continue
             if rule.pass_rate is not None:
                 rates[suite.key] = rule.pass_rate

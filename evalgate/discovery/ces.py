@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from evalgate import agents, errors
 from evalgate.ces import cases, read
 from evalgate.ces.read import Kind, Library
-from evalgate.config import globs
+from evalgate.config import places
 from evalgate.config.settings import Settings
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
@@ -29,14 +29,14 @@ def files_of(tree: Tree, *, exclude: Iterable[str], named: Iterable[str] = ()) -
     """The CES files of the tree, and those of the files that the user named."""
     patterns, listed = tuple(exclude), dict.fromkeys((*named, *tree.other_yaml, *tree.other_json))
     first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-    found = [path for path in first_in_folders[:MOST_SNIFFED] if not globs.matches(path, patterns)]
+    found = [path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, patterns)]
     return tuple(sorted(path for path in found if _is_of_ces(tree, path)))
 
 
 def left_out(tree: Tree, *, exclude: Iterable[str]) -> tuple[str, ...]:
     """The CES files that `exclude` leaves out."""
     patterns = tuple(exclude)
-    named = [path for path in (*tree.other_yaml, *tree.other_json) if patterns and globs.matches(path, patterns)]
+    named = [path for path in (*tree.other_yaml, *tree.other_json) if patterns and places.matches(path, patterns)]
     return tuple(path for path in named[:MOST_SNIFFED] if _is_of_ces(tree, path))
 
 

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from evalgate import errors, formats
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs
+from evalgate.config import places
 from evalgate.config.settings import Settings
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
@@ -289,7 +289,7 @@ class CriteriaFinder:
             return uses, ConfigOrigin.EXPLICIT, file
         index, rule = -1, None  # the last rule that speaks of the criteria of the file
         for number, each in enumerate(self._settings.gate_file.suites):
-            if (each.criteria is not None or each.config is not None) and globs.matches(key, each.match):
+            if (each.criteria is not None or each.config is not None) and places.matches(key, each.match):
                 index, rule = number, each
         if rule is not None and rule.criteria is not None:
             return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from evalgate import errors
-from evalgate.config import globs
+from evalgate.config import places
 from evalgate.errors import Place, Problem
 from evalgate.model import Case, EvalSet, Text
 from evalgate.text import words
@@ -144,7 +144,7 @@ def _matched(text: str, files: Files) -> tuple[str, ...]:
         return tuple(_below(path, files.found))
     if any(sign in path for sign in "*?["):
         pattern = f"\\{path}" if path[0] in "!#" else path
-        return tuple(key for key in files.found if globs.matches(key, (pattern,)))
+        return tuple(key for key in files.found if places.matches(key, (pattern,)))
     return ()
 
 

@@ -21,7 +21,7 @@ from evalgate.agents import opening, python_process
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import base as baseline_base
-from evalgate.config.context import Context
+from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source
@@ -35,7 +35,6 @@ from evalgate.gate import measure, prepare, surroundings
 from evalgate.gate.surroundings import Check, Surroundings
 from evalgate.github import forks, workflows
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite, TrialKey
-from evalgate.model.watcher import SilentWatcher
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env, python_needs
 from evalgate.text import words

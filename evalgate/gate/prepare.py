@@ -13,7 +13,7 @@ import platformdirs
 from evalgate.calibration import apply
 from evalgate.config import context as config_context
 from evalgate.config import quarantine, variables
-from evalgate.config.context import Context
+from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project
@@ -22,7 +22,6 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.github import events, forks
 from evalgate.model import Suite
-from evalgate.model.watcher import Watcher
 from evalgate.system import git
 from evalgate.text import words
 

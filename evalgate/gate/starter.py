@@ -15,7 +15,7 @@ from evalgate.config import gate_file as config_gate_file
 from evalgate.config import variables, yaml
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source, frameworks
+from evalgate.discovery import agent_source
 from evalgate.discovery import agents as discovery_agents
 from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.agents import AgentFolders, Ambiguous
@@ -212,7 +212,9 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
         return "", [], ()
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
-    others = list(frameworks.find(discovery_agents.code_files(settings.root), surroundings.reader(settings.root)))
+    others = list(
+        agent_source.find_frameworks(discovery_agents.code_files(settings.root), surroundings.reader(settings.root))
+    )
     suites: dict[tuple[str, ...], list[str]] = {}
     uses: dict[str, AgentUse] = {}
     for key in lost:

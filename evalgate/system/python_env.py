@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evalgate.system import orphans, process, python_needs, redact
+from evalgate.system import process, python_needs, redact
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 
@@ -537,7 +537,7 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
     settings["UV_NO_PROGRESS"] = "1"
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
     began = told = time.monotonic()
-    left = orphans.Orphans(whole[0])
+    left = process.Orphans(whole[0])
 
     def watch(pid: int, stderr: str) -> None:
         nonlocal told
