@@ -54,18 +54,20 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         comparison = _compared(head, base, shard, rules)
         moved = gate_run.drift_of(history, head.run, rules)
         remarks = (*moved, *settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
-        report = gate_run.conclude(
+        theirs = None if base is None else base.run
+        report = gate_run.decided(
             head.run,
-            None if base is None else base.run,
+            theirs,
             comparison,
             rules,
             context,
             problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
             trends=history.trends(head.run),
             past=history.of_cases(),
-            outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
             was_run=False,
         )
+        outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
+        report = gate_run.conclude(report, theirs, rules, context, outcomes=outcomes)
         context.present(report)
         output.write_file(settings.root / rules.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
         return history.keep(report)
