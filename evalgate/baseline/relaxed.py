@@ -290,8 +290,7 @@ TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
     "criteria": "criterion by criterion",
     "agent": "the agents of the suites",
     **dict.fromkeys(
-        ("fail_on", "threshold", "deterministic", "alpha", "max_drop", "pass_rate", "min_measured"),
-        "with the policy",
+        ("fail_on", "threshold", "deterministic", "alpha", "max_drop", "pass_rate", "min_measured"), "with the policy"
     ),
     "adk_compat": "with the policy",
     "agents": "which agent each suite has",

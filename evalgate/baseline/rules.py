@@ -111,12 +111,7 @@ def _blocking_on_broken(
 
 
 def _relaxed(
-    settings: Settings,
-    suites: tuple[Suite, ...],
-    policy: Policy,
-    project: BaseProject,
-    *,
-    renamed: Mapping[str, str],
+    settings: Settings, suites: tuple[Suite, ...], policy: Policy, project: BaseProject, *, renamed: Mapping[str, str]
 ) -> Iterator[RelaxedRule]:
     """What head asks less than the base; of a base which has no evaluation file, than its evalgate.yml."""
     theirs, rules = project.settings, project.rules

@@ -31,9 +31,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     "--results", metavar="FILE", help="Take the judge's verdicts from this results.json instead of asking the judge."
 )
 @click.option(
-    "--conversations",
-    metavar="FILE",
-    help="The results.json that the labels refer to. [default: the last run's]",
+    "--conversations", metavar="FILE", help="The results.json that the labels refer to. [default: the last run's]"
 )
 @click.option(
     "--write",

@@ -87,10 +87,7 @@ class Earlier:
             return TakenOver()
         now = side.surroundings().get(key, "")
         found = reuse.take_kept(
-            [each for each in own if now and each.surroundings(key) == now],
-            [suite],
-            side,
-            repeats=settings.runs.most,
+            [each for each in own if now and each.surroundings(key) == now], [suite], side, repeats=settings.runs.most
         )
         if stored is not None and now and stored[1] == now:
             tasks, results, renamed = stored[0], stored[2], same.project.renamed if same else {}

@@ -255,11 +255,7 @@ def _accepted(at: int, expected: Invocation, actual: Invocation, *, of_calls: bo
     is_new = answer is not None and answer != turns.answer_text(expected.final_response)
     same = call_diff.same(expected.tool_calls, actual.tool_calls)
     return Change(
-        turn=at,
-        expected=expected,
-        actual=actual,
-        answer=answer if is_new else None,
-        with_calls=of_calls and not same,
+        turn=at, expected=expected, actual=actual, answer=answer if is_new else None, with_calls=of_calls and not same
     )
 
 

@@ -102,11 +102,7 @@ def render_question(
     """The question for `count` scenarios beside those that there are. `introduction`: what the agent says of itself;
     `instruction`: what the developer wishes for, empty: nothing in particular."""
     told = [
-        {
-            "name": agent.name,
-            "instructions": agent.instructions,
-            "tools": prompting.tools_of_agent(agent),
-        }
+        {"name": agent.name, "instructions": agent.instructions, "tools": prompting.tools_of_agent(agent)}
         for agent in agents
     ]
     return prompting.build_question(

@@ -173,11 +173,7 @@ def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of Criter
 
 
 def confirmations(
-    head: Run,
-    comparison: Comparison | None,
-    *,
-    policy: Policy,
-    unreliable: Collection[CaseKey] = (),
+    head: Run, comparison: Comparison | None, *, policy: Policy, unreliable: Collection[CaseKey] = ()
 ) -> tuple[Confirmation, ...]:
     """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
     recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}

@@ -165,7 +165,7 @@ _COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
         Complaint.LOST_RACE,
         re.compile(
             r"\[rejected\]|non-fast-forward|fetch first|stale info|cannot lock ref|failed to update ref"
-            r"|incorrect old value|reference already exists|failed to lock",
+            r"|incorrect old value|reference already exists|failed to lock"
         ),
     ),
     (

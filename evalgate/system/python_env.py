@@ -288,10 +288,7 @@ def _installed(request: str, world: World, *, managed: Path | None = None) -> st
 def _search_path(environment: Mapping[str, str]) -> str:
     """PATH, and behind it where pyenv and GitHub's runners keep Pythons that are not on it."""
     pyenv = environment.get("PYENV_ROOT") or f"{environment.get('HOME', '')}/.pyenv"
-    found = [
-        *Path(pyenv, "versions").glob("3.*/bin"),
-        *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin"),
-    ]
+    found = [*Path(pyenv, "versions").glob("3.*/bin"), *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin")]
     numbers = {path: [int(each) for each in re.findall(r"\d+", str(path).partition("3.")[2])] for path in found}
     newest = sorted(found, key=lambda path: numbers[path], reverse=True)
     return os.pathsep.join([environment.get("PATH", ""), *map(str, newest)])
@@ -550,12 +547,7 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
     try:
         with _alone(world):
             return process.run_to_end(
-                whole,
-                cwd=cwd,
-                environment=settings,
-                timeout_s=INSTALL_TIMEOUT_S,
-                prefix=prefix,
-                watch=watch,
+                whole, cwd=cwd, environment=settings, timeout_s=INSTALL_TIMEOUT_S, prefix=prefix, watch=watch
             )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error
