@@ -27,7 +27,7 @@ from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, dotenv, project, select, walk
+from evalgate.discovery import discover, dotenv, project, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
@@ -500,7 +500,7 @@ def _rules(
         return None
     others, simulated, theirs = beside or ((), frozenset(), ())
     # that they lack what head selects, or an agent, says nothing of the rules in them
-    others_than = {*select.CODES, *discovery_agents.CODES}
+    others_than = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
         each for each in (*problems, *theirs) if each.severity is Severity.ERROR and each.code not in others_than
     )

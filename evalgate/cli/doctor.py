@@ -16,7 +16,7 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.errors import ExitCode, Place, Severity
 from evalgate.gate import doctor, prepare, progress
-from evalgate.gate.surroundings import Check
+from evalgate.gate.doctor import Check
 from evalgate.text import plain, words
 
 SETTINGS = (*commands.SELECTING, "base", "baseline", "cache", "output", "isolate", "start_timeout", "skip_judged")

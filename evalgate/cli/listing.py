@@ -17,8 +17,8 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
-from evalgate.gate import estimate, prepare
-from evalgate.gate.estimate import Estimate
+from evalgate.gate import prepare
+from evalgate.gate.prepare import Estimate
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite, ThresholdRule
 from evalgate.text import plain, words
 
@@ -31,7 +31,7 @@ def command(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
     settings = load.load_settings(commands.given(values))
     prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
-    estimates = [estimate.of_suite(suite, settings) for suite in prepared.suites]
+    estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))

@@ -32,7 +32,7 @@ from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier as gate_earlier
-from evalgate.gate import estimate
+from evalgate.gate import prepare
 from evalgate.gate.earlier import Earlier
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
@@ -230,7 +230,7 @@ class _Measuring:
                 )
         self._of_head, again = self._earlier.take(session, self._rules, known)
         self._taken.join(again)
-        expected = estimate.told(self._open(runs.start), session.settings)
+        expected = prepare.tell_expected(self._open(runs.start), session.settings)
         if expected:
             session.watcher.say(expected)
         session.first(runs.start)
