@@ -15,7 +15,6 @@ from evalgate.errors import ExitCode
 from evalgate.gate import generate as gate_generate
 from evalgate.gate import prepare, progress
 from evalgate.gate import record as gate_record
-from evalgate.gate.generate import Order
 from evalgate.text import words
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
@@ -46,18 +45,13 @@ def command(**values: Any) -> int:
         click.echo(f"wrote {shown}")
         click.echo(f"review {holds}, then `evalgate run {shown}`")
         return ExitCode.PASS
-    order = Order(
-        count=values["count"],
-        instruction=values["instruction"],
-        model=values["model"],
-        into=values["into"] or "generated",
-    )
+    wanted = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
-    files, count = gate_generate.generate(settings, order, context)
+    files, count = gate_generate.generate(settings, context, **wanted, into=values["into"] or "generated")
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
-    if count < order.count:
-        click.echo(f"{words.counted(order.count, 'scenario')} requested, {count} written", err=True)
+    if count < values["count"]:
+        click.echo(f"{words.counted(values['count'], 'scenario')} requested, {count} written", err=True)
     click.echo(f"review {words.counted(count, 'scenario')}, then `evalgate run {os.path.relpath(files[0])}`")
     return ExitCode.PASS

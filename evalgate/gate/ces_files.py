@@ -107,8 +107,12 @@ def to_adk(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
     """CES evaluations as one ADK evaluation set; expectations that they name are looked for in the paths as well."""
     found = library(paths)
     made = Converted(problems=list(found.problems))
-    expectations = found.of(Kind.EXPECTATION)
-    prompts = {each.id: criteria.prompt for each in expectations if (criteria := _criteria(each)) is not None}
+    expectations = ((each.id, each.message) for each in found.of(Kind.EXPECTATION))
+    prompts = {
+        key: message.llm_criteria.prompt
+        for key, message in expectations
+        if isinstance(message, EvaluationExpectation) and message.llm_criteria is not None
+    }
     prompts |= read.written_prompts(found.readings.values())
     cases = []
     for resource in found.tests:
@@ -129,11 +133,6 @@ def to_adk(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
         }
     made.count = len(cases)
     return made
-
-
-def _criteria(resource: Resource) -> Any:
-    message = resource.message
-    return message.llm_criteria if isinstance(message, EvaluationExpectation) else None
 
 
 def _app_of(evaluation: Evaluation, given: str) -> str:

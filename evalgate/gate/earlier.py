@@ -182,11 +182,10 @@ def _keeping(context: Context, judge_keys: Collection[str]) -> Keeping | None:
     what it keeps."""
     if not context.workflow_run or not events.is_of_repository(context.environ):
         return None
-    keys = {key for provider in variables.PROVIDERS.values() for key in provider.keys}
     return attempts.of_workflow(
         context.environ,
         context.cache,
-        names={*keys, *judge_keys},
+        names={*variables.KEYS, *judge_keys},
         workflow_run=context.workflow_run,
         commit=context.commit,
     )
