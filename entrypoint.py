@@ -17,9 +17,9 @@ if __name__ == "__main__":
     for number in (signal.SIGTERM, signal.SIGINT):  # a container's first process ignores what it does not handle
         signal.signal(number, leave)
     try:
-        from evalgate.system import process, streams
+        from evalgate.system import process
 
-        streams.keep()  # a log that nobody takes any more is no reason to fail
+        process.keep_streams()  # a log that nobody takes any more is no reason to fail
         process.collect_seldom()
         from evalgate import action
     except Exception:  # noqa: BLE001 - Python's own exit code for a crash is 1, which says that the agent failed

@@ -17,6 +17,7 @@ from typing import Any
 from evalgate import __version__, errors, reports
 from evalgate.config import load
 from evalgate.config import settings as config_settings
+from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
 from evalgate.gate import merge, post, prepare, progress, run
@@ -25,7 +26,6 @@ from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Posting
 from evalgate.model import Report
-from evalgate.model.watcher import Watcher
 from evalgate.results import output
 from evalgate.system import isolation, process
 from evalgate.text import words, workflow_commands
@@ -228,7 +228,7 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
         present=present,
     )
     if settings.mode == "merge":
-        report = merge.merge_gate(settings, _places(environ, settings), context)
+        report = merge.merge_gate(settings, context, places=_places(environ, settings))
     else:
         report = run.run(settings, context)
     show(report.problems)

@@ -18,10 +18,10 @@ import yaml
 
 from evalgate import reports
 from evalgate.config import load
+from evalgate.config.context import SilentWatcher
 from evalgate.gate import prepare
 from evalgate.gate import run as gate_run
 from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
-from evalgate.model.watcher import SilentWatcher
 from evalgate.system import isolation
 
 TEST_FILE: Final = ".test.json"

@@ -8,14 +8,13 @@ from typing import Any
 
 from evalgate.agent_evaluator import AgentEvaluator, evaluate
 from evalgate.config import load
-from evalgate.config.context import Context
+from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import EvalgateError
 from evalgate.gate import compare_files, prepare
 from evalgate.gate import run as gate_run
 from evalgate.model import Report, VerdictKind
-from evalgate.model.watcher import SilentWatcher
 
 __all__ = [
     "AgentEvaluator",

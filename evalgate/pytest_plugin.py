@@ -116,8 +116,8 @@ class Evaluations:
     def _run(self, items: Sequence[EvaluationCase]) -> dict[str, Any]:
         """`outcomes`: what became of each item, and its text; `verdict`: why the gate blocks, "" where it does not."""
         import evalgate
+        from evalgate.config.context import SilentWatcher
         from evalgate.gate import prepare
-        from evalgate.model.watcher import SilentWatcher
 
         outcomes: dict[str, list[str]] = {}
         try:

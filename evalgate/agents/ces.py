@@ -55,7 +55,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.system import isolation, redact
-from evalgate.system.google_auth import GoogleToken
+from evalgate.system.http import GoogleToken
 
 _KINDS: Final = {
     "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,

@@ -34,7 +34,7 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.system import committed, python_env
+from evalgate.system import git, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
 from evalgate.text import words
@@ -218,7 +218,7 @@ def _is_lent(python: Path, *, lender: Path, environ: Mapping[str, str]) -> bool:
     """Only what git does not keep: else a change would write what the base is run with."""
     folder = python.parent.parent
     environment = folder if (folder / "pyvenv.cfg").is_file() else python
-    return committed.first_found([environment], lender, environ) is None
+    return git.first_committed([environment], lender, environ) is None
 
 
 def wanted_python(use: AgentUse, *, root: Path, lender: Path) -> Path | None:

@@ -17,8 +17,8 @@ from evalgate import agents as agents_module
 from evalgate import criteria
 from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import checkout, commit, unchanged
-from evalgate.baseline.checkout import Checkout, NoSuchFolder
+from evalgate.baseline import commit, unchanged
+from evalgate.baseline.commit import Checkout, NoSuchFolder
 from evalgate.comparison import compare
 from evalgate.config import load, quarantine
 from evalgate.config.context import Context
@@ -27,7 +27,7 @@ from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, dotenv, project, select, walk
+from evalgate.discovery import discover, dotenv, project, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
@@ -37,7 +37,7 @@ from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found, Store
 from evalgate.simulation import user
-from evalgate.system import committed, git
+from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
 
@@ -176,7 +176,7 @@ def _from_file(
 ) -> Base:
     """`ruling`: the base's commit, where it is known; of its files nothing is run. Raises ConfigError for a file that
     cannot be read, and in a pull request for one that is part of the commit."""
-    if context.is_pull_request and committed.first_found([settings.root / named], settings.root, context.environ):
+    if context.is_pull_request and git.first_committed([settings.root / named], settings.root, context.environ):
         raise ConfigError(
             "is part of the commit, so a pull request is not compared with it",
             where=Place(file=named),
@@ -299,7 +299,7 @@ def _checked_out(
     origin = functools.partial(BaseOrigin, source=source, commit=picked.sha, found_by=picked.how)
     notes = [picked.note] if picked.note else []
     try:
-        there = stack.enter_context(checkout.checked_out(repo, picked.sha))
+        there = stack.enter_context(commit.checked_out(repo, picked.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
         problem = error.message if is_new else _told(error)
@@ -311,7 +311,7 @@ def _checked_out(
         theirs = read(settings, there.root, suites, context.environ)
         problem, no_agent = _problem(theirs, suites, there)
         lost = no_agent and settings.agent and theirs.settings is not None and not theirs.settings.agent
-        if lost and (edited := checkout.edited_workflow(there.root, settings.root)):
+        if lost and (edited := commit.edited_workflow(there.root, settings.root)):
             problem = f"the base has no agent at `{settings.agent}`, which may come from {edited}, which this change "
             problem += "edits. Name the agent in evalgate.yml, where each side has its own"
             no_agent = False
@@ -500,7 +500,7 @@ def _rules(
         return None
     others, simulated, theirs = beside or ((), frozenset(), ())
     # that they lack what head selects, or an agent, says nothing of the rules in them
-    others_than = {*select.CODES, *discovery_agents.CODES}
+    others_than = {*discover.CODES, *discovery_agents.CODES}
     errors = tuple(
         each for each in (*problems, *theirs) if each.severity is Severity.ERROR and each.code not in others_than
     )

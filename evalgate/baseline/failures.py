@@ -17,7 +17,7 @@ from evalgate import agents
 from evalgate.agents import opening, python_process, worker_process
 from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import checkout
+from evalgate.baseline import commit
 from evalgate.baseline.base import Base
 from evalgate.config import settings as config_settings
 from evalgate.config.settings import Settings
@@ -76,7 +76,7 @@ class _Causes:
         self._base, self._settings = base, settings
         self._head, self._own = ({suite.key: suite for suite in suites} for suites in (head, own))
         self._environments: dict[tuple[str, str], str] = {}
-        self._workflow = "" if base.root is None else checkout.edited_workflow(base.root, settings.root)
+        self._workflow = "" if base.root is None else commit.edited_workflow(base.root, settings.root)
 
     def of(self, failure: AgentFailure, key: TrialKey) -> str | None:
         """Of one failure: "" where it is the base's own, None where nobody can tell whose it is."""

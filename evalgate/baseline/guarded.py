@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import settings as config_settings
@@ -105,14 +106,6 @@ def _shown(value: Any) -> str:
     return f"`{plain.label(value, WIDTH)}`" if value else "unset"
 
 
-def _place(settings: Settings, *path: str) -> Place | None:
-    """Where evalgate.yml says so; None where it says nothing."""
-    if settings.places is None:
-        return None
-    found = (settings.places(name, *path[1:]) for name in (path[0], path[0].replace("_", "-")))
-    return next((each for each in found if each.json_path != "$"), None)
-
-
 # --- settings ------------------------------------------------------------------------------------
 
 
@@ -127,7 +120,7 @@ def _settings(settings: Settings, whose: _Whose) -> Iterator[Problem]:
     for name in SETTINGS:
         ours, theirs = getattr(settings, name), _trusted(settings, name, whose.settings)
         if ours != theirs:
-            shown, place = config_settings.input_name(name), _place(settings, name)
+            shown, place = config_settings.input_name(name), baseline_rules.place_of(settings, name)
             hint = HINT_INPUT if "action" in config_settings.doors_of(name) else HINT
             yield whose.notice(shown, theirs=theirs, ours=ours, place=place, hint=hint)
 
@@ -148,13 +141,14 @@ def _judge(settings: Settings, whose: _Whose) -> Iterator[Problem]:
     for name in JUDGE:
         if getattr(ours, name) != getattr(counts, name):
             values = {"theirs": getattr(counts, name), "ours": getattr(ours, name)}
-            yield whose.notice(f"judge.{name}", **values, place=_place(settings, "judge", name), hint=HINT)
+            place = baseline_rules.place_of(settings, "judge", name)
+            yield whose.notice(f"judge.{name}", **values, place=place, hint=HINT)
     asked = [name for name in ("model", "client", *JUDGE) if getattr(ours, name)]
     if whose.settings is None and counts == ours and asked:
         said = words.listed(f"`{name}: {plain.label(getattr(ours, name), WIDTH)}`" for name in asked)
         message = f"the judge of this change's evalgate.yml is asked ({said}): {whose.why}"
         why = "It counts because it is asked at a known provider's own address."
-        place = _place(settings, "judge")
+        place = baseline_rules.place_of(settings, "judge")
         yield Problem(severity=Severity.NOTE, code=NO_FILE, message=message, place=place, hint=why)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from evalgate import __version__
@@ -36,14 +34,6 @@ MANIFESTS = frozenset({"pyproject.toml", "setup.py", "package.json", "package-lo
 LARGEST_SOURCE = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Tracked:
-    """A file that git tracks: its path from the top, and what git knows it by."""
-
-    path: str
-    known: str
-
-
 def of_tree(repo: Repository, sha: str, top: Path) -> str:
     """16 hex digits over all that git tracks at `sha`, as it lies in the checkout at `top`: hidden files, data and
     prompts anywhere in the repository, files that a .gitignore names and git tracks all the same.
@@ -52,15 +42,16 @@ def of_tree(repo: Repository, sha: str, top: Path) -> str:
     for people. All but workflows count after all where some source names them: an agent may read them.
     """
     listed = repo.run_bytes("ls-tree", "-r", "-z", "--full-tree", sha).decode("utf-8", "surrogateescape")
-    files = [_tracked(entry) for entry in listed.split("\0") if entry]
+    # what git knows a file by, by its path from the top
+    files = {path: known for known, _, path in (entry.partition("\t") for entry in listed.split("\0") if entry)}
     within = f"{repo.prefix}/" if repo.prefix else ""
-    asides = [each.path for each in files if _is_aside(each.path.removeprefix(within))]
-    named = _named(asides, [each.path for each in files], top)
+    asides = [path for path in files if _is_aside(path.removeprefix(within))]
+    named = _named(asides, files, top)
     left_out = {path for path in asides if path not in named}
     seen = hashlib.sha256()
-    for each in files:
-        if each.path not in left_out and not each.path.startswith(".github/"):
-            seen.update(os.fsencode(each.path) + b"\0" + _content(top / each.path, each.known) + b"\0")
+    for path, known in files.items():
+        if path not in left_out and not path.startswith(".github/"):
+            seen.update(os.fsencode(path) + b"\0" + _content(top / path, known) + b"\0")
     return seen.hexdigest()[:16]
 
 
@@ -71,11 +62,6 @@ def of_checkout(root: Path, *, environ: Mapping[str, str], under: Path) -> str:
             return of_tree(repo, repo.head, repo.source.working_tree) if repo.head else ""
     except EvalgateError:
         return ""
-
-
-def _tracked(entry: str) -> _Tracked:
-    about, _, path = entry.partition("\t")
-    return _Tracked(path, about)
 
 
 def _is_aside(path: str) -> bool:
@@ -147,15 +133,15 @@ OF_THE_MACHINE = (
     "SSL_CERT_*", "*_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PYTHONDONTWRITEBYTECODE",
 )  # fmt: skip
 """Variables that differ between two runs of one job and change no answer."""
-_USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
 def variables_of(environment: Mapping[str, str]) -> Mapping[str, str]:
     """What of an agent's variables may change what it does. Of a secret that there is one: it may be rotated, and even
     a digest of it is nothing to keep."""
-    keys = {key for provider in variables.PROVIDERS.values() for key in provider.keys}
     return {
-        name: ("set" if value else "") if name in keys or redact.is_named(name) else _USER_INFO.sub("://", value)
+        name: ("set" if value else "")
+        if name in variables.KEYS or redact.is_named(name)
+        else variables.USER_INFO.sub("://", value)
         for name, value in environment.items()
         if not variables.matches(name, OF_THE_MACHINE)
     }

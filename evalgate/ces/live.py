@@ -14,8 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from evalgate.ces import shapes
 from evalgate.ces.shapes import EvaluationMetricsThresholds, EvaluationPersona, EvaluationSettings, Proto
 from evalgate.formats.json_source import Path, path_text
-from evalgate.system.google_auth import GoogleToken, NoToken
-from evalgate.system.http import Answer, Exchange, ExchangeFailed
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
 
 ENDPOINT: Final = "https://ces.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import importlib
 import io
 import os
@@ -21,22 +22,19 @@ import click
 
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
-from evalgate.system import process, streams
+from evalgate.system import process
 from evalgate.text import plain, words, workflow_commands
 
 COMMANDS = {
     "init": ("evalgate.cli.init:command", "Write a workflow for the evaluation files and agents that are found."),
     "run": ("evalgate.cli.commands:run", "Run the gate and write the reports."),
-    "merge": (
-        "evalgate.cli.commands:merge",
-        "Merge the results of all shards (`--shard 1/N` ...) and report.",
-    ),
+    "merge": ("evalgate.cli.commands:merge", "Merge the results of all shards (`--shard 1/N` ...) and report."),
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
-    "accept": ("evalgate.cli.accept:command", "Accept what the agent did as what its failing cases expect."),
-    "record": ("evalgate.cli.record:command", "Add a recorded conversation (session, trace) as a case."),
-    "ui": ("evalgate.cli.ui:command", "Show results in a browser: run cases, accept, edit, chat with the agent."),
-    "show": ("evalgate.cli.earlier:show", "Show a case as it last ran, turn by turn."),
-    "history": ("evalgate.cli.earlier:history", "Show how a case ended in the runs that are kept."),
+    "accept": ("evalgate.cli.known:accept", "Accept what the agent did as what its failing cases expect."),
+    "record": ("evalgate.cli.files:record", "Add a recorded conversation (session, trace) as a case."),
+    "ui": ("evalgate.cli.servers:ui", "Show results in a browser: run cases, accept, edit, chat with the agent."),
+    "show": ("evalgate.cli.known:show", "Show a case as it last ran, turn by turn."),
+    "history": ("evalgate.cli.known:history", "Show how a case ended in the runs that are kept."),
     "report": ("evalgate.cli.commands:report", "Write the reports of a results.json again; runs nothing."),
     "validate": ("evalgate.cli.commands:validate", "Check evaluation files and configuration; makes no model calls."),
     "doctor": (
@@ -49,11 +47,11 @@ COMMANDS = {
         "Cases with mixed results that do not block for a while: `quarantine add`, `quarantine list`.",
     ),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
-    "migrate": ("evalgate.cli.migrate:command", "Write an evaluation file of an old format in ADK's current one."),
+    "migrate": ("evalgate.cli.files:migrate", "Write an evaluation file of an old format in ADK's current one."),
     "convert": ("evalgate.cli.ces:convert_command", "Convert CES evaluations to an ADK evaluation set, or back."),
     "diff": ("evalgate.cli.ces:diff_command", "Compare two versions of CES evaluations by field."),
     "ces": ("evalgate.cli.ces:group", "A live CES app and its files: `ces pull`, `ces push`, `ces drift`."),
-    "mcp": ("evalgate.cli.mcp:command", "Serve CES evaluations to an assistant (Model Context Protocol)."),
+    "mcp": ("evalgate.cli.servers:mcp", "Serve CES evaluations to an assistant (Model Context Protocol)."),
     "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
 }
 
@@ -112,7 +110,7 @@ def main(argv: list[str] | None = None) -> Any:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
         signal.signal(signal.SIGINT, _leave)
     in_workflow = os.environ.get("GITHUB_ACTIONS") == "true"  # no line is a command, whatever ids and settings hold
-    streams.keep(_Disarmed if in_workflow else io.TextIOWrapper)
+    process.keep_streams(_Disarmed if in_workflow else io.TextIOWrapper)
     process.collect_seldom()
     return dispatch(argv)
 
@@ -168,6 +166,16 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         click.echo("Please report it with the following lines:\n", err=True)
         click.echo(plain.visible(traceback.format_exc()), err=True)
         return ExitCode.BUG
+
+
+def ends(action: Callable[..., int]) -> Callable[..., None]:
+    """The function of a command: ends the process with the exit code that `action` returns, or that of its error."""
+
+    @functools.wraps(action)
+    def command(**values: Any) -> None:
+        sys.exit(run_command(lambda: action(**values), debug=bool(values.get("debug"))))
+
+    return command
 
 
 def show_problems(problems: tuple[Problem, ...]) -> None:

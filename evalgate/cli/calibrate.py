@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from evalgate.calibration import agreement, calibrate
 from evalgate.calibration import labels as calibration_labels
 from evalgate.calibration.calibrate import Judged
 from evalgate.cli import commands
-from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import prepare
@@ -33,9 +31,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     "--results", metavar="FILE", help="Take the judge's verdicts from this results.json instead of asking the judge."
 )
 @click.option(
-    "--conversations",
-    metavar="FILE",
-    help="The results.json that the labels refer to. [default: the last run's]",
+    "--conversations", metavar="FILE", help="The results.json that the labels refer to. [default: the last run's]"
 )
 @click.option(
     "--write",
@@ -55,14 +51,10 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     "--most", type=click.IntRange(1), default=50, show_default=True, help="Lines per criterion in a template."
 )
 @click.argument("labels")
-def command(labels: str, **values: Any) -> None:
+@cli.ends
+def command(labels: str, **values: Any) -> int:
     """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line (docs/calibration.md)."""
-    sys.exit(cli.run_command(lambda: run(labels, values), debug=bool(values.get("debug"))))
-
-
-def run(labels: str, values: dict[str, Any]) -> int:
-    """Calibrate, or draft; the exit code. Raises EvalgateError."""
-    settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
+    settings = commands.settings_of(values, SETTINGS)
     if values["draft"]:
         return _draft(Path(labels), values, settings)
     written = _path(values["written"]) or settings.root / (settings.gate_file.judge.calibration or WRITTEN)

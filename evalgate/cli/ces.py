@@ -3,8 +3,8 @@ by field, and a live app beside its files."""
 
 from __future__ import annotations
 
+import functools
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -15,8 +15,7 @@ from evalgate.ces import read
 from evalgate.ces.edit import Refused
 from evalgate.errors import ConfigError, ExitCode, Severity
 from evalgate.gate import ces_files
-from evalgate.gate.ces_app import AppFiles, Done
-from evalgate.gate.ces_files import Difference
+from evalgate.gate.ces_files import AppFiles, Difference, Done
 from evalgate.text import plain, words
 
 APP = click.option(
@@ -33,28 +32,13 @@ APP = click.option(
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="adk: a file; ces: a folder.")
 @click.option("--strict/--no-strict", default=False, help="Write nothing and exit with 2 if anything is lost.")
 @APP
-def convert_command(paths: tuple[Path, ...], target: str, output: Path, strict: bool, app: str) -> None:
+@cli.ends
+def convert_command(paths: tuple[Path, ...], target: str, output: Path, strict: bool, app: str) -> int:
     """Convert CES evaluations to an ADK evaluation set (`--to adk`) or back (`--to ces`), and report what is lost.
 
     PATHS are CES files or their folders, or ADK evaluation sets. Expectations that evaluations name are looked for in
     PATHS as well.
     """
-    sys.exit(cli.run_command(lambda: _convert(paths, target, output, strict=strict, app=app), debug=False))
-
-
-@click.command("diff")
-@click.argument("old", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
-@click.option("--exit-code/--no-exit-code", default=False, help="Exit with 1 if there are differences.")
-def diff_command(old: Path, new: Path, exit_code: bool) -> None:
-    """Compare two versions of CES files or folders by field; what relaxes is marked.
-
-    Resources are paired by kind and name, else by display name. Output-only fields are not compared.
-    """
-    sys.exit(cli.run_command(lambda: _diff(old, new, exit_code=exit_code), debug=False))
-
-
-def _convert(paths: tuple[Path, ...], target: str, output: Path, *, strict: bool, app: str) -> int:
     made = (ces_files.to_adk if target == "adk" else ces_files.to_ces)(paths, output, app=app)
     cli.show_problems(tuple(each for each in made.problems if each.severity is not Severity.ERROR))
     for each in made.told:
@@ -62,7 +46,9 @@ def _convert(paths: tuple[Path, ...], target: str, output: Path, *, strict: bool
     if strict and made.lost:
         raise ConfigError(f"{words.counted(made.lost, 'loss', 'losses')}: nothing was written (`--strict`)")
     if not made.files:
-        raise ConfigError(_why_nothing(paths, target))
+        found = "nothing that ADK has a form for was found"
+        found = found if target == "adk" else f"no case in {words.listed(map(str, paths))}"
+        raise ConfigError(f"{found}: no file was written")
     made.write()
     what = words.counted(made.count, "case" if target == "adk" else "evaluation")
     lost = words.counted(made.lost, "loss", "losses") if made.lost else "nothing lost"
@@ -70,13 +56,16 @@ def _convert(paths: tuple[Path, ...], target: str, output: Path, *, strict: bool
     return ExitCode.PASS
 
 
-def _why_nothing(paths: Iterable[Path], target: str) -> str:
-    if target == "adk":
-        return "nothing that ADK has a form for was found: no file was written"
-    return f"no case in {words.listed(map(str, paths))}: no file was written"
+@click.command("diff")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--exit-code/--no-exit-code", default=False, help="Exit with 1 if there are differences.")
+@cli.ends
+def diff_command(old: Path, new: Path, exit_code: bool) -> int:
+    """Compare two versions of CES files or folders by field; what relaxes is marked.
 
-
-def _diff(old: Path, new: Path, *, exit_code: bool) -> int:
+    Resources are paired by kind and name, else by display name. Output-only fields are not compared.
+    """
     found, problems = ces_files.differences(old, new)
     cli.show_problems(problems)
     _show(found, {"old": "removed", "new": "added"})
@@ -121,10 +110,11 @@ def group() -> None:
 @FOLDER
 @LIVE_APP
 @ENDPOINT
-def pull_command(folder: Path, app: str, endpoint: str) -> None:
+@cli.ends
+def pull_command(folder: Path, app: str, endpoint: str) -> int:
     """Write what the app has to the files of FOLDER, where it differs."""
     sides = {"old": "only in the files", "new": "new"}
-    sys.exit(cli.run_command(lambda: _live(folder, app, endpoint, AppFiles.pull, sides), debug=False))
+    return _live(folder, app, endpoint, AppFiles.pull, sides)
 
 
 @group.command("push")
@@ -134,28 +124,23 @@ def pull_command(folder: Path, app: str, endpoint: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show what would change, and what that relaxes.")
 @click.option("--no-relaxing", is_flag=True, help="Push nothing if a change asks or expects less.")
 @click.option("--overwrite", is_flag=True, help="Also over what was changed in the app since it was pulled.")
-def push_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool) -> None:
+@cli.ends
+def push_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool) -> int:
     """Write what the files of FOLDER have to the app, where it differs. Exit with 1 if something was refused."""
-
-    def push(files: AppFiles) -> Done:
-        return files.push(preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
-
+    push = functools.partial(AppFiles.push, preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
     sides = {"old": "only in the app", "new": "created" if not dry_run else "would be created"}
-    sys.exit(cli.run_command(lambda: _live(folder, app, endpoint, push, sides), debug=False))
+    return _live(folder, app, endpoint, push, sides)
 
 
 @group.command("drift")
 @FOLDER
 @LIVE_APP
 @ENDPOINT
-def drift_command(folder: Path, app: str, endpoint: str) -> None:
+@cli.ends
+def drift_command(folder: Path, app: str, endpoint: str) -> int:
     """Compare the app with the files of FOLDER. Exit with 1 if they differ."""
     sides = {"old": "only in the files", "new": "only in the app"}
-
-    def action() -> int:
-        return _live(folder, app, endpoint, AppFiles.drift, sides, is_drift=True)
-
-    sys.exit(cli.run_command(action, debug=False))
+    return _live(folder, app, endpoint, AppFiles.drift, sides, is_drift=True)
 
 
 def _live(

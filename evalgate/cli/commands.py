@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 import os
 import shlex
 import shutil
@@ -35,17 +36,7 @@ SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requireme
 """What `list` and `validate` take; `run` takes everything."""
 
 DECIDING = (
-    *(
-        "root",
-        "config",
-        "fail_on",
-        "threshold",
-        "deterministic",
-        "alpha",
-        "max_drop",
-        "policy",
-        "pass_rate",
-    ),
+    *("root", "config", "fail_on", "threshold", "deterministic", "alpha", "max_drop", "policy", "pass_rate"),
     *("min_measured", "output"),
 )
 """What `merge` and `compare` take: they measure nothing."""
@@ -112,6 +103,11 @@ def given(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
+def settings_of(values: dict[str, Any], names: Sequence[str]) -> Settings:
+    """The settings of a command that has other options as well. Raises ConfigError."""
+    return load.load_settings(given({name: values[name] for name in names}))
+
+
 def _option(name: str) -> Callable[[Command], Command]:
     field = Settings.model_fields[name]
     flag = f"--{config_settings.input_name(name)}"
@@ -155,22 +151,29 @@ show_all = click.option("--all", "everything", is_flag=True, help="Also show inf
 @options()
 @show_all
 @click.option("--failed", is_flag=True, help="Only the cases that did not pass when they last ran.")
-def run(failed: bool, **values: Any) -> None:
+@cli.ends
+def run(failed: bool, **values: Any) -> int:
     """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
-    _decide(values, gate_run.run, failed=failed)
+    if failed and values["paths"]:
+        raise ConfigError("--failed selects by itself: give it no paths")
+    everything, options = values.pop("everything"), given(values)
+    if failed:
+        options["paths"] = known.failed(load.load_settings(options))
+    return _decide(options, gate_run.run, everything=everything)
 
 
 @click.command("merge")
 @click.argument("places", nargs=-1, required=True)
 @settings_options(*MERGING)
 @show_all
-def merge(places: tuple[str, ...], **values: Any) -> None:
+@cli.ends
+def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
     """Merge the results of `evalgate run --shard 1/N` ... `N/N` in PLACES (files, or folders to search).
 
     Missing shards count as not measured. The policy comes from evalgate.yml and the options of this command.
     """
-    paths = [Path(place) for place in places]
-    _decide(values, lambda settings, context: gate_merge.merge_gate(settings, paths, context))
+    gate = functools.partial(gate_merge.merge_gate, places=[Path(place) for place in places])
+    return _decide(given(values), gate, everything=everything)
 
 
 @click.command("compare")
@@ -178,31 +181,30 @@ def merge(places: tuple[str, ...], **values: Any) -> None:
 @click.argument("head")
 @settings_options(*DECIDING, "debug")
 @show_all
-def compare(base: str, head: str, **values: Any) -> None:
+@cli.ends
+def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
-    files = {"base": Path(base), "head": Path(head)}
-    _decide(values, lambda settings, context: compare_files.compare(settings, context, **files))
+    gate = functools.partial(compare_files.compare, base=Path(base), head=Path(head))
+    return _decide(given(values), gate, everything=everything)
 
 
 @click.command("report")
 @click.argument("results")
 @settings_options(*DECIDING, "debug")
 @show_all
-def report(results: str, **values: Any) -> None:
+@cli.ends
+def report(results: str, everything: bool, **values: Any) -> int:
     """Write the reports of RESULTS (a results.json, with base.json beside it where there was a base) again."""
-    _decide(values, lambda settings, context: compare_files.report(settings, context, results=Path(results).absolute()))
+    gate = functools.partial(compare_files.report, results=Path(results).absolute())
+    return _decide(given(values), gate, everything=everything)
 
 
 @click.command("validate")
 @options(*SELECTING)
-def validate(**values: Any) -> None:
+@cli.ends
+def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
-    sys.exit(cli.run_command(lambda: _validate(given(values)), debug=False))
-
-
-def _validate(given: dict[str, Any]) -> int:
-    """Exit code 2 where a file or a setting is wrong."""
-    settings = load.load_settings(given)
+    settings = load.load_settings(given(values))
     prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
     listed = quarantine.dated(quarantine.read(settings.root).entries, dt.datetime.now(dt.UTC).date())
     prepared = dataclasses.replace(prepared, problems=(*prepared.problems, *listed))
@@ -218,21 +220,6 @@ def _validate(given: dict[str, Any]) -> int:
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def _decide(values: dict[str, Any], gate: Callable[[Settings, Context], Report], *, failed: bool = False) -> None:
-    """Run a gate with the options and exit as it says. `failed`: of the cases that failed last."""
-    everything = values.pop("everything")
-
-    def action() -> int:
-        options = given(values)
-        if failed and options.get("paths"):
-            raise ConfigError("--failed selects by itself: give it no paths")
-        if failed:
-            options["paths"] = known.failed(load.load_settings(options))
-        return _shown(options, gate, everything=everything)
-
-    sys.exit(cli.run_command(action, debug=bool(values.get("debug"))))
-
-
 def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     """Whether agents are kept apart: as asked, else in a workflow where that is possible."""
     if "isolate" in settings.given or os.environ.get("GITHUB_ACTIONS") != "true":
@@ -243,7 +230,7 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     return not why
 
 
-def _shown(given: dict[str, Any], gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
+def _decide(given: dict[str, Any], gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
     settings, shown, told = load.load_settings(given), list[Problem](), list[str]()
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0

@@ -16,7 +16,7 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.errors import ExitCode, Place, Severity
 from evalgate.gate import doctor, prepare, progress
-from evalgate.gate.surroundings import Check
+from evalgate.gate.doctor import Check
 from evalgate.text import plain, words
 
 SETTINGS = (*commands.SELECTING, "base", "baseline", "cache", "output", "isolate", "start_timeout", "skip_judged")
@@ -39,15 +39,11 @@ DETAIL_BYTES = 2000
 @click.command("doctor")
 @commands.options(*SETTINGS)
 @click.option("--debug/--no-debug", default=False, help="Show tracebacks.")
-def command(debug: bool, **values: Any) -> None:
+@cli.ends
+def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
     """Check all that a run needs: files, criteria, judges, the agent's environment and import, variables, the base,
     permissions and workflows. Makes no model calls."""
-    sys.exit(cli.run_command(lambda: show(commands.given(values)), debug=debug))
-
-
-def show(given: dict[str, Any]) -> int:
-    """Print the sections as they are found; the exit code that a run could not do better than. Raises EvalgateError."""
-    settings = load.load_settings(given)
+    settings = load.load_settings(commands.given(values))
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, isolate=isolate)

@@ -11,12 +11,10 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.config import load
 from evalgate.errors import ExitCode
 from evalgate.gate import generate as gate_generate
 from evalgate.gate import prepare, progress
 from evalgate.gate import record as gate_record
-from evalgate.gate.generate import Order
 from evalgate.text import words
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
@@ -35,40 +33,25 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
     type=click.Path(dir_okay=False),
     help="Write the conversations of this results.json as replayable cases; no model calls.",
 )
-def command(**values: Any) -> None:
+@cli.ends
+def command(**values: Any) -> int:
     """Generate conversation scenarios for an agent, or save conversations with simulated users as replayable
     cases (docs/simulation.md)."""
-    sys.exit(cli.run_command(lambda: generate(values), debug=bool(values.get("debug"))))
-
-
-def generate(values: dict[str, Any]) -> int:
-    """Write the scenarios; the exit code. Raises EvalgateError."""
-    settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
+    settings = commands.settings_of(values, SETTINGS)
     if values["from_results"]:
-        return record(values, root=settings.root)
-    order = Order(
-        count=values["count"],
-        instruction=values["instruction"],
-        model=values["model"],
-        into=values["into"] or "generated",
-    )
+        into, results = values["into"] or "recorded", Path(values["from_results"])
+        file, holds = gate_record.record_simulated(settings.root, results=results, into=into)
+        shown = os.path.relpath(file)
+        click.echo(f"wrote {shown}")
+        click.echo(f"review {holds}, then `evalgate run {shown}`")
+        return ExitCode.PASS
+    wanted = {name: values[name] for name in ("count", "instruction", "model")}
     watcher = progress.PlainWatcher(sys.stderr)
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
-    files, count = gate_generate.generate(settings, order, context)
+    files, count = gate_generate.generate(settings, context, **wanted, into=values["into"] or "generated")
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
-    if count < order.count:
-        click.echo(f"{words.counted(order.count, 'scenario')} requested, {count} written", err=True)
+    if count < values["count"]:
+        click.echo(f"{words.counted(values['count'], 'scenario')} requested, {count} written", err=True)
     click.echo(f"review {words.counted(count, 'scenario')}, then `evalgate run {os.path.relpath(files[0])}`")
-    return ExitCode.PASS
-
-
-def record(values: dict[str, Any], *, root: Path) -> int:
-    """Write recorded conversations down; the exit code. Raises EvalgateError."""
-    file, holds = gate_record.record_simulated(
-        root, results=Path(values["from_results"]), into=values["into"] or "recorded"
-    )
-    shown = os.path.relpath(file)
-    click.echo(f"wrote {shown}")
-    click.echo(f"review {holds}, then `evalgate run {shown}`")
     return ExitCode.PASS

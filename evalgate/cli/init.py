@@ -5,9 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -24,16 +22,11 @@ from evalgate.text import plain, words
 @commands.settings_options("root")
 @click.option("--action", default="", metavar="OWNER/evalgate@REF", help="The action that the workflow uses.")
 @click.option("--force/--no-force", default=False, help="Replace files that are there; they are kept as *.orig.")
-def command(root: str | None, action: str, force: bool) -> None:
+@cli.ends
+def command(root: str | None, action: str, force: bool) -> int:
     """Write a workflow, and an evalgate.yml where it is needed, for the evaluation files and agents that are found.
     Makes no model calls."""
-    given = commands.given({"root": root})
-    sys.exit(cli.run_command(lambda: write(given, action=action, force=force), debug=False))
-
-
-def write(given: dict[str, Any], *, action: str, force: bool) -> int:
-    """Write the files; exit code 2 where one was left as it is. Raises EvalgateError."""
-    settings = load.load_settings(given)
+    settings = load.load_settings(commands.given({"root": root}))
     found = starter.plan(settings, environ=os.environ, action=action)
     suites = found.project.suites
     cases = sum(len(suite.eval_set.cases) for suite in suites)

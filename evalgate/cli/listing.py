@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -18,8 +17,8 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
-from evalgate.gate import estimate, prepare
-from evalgate.gate.estimate import Estimate
+from evalgate.gate import prepare
+from evalgate.gate.prepare import Estimate
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite, ThresholdRule
 from evalgate.text import plain, words
 
@@ -27,16 +26,12 @@ from evalgate.text import plain, words
 @click.command("list")
 @commands.options(*commands.SELECTING)
 @click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
-def command(with_cases: bool, **values: Any) -> None:
+@cli.ends
+def command(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
-    sys.exit(cli.run_command(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
-
-
-def show(given: dict[str, Any], *, with_cases: bool) -> int:
-    """Print the suites; exit code 2 where a file or a setting is wrong. Raises EvalgateError."""
-    settings = load.load_settings(given)
+    settings = load.load_settings(commands.given(values))
     prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
-    estimates = [estimate.of_suite(suite, settings) for suite in prepared.suites]
+    estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))

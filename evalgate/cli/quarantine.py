@@ -11,7 +11,7 @@ import click
 
 from evalgate import cli
 from evalgate.cli import commands
-from evalgate.config import load, quarantine
+from evalgate.config import quarantine
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
@@ -39,26 +39,10 @@ def command() -> None:
 )
 @click.option("--reason", default="", help="Why its results are mixed, as far as that is known.")
 @commands.settings_options(*SETTINGS)
-def add(**values: Any) -> None:
+@cli.ends
+def add(**values: Any) -> int:
     """Quarantine a case with mixed results. Its runs must differ: those of the base branch, or of the last run here. A
     case that always fails is broken, and is not quarantined."""
-    sys.exit(cli.run_command(lambda: _add(values), debug=bool(values.get("debug"))))
-
-
-@command.command("list")
-@commands.settings_options(*SETTINGS)
-def show(**values: Any) -> None:
-    """Show the quarantined cases: whose they are, until when, and how they did on the base branch."""
-    sys.exit(cli.run_command(lambda: _show(values), debug=bool(values.get("debug"))))
-
-
-def _opened(values: dict[str, Any]) -> tuple[Settings, Context]:
-    settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
-    watcher = progress.PlainWatcher(sys.stderr)
-    return settings, prepare.make_context(settings, environ=os.environ, watcher=watcher)
-
-
-def _add(values: dict[str, Any]) -> int:
     settings, context = _opened(values)
     file, _, case_id = values["case"].partition(":")
     until = gate_quarantine.until(context, days=values["days"])
@@ -69,8 +53,18 @@ def _add(values: dict[str, Any]) -> int:
     return ExitCode.PASS
 
 
-def _show(values: dict[str, Any]) -> int:
+@command.command("list")
+@commands.settings_options(*SETTINGS)
+@cli.ends
+def show(**values: Any) -> int:
+    """Show the quarantined cases: whose they are, until when, and how they did on the base branch."""
     lines = list(gate_quarantine.listed(*_opened(values)))
     for line in lines or ["no case is quarantined"]:
         click.echo(line)
     return ExitCode.PASS
+
+
+def _opened(values: dict[str, Any]) -> tuple[Settings, Context]:
+    settings = commands.settings_of(values, SETTINGS)
+    watcher = progress.PlainWatcher(sys.stderr)
+    return settings, prepare.make_context(settings, environ=os.environ, watcher=watcher)

@@ -1,4 +1,4 @@
-"""What a door knows and the settings do not."""
+"""What a door knows and the settings do not, and whom it has told of progress."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Protocol
 
 from evalgate.errors import Problem
-from evalgate.model import Links, Report
-from evalgate.model.watcher import Watcher
+from evalgate.model import Links, Outcome, Report, TrialKey, VerdictKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +67,50 @@ def is_of_run(found: str, run: str) -> bool:
     before it, as parts are that did not fail."""
     (ours, _, attempt), (theirs, _, before) = (each.partition("/attempts/") for each in (run, found))
     return ours.lower() == theirs.lower() and before.isdecimal() and 0 < int(before[:9]) <= int(attempt or 0)
+
+
+class Watcher(Protocol):
+    """Told of progress while trials run; rich on a terminal, plain lines in CI."""
+
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+        """`trials` in all, `done` of them taken from the journal. `why`: what reruns are for, "" for the first runs."""
+
+    def trial_done(
+        self,
+        key: TrialKey,
+        outcome: Outcome,
+        seconds: float,
+        *,
+        of_base: bool = False,
+        kind: VerdictKind | None = None,
+        known: bool = False,
+        judges_usd: float = 0.0,
+    ) -> None:
+        """One trial ended, of head or of the base: how it was scored, whether it was `known` and so cost nothing, and
+        what judges have taken until now."""
+
+    def say(self, line: str) -> None:
+        """A line for people."""
+
+    def end(self) -> None:
+        """No more will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilentWatcher:
+    """Watches and says nothing."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+        """See Watcher."""
+
+    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:
+        """See Watcher."""
+
+    def say(self, line: str) -> None:
+        """Keep the line."""
+        self.lines.append(line)
+
+    def end(self) -> None:
+        """See Watcher."""

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs, places, variables, yaml
+from evalgate.config import places, variables, yaml
 from evalgate.config import settings as config_settings
 from evalgate.config.gate_file import (
     AgentRule,
@@ -29,7 +29,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 
 def load_settings(given: Mapping[str, Any]) -> Settings:
@@ -95,7 +95,7 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
     advisory: set[str] = set()
     for suite in suites:
         for rule in settings.gate_file.suites:
-            if not globs.matches(suite.key, rule.match):
+            if not places.matches(suite.key, rule.match):
                 continue
             if rule.pass_rate is not None:
                 rates[suite.key] = rule.pass_rate
@@ -157,7 +157,7 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
         return GateFileReading()
     file, *others = (path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there)
     try:
-        text = decoding.decode(there[0].read_bytes(), file=file)
+        text = plain.decode(there[0].read_bytes(), file=file)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error}", where=Place(file=file)) from error
     if isinstance(text, Problem):

@@ -16,7 +16,7 @@ from evalgate.config import places, yaml
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, Quarantine
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 NAME: Final = "evalgate-quarantine.yml"
 """At the top of `root`: so that a change cannot say that it lies elsewhere."""
@@ -92,7 +92,7 @@ def read(root: Path) -> Reading:
     try:
         if not why and not path.is_file():
             return Reading()
-        text = why or decoding.decode(path.read_bytes(), file=NAME)
+        text = why or plain.decode(path.read_bytes(), file=NAME)
     except OSError as error:
         text = errors.error(UNREAD, f"cannot be read: {error.strerror}", Place(file=NAME))
     if why:

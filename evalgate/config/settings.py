@@ -172,8 +172,7 @@ class Settings(BaseModel):
         json_schema_extra=STARTER,
     )
     criteria: str = Field(
-        default="",
-        description="A test_config.json for all evaluation files. Default: the nearest one of each file.",
+        default="", description="A test_config.json for all evaluation files. Default: the nearest one of each file."
     )
     agent: str = Field(
         default="",
@@ -273,8 +272,7 @@ class Settings(BaseModel):
         json_schema_extra=INPUT,
     )
     requirements: Lines = Field(
-        default=(),
-        description="What to install for the agent: requirements files or specifiers, one per line.",
+        default=(), description="What to install for the agent: requirements files or specifiers, one per line."
     )
     tools: Literal["", "live", "record", "replay", "mock"] = Field(
         default="",

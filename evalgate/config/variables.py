@@ -73,6 +73,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
 )
 """What agents get without naming it; credentials of a cloud, which open more than models, are not among it."""
 
+KEYS: Final = frozenset(key for provider in PROVIDERS.values() for key in provider.keys)
 OF_MODELS = frozenset(name for provider in PROVIDERS.values() for name in (*provider.own, *provider.endpoints))
 
 INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
@@ -108,7 +109,7 @@ CLOUD_FILE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 CLOUD_LOGIN: Final = "google-github-actions/auth"
 """What sets that variable in a workflow."""
 
-_USER_INFO = re.compile(r"://[^/\s@]+@")
+USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
 def is_terminal(environ: Mapping[str, str]) -> bool:
@@ -252,4 +253,4 @@ class AgentVariables:
 
 def _is_credential(name: str, value: str) -> bool:
     is_named_so = any(word in name.upper() for word in (*redact.SECRET_WORDS, "USERNAME", "NETRC", "CLIENT_CERT"))
-    return is_named_so or _USER_INFO.search(value) is not None
+    return is_named_so or USER_INFO.search(value) is not None

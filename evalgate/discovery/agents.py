@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents, errors
 from evalgate.ces import read as ces_read
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs, quarantine
+from evalgate.config import places as config_places
+from evalgate.config import quarantine
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
@@ -418,7 +419,7 @@ def choose_agents(
     problems: list[Problem] = []
     absent: list[str] = []
     for key in sorted(sets):
-        matching = [index for index, rule in enumerate(gate_file.agents) if globs.matches(key, rule.suites)]
+        matching = [index for index, rule in enumerate(gate_file.agents) if config_places.matches(key, rule.suites)]
         rule = gate_file.agents[matching[-1]] if matching else None
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from evalgate import agents, errors
 from evalgate.ces import cases, read
 from evalgate.ces.read import Kind, Library
-from evalgate.config import globs
+from evalgate.config import places
 from evalgate.config.settings import Settings
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
@@ -16,7 +16,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, SimulatorUse, Suite
 from evalgate.simulation import user
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 MOST_SNIFFED = 2000
 """How many files are looked into, those in folders of CES first."""
@@ -29,14 +29,14 @@ def files_of(tree: Tree, *, exclude: Iterable[str], named: Iterable[str] = ()) -
     """The CES files of the tree, and those of the files that the user named."""
     patterns, listed = tuple(exclude), dict.fromkeys((*named, *tree.other_yaml, *tree.other_json))
     first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-    found = [path for path in first_in_folders[:MOST_SNIFFED] if not globs.matches(path, patterns)]
+    found = [path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, patterns)]
     return tuple(sorted(path for path in found if _is_of_ces(tree, path)))
 
 
 def left_out(tree: Tree, *, exclude: Iterable[str]) -> tuple[str, ...]:
     """The CES files that `exclude` leaves out."""
     patterns = tuple(exclude)
-    named = [path for path in (*tree.other_yaml, *tree.other_json) if patterns and globs.matches(path, patterns)]
+    named = [path for path in (*tree.other_yaml, *tree.other_json) if patterns and places.matches(path, patterns)]
     return tuple(path for path in named[:MOST_SNIFFED] if _is_of_ces(tree, path))
 
 
@@ -50,7 +50,7 @@ def library(tree: Tree, files: Iterable[str], *, chosen: Collection[str]) -> Lib
     texts, problems = dict[str, str](), list[Problem]()
     for key in files if chosen else ():
         data = tree.read(key, largest=LARGEST_BYTES)
-        text = data if isinstance(data, Problem) else decoding.decode(data, file=key)
+        text = data if isinstance(data, Problem) else plain.decode(data, file=key)
         if isinstance(text, Problem):
             problems.append(text)
         else:

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from evalgate import errors, formats
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import globs
+from evalgate.config import places
 from evalgate.config.settings import Settings
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
@@ -25,7 +25,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import Case, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, Suite, shapes
-from evalgate.text import decoding, words
+from evalgate.text import plain, words
 
 FOR_ALL = "include_intermediate_responses_in_final"
 """ADK's option of every criterion (BaseCriterion), which two of them read."""
@@ -289,7 +289,7 @@ class CriteriaFinder:
             return uses, ConfigOrigin.EXPLICIT, file
         index, rule = -1, None  # the last rule that speaks of the criteria of the file
         for number, each in enumerate(self._settings.gate_file.suites):
-            if (each.criteria is not None or each.config is not None) and globs.matches(key, each.match):
+            if (each.criteria is not None or each.config is not None) and places.matches(key, each.match):
                 index, rule = number, each
         if rule is not None and rule.criteria is not None:
             return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
@@ -370,7 +370,7 @@ class CriteriaFinder:
         reader will tell."""
         if path not in self._foreign:
             data = self.tree.read(path)
-            text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
+            text = data if isinstance(data, Problem) else plain.decode(data, file=path)
             self._foreign[path] = isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
             if self._foreign[path]:
                 message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
@@ -384,7 +384,7 @@ class CriteriaFinder:
     ) -> tuple[CriterionUse, ...]:
         if path not in self._read:
             data = (read or self.tree.read)(path)
-            text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
+            text = data if isinstance(data, Problem) else plain.decode(data, file=path)
             if isinstance(text, Problem):
                 self._read[path] = ()
                 self.problems.append(errors.error(text.code, text.message, text.place, text.hint or named_by))

@@ -17,7 +17,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.variables import PROVIDERS
 from evalgate.errors import UnavailableError
 from evalgate.model import AgentUse
-from evalgate.system import committed, git
+from evalgate.system import git
 from evalgate.text import words
 
 NAME = ".env"
@@ -43,13 +43,13 @@ def of_judges(environ: Mapping[str, str], judge: JudgeRule, uses: Iterable[Agent
     In a workflow a file that the commit brings along does not count, and none says whom to ask: neither addresses, nor
     a key beside the address that it is for.
     """
+    wanted = {CREDENTIALS, judge.api_key_env, *(name for provider in PROVIDERS.values() for name in provider.own)}
     found: dict[str, str] = {}
     used: dict[str, tuple[str, ...]] = {}
     unused: list[str] = []
     for path in _files(uses, root):
         values, shown = read(path), path.relative_to(root).as_posix()
-        own = {name: value for name, value in values.items() if value and name not in environ}
-        own = {name: value for name, value in own.items() if _is_wanted(name, judge)}
+        own = {name: value for name, value in values.items() if value and name not in environ and name in wanted}
         if own and not variables.is_terminal(environ) and (why := _why_not(path, root, environ)):
             unused.append(f"`{shown}` sets {words.listed(own)}, but {why}, so it does not count in a workflow.")
             continue
@@ -65,11 +65,6 @@ def of_judges(environ: Mapping[str, str], judge: JudgeRule, uses: Iterable[Agent
             found |= new
             used[shown] = tuple(new)
     return Asking(environ={**found, **environ}, used=used, unused=tuple(unused))
-
-
-def _is_wanted(name: str, judge: JudgeRule) -> bool:
-    providers = PROVIDERS.values()
-    return name in (CREDENTIALS, judge.api_key_env) or any(name in each.own for each in providers)
 
 
 def _of_others(values: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[tuple[list[str], set[str]]]:
@@ -147,4 +142,4 @@ def _why_not(path: Path, root: Path, environ: Mapping[str, str]) -> str:
         git.find_source(root)
     except UnavailableError:
         return "this is no git checkout, which would tell that it is not part of the commit"
-    return "git tracks it" if committed.first_found([path], root, environ) else ""
+    return "git tracks it" if git.first_committed([path], root, environ) else ""

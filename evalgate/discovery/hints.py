@@ -8,14 +8,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from evalgate import errors, formats
-from evalgate.config import globs
+from evalgate.config import places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
-from evalgate.text import decoding, words
+from evalgate.text import plain as text_plain
+from evalgate.text import words
 
 MOST_LOOKED_AT = 2_000
 
@@ -74,7 +75,7 @@ def _is_glob(pattern: str) -> bool:
 
 
 def _matches_any(patterns: Sequence[str], found: Iterable[str]) -> bool:
-    return any(globs.matches(path, patterns) for path in found)
+    return any(places.matches(path, patterns) for path in found)
 
 
 def _is_skipped(pattern: str) -> bool:
@@ -127,7 +128,7 @@ def ignored_files(
     for path in left:
         content = by_name.get(path.rpartition("/")[2]) and digest(path)
         is_copy = content and any(digest(key) == content for key in by_name[path.rpartition("/")[2]])
-        if not is_copy and not globs.matches(path, exclude):
+        if not is_copy and not places.matches(path, exclude):
             missed.append(path)
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
@@ -168,7 +169,7 @@ LARGEST_BYTES = 1024 * 1024
 
 def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) -> Iterator[Problem]:
     """A warning for files that are nearly called like evaluation files and hold cases."""
-    left = [path for path in tree.near_names if path not in run and not globs.matches(path, exclude)]
+    left = [path for path in tree.near_names if path not in run and not places.matches(path, exclude)]
     missed = [path for path in left[:MOST_READ] if holds_cases(tree, path)]
     if missed:
         it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
@@ -273,7 +274,7 @@ def _where(tree: Tree, others: Sequence[str]) -> Iterator[str]:
 def _why_other(tree: Tree, path: str) -> str:
     """What stands in a file in place of an evaluation set; "" where it is of too many problems to tell."""
     data = tree.read(path, largest=LARGEST_BYTES)
-    text = data if isinstance(data, Problem) else decoding.decode(data, file=path)
+    text = data if isinstance(data, Problem) else text_plain.decode(data, file=path)
     told = [text] if isinstance(text, Problem) else formats.parse_eval_set(text, file=path).problems
     first = next((problem for problem in told if problem.severity is Severity.ERROR), None)
     return f"{first.message}. {first.hint}".rstrip(". ") + "." if first else ""

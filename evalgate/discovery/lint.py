@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from evalgate import agents, errors
 from evalgate.config.settings import Settings
 from evalgate.criteria import response_match
-from evalgate.discovery import select
+from evalgate.discovery import discover
 from evalgate.errors import Place, Problem
 from evalgate.model import Attachment, Case, Content, CriterionUse, Invocation, Need, Suite, Text
 from evalgate.model import turns as model_turns
@@ -35,7 +35,7 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
     """Two cases that ask and expect the same: they count twice and tell nothing more."""
     by_opening: dict[tuple[str, int], list[Case]] = {}
     for case in suite.eval_set.cases:
-        by_opening.setdefault((select.opening_text(case), len(case.conversation or ())), []).append(case)
+        by_opening.setdefault((discover.opening_text(case), len(case.conversation or ())), []).append(case)
     for alike in by_opening.values():
         if len(alike) == 1:
             continue

@@ -14,7 +14,7 @@ from evalgate.ces.read import Library
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, dotenv, lint, select, walk
+from evalgate.discovery import discover, dotenv, lint, walk
 from evalgate.discovery.dotenv import Asking
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
@@ -85,7 +85,7 @@ class Project:
         return {key for key, source in sources if source.file == file and source.origin in own}
 
 
-OF_THE_RUN = frozenset({*select.CODES, "credentials-missing"})
+OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
 """Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what is not set."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pathspec
 
 from evalgate import errors
-from evalgate.config import globs
+from evalgate.config import places
 from evalgate.errors import Place, Problem
 
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
@@ -67,14 +67,14 @@ def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[
     """Rules from the text of a .gitignore; a line that git itself would pass over is told as a note."""
     lines = text.splitlines()
     try:
-        return globs.compiled(lines), ()
+        return places.compiled(lines), ()
     except ValueError:
-        bad = [number for number, line in enumerate(lines) if not globs.is_pattern(line)]
+        bad = [number for number, line in enumerate(lines) if not places.is_pattern(line)]
     problems = []
     for number in bad:
         message = f"the line {lines[number]!r} is not a valid pattern (ignored)"
         problems.append(errors.note("bad-ignore-line", message, Place(file=file, line=number + 1)))
-    return globs.compiled(line for number, line in enumerate(lines) if number not in bad), tuple(problems)
+    return places.compiled(line for number, line in enumerate(lines) if number not in bad), tuple(problems)
 
 
 def read_checkout_rules(root: Path) -> str:
@@ -169,7 +169,7 @@ class Tree:
             self._walk("" if folder == "." else f"{folder}/", IgnoreRules(), names)
         ignored.update(self._in_ignored_folders())
         patterns = tuple(exclude)
-        left_out = {path for path in found if globs.matches(path, patterns)}
+        left_out = {path for path in found if places.matches(path, patterns)}
         self.evaluation_files = tuple(sorted(found - left_out))
         self.excluded = tuple(sorted(left_out))
         self.ignored = tuple(sorted(ignored - found))

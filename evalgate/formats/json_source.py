@@ -19,7 +19,7 @@ from evalgate.config import gate_file
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
-from evalgate.text.decoding import BYTE_ORDER_MARK
+from evalgate.text.plain import BYTE_ORDER_MARK
 
 if TYPE_CHECKING:
     from json_source_map.types import TSourceMap

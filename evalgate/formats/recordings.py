@@ -19,7 +19,7 @@ from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEv
 from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, described
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
 from evalgate.model.shapes import to_snake
-from evalgate.text.decoding import BYTE_ORDER_MARK
+from evalgate.text.plain import BYTE_ORDER_MARK
 
 Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({

@@ -19,8 +19,8 @@ from typing import Any
 
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.formats.json_source import JsonFault, JsonText, Path
-from evalgate.text import decoding
-from evalgate.text.decoding import BYTE_ORDER_MARK
+from evalgate.text import plain
+from evalgate.text.plain import BYTE_ORDER_MARK
 
 _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
@@ -51,7 +51,7 @@ def read(path: FilePath, *, shown_as: str) -> Source:
         data = path.read_bytes()
     except OSError as error:
         raise UnavailableError(f"{shown_as} cannot be read: {error.strerror or error}") from error
-    text = decoding.decode(data, file=shown_as)
+    text = plain.decode(data, file=shown_as)
     if isinstance(text, Problem):
         raise ConfigError(text.message, where=Place(file=shown_as), hint=text.hint)
     encoding = next((name for mark, name in _UTF_16 if data.startswith(mark)), "utf-8")

@@ -1,24 +1,33 @@
-"""CES files at the terminal's request: converted to ADK evaluation sets and back; two versions compared by field."""
+"""CES files at the terminal's request: converted to ADK evaluation sets and back; two versions compared by field;
+a live app's evaluations beside them: what differs, what one has written to the other.
+
+Every update of an app has a mask of what changed and the etag that was read.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from evalgate.ces import compare, convert, read, shapes
+from evalgate.ces import compare, convert, edit, live, read, shapes
 from evalgate.ces.compare import Change, Relaxation
 from evalgate.ces.convert import Loss
 from evalgate.ces.cxas import Simulation
+from evalgate.ces.edit import Refused
+from evalgate.ces.live import APP_NAME, AppEvaluation, Live, LiveFailed
 from evalgate.ces.read import Kind, Library, Resource
-from evalgate.ces.shapes import Evaluation, EvaluationExpectation
+from evalgate.ces.shapes import Evaluation, EvaluationExpectation, Proto
 from evalgate.discovery import walk
-from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
 from evalgate.formats import eval_set
 from evalgate.formats.adk_shapes import case_json
-from evalgate.text import decoding, words
+from evalgate.gate.resources import COLLECTION_OF, Resources
+from evalgate.text import plain, words
 
 
 @dataclass(slots=True)
@@ -71,7 +80,7 @@ def _files(paths: Iterable[Path], endings: tuple[str, ...]) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     data = walk.read_named(path, shown=str(path))
-    text = data if isinstance(data, Problem) else decoding.decode(data, file=str(path))
+    text = data if isinstance(data, Problem) else plain.decode(data, file=str(path))
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
     return text
@@ -98,8 +107,12 @@ def to_adk(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
     """CES evaluations as one ADK evaluation set; expectations that they name are looked for in the paths as well."""
     found = library(paths)
     made = Converted(problems=list(found.problems))
-    expectations = found.of(Kind.EXPECTATION)
-    prompts = {each.id: criteria.prompt for each in expectations if (criteria := _criteria(each)) is not None}
+    expectations = ((each.id, each.message) for each in found.of(Kind.EXPECTATION))
+    prompts = {
+        key: message.llm_criteria.prompt
+        for key, message in expectations
+        if isinstance(message, EvaluationExpectation) and message.llm_criteria is not None
+    }
     prompts |= read.written_prompts(found.readings.values())
     cases = []
     for resource in found.tests:
@@ -120,11 +133,6 @@ def to_adk(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
         }
     made.count = len(cases)
     return made
-
-
-def _criteria(resource: Resource) -> Any:
-    message = resource.message
-    return message.llm_criteria if isinstance(message, EvaluationExpectation) else None
 
 
 def _app_of(evaluation: Evaluation, given: str) -> str:
@@ -162,19 +170,12 @@ def to_ces(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
 def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
     """What differs between two versions of files, and the warnings of both."""
     libraries = [library([path]) for path in (old, new)]
-    found = []
-    for left, right in pairs(*(each.of(*Kind) for each in libraries)):
-        one = right or left
+    found: list[Difference] = []
+    for pair in pairs(*(each.of(*Kind) for each in libraries)):
+        one = pair[1] or pair[0]
         assert one is not None
-        if left is None or right is None:
-            relaxed = (compare.removed(str(one.kind)),) if right is None else ()
-            only = "old" if right is None else "new"
-            found.append(Difference(kind=one.kind, title=one.title, only_in=only, relaxations=relaxed))
-            continue
-        changes = tuple(compare.changes(shapes.comparable(left.message), shapes.comparable(right.message)))
-        if changes:
-            relaxing = tuple(compare.relaxations(changes))
-            found.append(Difference(kind=one.kind, title=one.title, changes=changes, relaxations=relaxing))
+        left, right = (None if each is None else shapes.comparable(each.message) for each in pair)
+        found += _difference(one, left, right)
     return found, tuple(problem for each in libraries for problem in each.problems)
 
 
@@ -191,3 +192,344 @@ def pairs(before: Iterable[Resource], after: Iterable[Resource]) -> Iterator[tup
         yield old, new
     for old in left:
         yield old, None
+
+
+# --- a live app ----------------------------------------------------------------------------------
+
+
+ORDER: Final = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
+"""What others refer to comes first."""
+
+_OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
+_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A resource in the files and in the app, in one spelling; None where it is not there. `file`: where it stands,
+    `path` where in it. `unknown`: fields that the app has and evalgate does not know."""
+
+    kind: Kind
+    title: str
+    file: str = ""
+    path: tuple[str | int, ...] = ()
+    mine: dict[str, Any] | None = None
+    my_etag: str = ""
+    theirs: dict[str, Any] | None = None
+    name: str = ""
+    etag: str = ""
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> type[Proto]:
+        """The message that it is."""
+        return AppEvaluation if self.kind is Kind.APP else read.RESOURCES[self.kind]
+
+
+@dataclass(slots=True)
+class Done:
+    """What was, or would be, done: `differences`, and in words what was not done although it differs."""
+
+    differences: list[Difference] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class AppFiles:
+    """An app and the files of its evaluations below a folder."""
+
+    def __init__(self, folder: Path, *, app: str, environment: Mapping[str, str], endpoint: str = "") -> None:
+        """`app`: its name; without one the files say it. Raises ConfigError."""
+        if not folder.is_dir():
+            raise ConfigError(f"{folder} is not a folder")
+        self._files = Resources(folder)
+        self._library = self._files.library()
+        broken = [each for each in self._library.problems if each.severity is Severity.ERROR]
+        if broken:
+            raise ConfigError.collected(broken)
+        self.app = app or _app_named(self._library)
+        if not APP_NAME.fullmatch(self.app):
+            raise ConfigError(f"{self.app[:200]!r} is not the name of an app", hint=_APP_HINT)
+        self._names: dict[tuple[str, str], str] = {}
+        with _told():
+            self._live = Live(environment, endpoint=endpoint)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._live.close()
+
+    # --- what is asked for ------------------------------------------------------------------------------
+
+    def drift(self) -> Done:
+        """What the app has otherwise than the files."""
+        found = self._pairs()
+        if not found:
+            raise NothingToDo("neither the files nor the app have evaluations")
+        return Done(differences=[each for pair in found for each in _difference(pair, pair.mine, pair.theirs)])
+
+    def pull(self) -> Done:
+        """Write what the app has to the files, where it differs; what only the files have stays."""
+        done = Done()
+        with self._files.locked():
+            for pair in self._pairs():
+                if pair.theirs is None:
+                    done.notes.append(f"{pair.kind} {pair.title}: only in the files ({pair.file}), left")
+                    continue
+                done.notes += [f"{pair.kind} {pair.title}: `{each}` is unknown, left out" for each in pair.unknown]
+                differs = _difference(pair, pair.mine, pair.theirs)
+                try:
+                    self._take(pair)
+                except Refused as refused:
+                    done.refused.append(f"{pair.kind} {pair.title}: {refused.message}")
+                else:
+                    done.differences += differs
+        return done
+
+    def push(self, *, preview: bool = False, no_relaxing: bool = False, overwrite: bool = False) -> Done:
+        """Write what the files have to the app, where it differs; what only the app has stays.
+
+        `overwrite`: also over what was changed in the app since it was pulled. Raises ConfigError with `no_relaxing`
+        where a change relaxes: nothing is written then.
+        """
+        done, pairs = Done(), self._pairs()
+        changed: list[tuple[Pair, Difference]] = []
+        for pair in pairs:
+            if pair.mine is None:
+                done.notes.append(f"{pair.kind} {pair.title}: only in the app, left")
+                continue
+            wanted = {**(pair.theirs or {}), **pair.mine} if pair.kind is Kind.APP else pair.mine
+            changed += [(pair, each) for each in _difference(pair, pair.theirs, wanted)]
+        relaxing = [each for _, each in changed if each.relaxations]
+        if no_relaxing and relaxing:
+            told = [f"{each.kind} {each.title}: {why}" for each in relaxing for why in each.relaxations]
+            raise ConfigError(f"nothing was pushed, because it relaxes (`--no-relaxing`): {'; '.join(told)}")
+        with contextlib.nullcontext() if preview else self._files.locked():
+            for pair, difference in changed:
+                try:
+                    if not preview:
+                        self._give(pair, overwrite=overwrite)
+                except Refused as refused:
+                    done.refused.append(f"{pair.kind} {pair.title}: {refused.message}")
+                else:
+                    done.differences.append(difference)
+        return done
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def _pairs(self) -> list[Pair]:
+        """Every resource on either side, and the settings of the app."""
+        with _told():
+            theirs = {kind: self._theirs(kind) for kind in ORDER}
+            app = self._live.get(self.app)
+            self._learn_names(theirs)
+        mine = self._library.of(*ORDER)
+        found = []
+        for kind in ORDER:
+            left = theirs[kind]
+            for resource in (each for each in mine if each.kind is kind):
+                content = live.moved(shapes.comparable(resource.message), self.app, self._names)
+                name = content.pop("name", "")
+                match = next((each for each in left if name and each.name == name), None)
+                match = match or next((each for each in left if each.title == resource.title), None)
+                if match is not None:
+                    left = [each for each in left if each is not match]
+                found.append(_joined(resource, content, name, match))
+            found += left
+        return [*found, *self._of_app(app)]
+
+    def _theirs(self, kind: Kind) -> list[Pair]:
+        """What the app has of a kind. Raises ConfigError for what cannot be read."""
+        found = []
+        for raw in self._live.listed(self.app, COLLECTION_OF[kind]):
+            name = str(raw.get("name", ""))
+            content, unknown = live.known(raw, read.RESOURCES[kind])
+            message, problems = read.parse_message(content, kind, file=name)
+            if message is None:
+                raise ConfigError.collected(problems)
+            made = shapes.comparable(message)
+            made.pop("name", None)
+            title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
+            found.append(Pair(kind=kind, title=title, theirs=made, name=name, etag=etag, unknown=tuple(unknown)))
+        return found
+
+    def _of_app(self, raw: Mapping[str, Any]) -> list[Pair]:
+        """What app.json says beside what the app says."""
+        files = [file for file, each in self._library.readings.items() if each.kind is Kind.APP]
+        if len(files) > 1:
+            raise ConfigError(
+                f"more than one app: {words.listed(files)}", hint="Name the folder of the one that is meant."
+            )
+        content, unknown = live.known({key: raw[key] for key in _OF_APP if key in raw}, AppEvaluation)
+        theirs = shapes.comparable(AppEvaluation.model_validate(content))
+        mine = None
+        if files:
+            reading = self._library.readings[files[0]]
+            personas = [shapes.comparable(each.message) for each in reading.resources]
+            settings = {
+                "evaluationMetricsThresholds": reading.thresholds and shapes.comparable(reading.thresholds),
+                "evaluationSettings": reading.settings and shapes.comparable(reading.settings),
+                "evaluationPersonas": personas,
+            }
+            mine = live.moved({key: value for key, value in settings.items() if value}, self.app, self._names)
+        if not theirs and not mine:
+            return []
+        return [
+            Pair(
+                kind=Kind.APP,
+                title=str(raw.get("displayName") or self.app),
+                file=files[0] if files else "",
+                mine=mine,
+                my_etag=str(self._library.readings[files[0]].raw.get("etag", "")) if files else "",
+                theirs=theirs,
+                name=self.app,
+                etag=str(raw.get("etag", "")),
+                unknown=tuple(unknown),
+            )
+        ]
+
+    def _learn_names(self, theirs: Mapping[Kind, Sequence[Pair]]) -> None:
+        """The names behind display names, which an export has in the place of names."""
+        for kind, pairs in theirs.items():
+            self._names |= {(COLLECTION_OF[kind], each.title): each.name for each in pairs}
+        used = json.dumps([shapes.comparable(each.message) for each in self._library.of(*ORDER)])
+        for key, collection in (("tool", "tools"), ("toolset", "toolsets"), ("targetAgent", "agents")):
+            if re.search(rf'"{key}": "(?!projects/)[^"]', used):
+                for each in self._live.listed(self.app, collection):
+                    self._names[collection, str(each.get("displayName", ""))] = str(each["name"])
+
+    # --- writing ----------------------------------------------------------------------------------------
+
+    def _take(self, pair: Pair) -> None:
+        """Write what the app has to its file. Raises Refused."""
+        assert pair.theirs is not None
+        new = {**pair.theirs, "name": pair.name, "etag": pair.etag}
+        if pair.mine is not None:
+            self._splice(pair, new)
+            return
+        if pair.kind is Kind.APP:
+            file = "app.json"
+            if (self._files.root / file).exists():
+                raise Refused("ALREADY_EXISTS", "app.json says nothing of evaluations: add `evaluationSettings: {}`")
+        else:
+            file = self._files.new_file(self._files.library(), pair.kind, pair.title)
+        self._files.save(
+            file, json.dumps(dict(sorted(new.items(), key=_name_first)), indent=2, ensure_ascii=False) + "\n"
+        )
+
+    def _give(self, pair: Pair, *, overwrite: bool) -> None:
+        """Write what the file has to the app: all of it where the app has none, else what differs. Raises Refused."""
+        mine: dict[str, Any] = live.moved(pair.mine, self.app, self._names)
+        with _told():
+            made = self._created(pair, mine) if pair.theirs is None else self._updated(pair, mine, overwrite=overwrite)
+        told = {"name": made["name"], "etag": made.get("etag", "")}
+        self._splice(pair, {**(pair.mine or {}), **told}, names_only=True)
+
+    def _created(self, pair: Pair, mine: dict[str, Any]) -> dict[str, Any]:
+        collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
+        made = self._live.create(self.app, collection, mine, resource_id=own_id if _ID.fullmatch(own_id) else "")
+        self._names[collection, pair.title] = str(made["name"])
+        return made
+
+    def _updated(self, pair: Pair, mine: dict[str, Any], *, overwrite: bool) -> dict[str, Any]:
+        theirs = pair.theirs or {}
+        wanted = {**theirs, **mine} if pair.kind is Kind.APP else mine
+        paths = live.mask(theirs, wanted, pair.shape)
+        lost = [each for each in pair.unknown if any(each.startswith(path) for path in paths)]
+        if lost:
+            raise Refused("FAILED_PRECONDITION", f"{words.listed(lost)}, which evalgate does not know, would be lost")
+        etag = pair.etag if overwrite else pair.my_etag or pair.etag
+        tops = {path.partition(".")[0] for path in paths}
+        body = {key: value for key, value in wanted.items() if key in tops}
+        return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
+
+    def _splice(self, pair: Pair, new: dict[str, Any], *, names_only: bool = False) -> None:
+        """Change a file where it differs from what it should say, and nowhere else. Raises Refused.
+
+        `names_only`: of what is written out within another file there is no name to be noted.
+        """
+        assert pair.mine is not None
+        raw = self._library.readings[pair.file].raw
+        if pair.path:
+            if not names_only and pair.mine != pair.theirs:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there")
+            return
+        known = {to: raw[to] for to in ("name", "etag") if raw.get(to)}
+        if "name" in known and not names_only:
+            known["name"] = live.moved(known, self.app, {})["name"]
+        old = {**pair.mine, **known}
+        text = self._files.text(pair.file)
+        made = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
+        reading = read.parse(made, file=pair.file, kind=pair.kind)
+        if any(each.severity is Severity.ERROR for each in reading.problems) or reading.raw.get("etag") != new["etag"]:
+            raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
+        if made != text:
+            self._files.save(pair.file, made)
+
+
+def _joined(resource: Resource, content: dict[str, Any], name: str, match: Pair | None) -> Pair:
+    return Pair(
+        kind=resource.kind,
+        title=resource.title,
+        file=resource.file,
+        path=resource.path,
+        mine=content,
+        my_etag=str(getattr(resource.message, "etag", "")),
+        theirs=match.theirs if match else None,
+        name=match.name if match else name,
+        etag=match.etag if match else "",
+        unknown=match.unknown if match else (),
+    )
+
+
+def _difference(of: Pair | Resource, old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[Difference]:
+    """What there is to be told of the two sides of a resource; nothing where they are one."""
+    if old is None or new is None:
+        relaxed = (compare.removed(str(of.kind)),) if new is None else ()
+        return [Difference(kind=of.kind, title=of.title, only_in="new" if old is None else "old", relaxations=relaxed)]
+    changes = tuple(compare.changes(old, new))
+    relaxations = tuple(compare.relaxations(changes))
+    return [Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)] if changes else []
+
+
+def _name_first(item: tuple[str, Any]) -> tuple[int, str]:
+    order = ("name", "displayName", "etag", "description", "tags")
+    return (order.index(item[0]) if item[0] in order else len(order), item[0])
+
+
+_APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"
+
+
+def _app_named(library: Library) -> str:
+    """The app that the files name. Raises ConfigError where they name none, or several."""
+    named = (str(getattr(each.message, "name", "")) for each in library.of(*ORDER))
+    apps = {found[0] for name in named if (found := APP_NAME.match(name))} - {read.LOCAL_APP}
+    raws = [each.raw for each in library.readings.values() if each.kind is Kind.APP and each.raw.get("name")]
+    apps |= {str(raw["name"]) for raw in raws}
+    if len(apps) != 1:
+        said = f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
+        raise ConfigError(said, hint=_APP_HINT)
+    return apps.pop()
+
+
+_REFUSALS: Final = frozenset(
+    {"ABORTED", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "PERMISSION_DENIED"}
+)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors of the API in words that say what to do: Refused for those of one resource, else UnavailableError."""
+    try:
+        yield
+    except LiveFailed as failed:
+        if failed.code == "ABORTED":
+            message = (
+                f"{failed}; it was changed in the app since it was pulled: `evalgate ces drift` shows how, `pull` "
+                "takes it over, `push --overwrite` writes over it"
+            )
+            raise Refused("ABORTED", message) from failed
+        if failed.code in _REFUSALS:
+            raise Refused(failed.code, str(failed)) from failed
+        hint = "GOOGLE_APPLICATION_CREDENTIALS names a file of credentials; or `gcloud auth application-default login`."
+        is_credentials = failed.code == "UNAUTHENTICATED"
+        raise UnavailableError(f"the CES API: {failed}", hint=hint if is_credentials else "") from failed

@@ -12,16 +12,7 @@ from evalgate.ces.outcomes import Plan
 from evalgate.ces.results import Batch, Measured
 from evalgate.ces.shapes import EvaluationMetricsThresholds, EvaluationResult, EvaluationRun, Outcome
 from evalgate.criteria import ces
-from evalgate.model import (
-    AgentFailure,
-    Case,
-    Evidence,
-    FailureKind,
-    GradedTrial,
-    NotEvaluated,
-    Run,
-    Transcript,
-)
+from evalgate.model import AgentFailure, Case, Evidence, FailureKind, GradedTrial, NotEvaluated, Run, Transcript
 from evalgate.model.run import FRESH
 
 FILE: Final = "ces-results.json"

@@ -50,9 +50,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     file cannot be read or holds a shard.
     """
     theirs, ours = whole(base, of="the base"), whole(head, of="the head")
-    made = gate_run.conclude(*_compared(settings, context, ours, theirs), problems=settings.problems, was_run=False)
-    context.present(made)
-    return made
+    return _written(settings, context, ours, theirs)
 
 
 def report(settings: Settings, context: Context, *, results: Path) -> Report:
@@ -60,26 +58,38 @@ def report(settings: Settings, context: Context, *, results: Path) -> Report:
     base = results.with_name(BASE_RESULTS)
     if base.is_file():
         return compare(settings, context, base=base, head=results)
-    ours = whole(results, of="")
-    made = gate_run.conclude(*_compared(settings, context, ours, None), problems=ours.problems, was_run=False)
-    context.present(made)
-    return made
+    return _written(settings, context, whole(results, of=""), None)
 
 
 def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:
     """The report of results beside those of a base, as `compare` and `report` write it; nothing is written."""
-    of_head = settings.problems if base is not None else head.problems
-    return gate_run.decided(*_compared(settings, context, head, base), problems=of_head, was_run=False)
+    return _decided(settings, context, head, base)[0]
+
+
+def _written(settings: Settings, context: Context, ours: Stored, theirs: Stored | None) -> Report:
+    decided, base, rules = _decided(settings, context, ours, theirs)
+    made = gate_run.conclude(decided, base, rules, context)
+    context.present(made)
+    return made
+
+
+def _decided(
+    settings: Settings, context: Context, ours: Stored, theirs: Stored | None
+) -> tuple[Report, Run | None, Rules]:
+    head, base, comparison, rules = _compared(settings, context, ours, theirs)
+    problems = ours.problems if theirs is None else settings.problems
+    report = gate_run.decided(head, base, comparison, rules, context, problems=problems, was_run=False)
+    return report, base, rules
 
 
 def _compared(
     settings: Settings, context: Context, ours: Stored, theirs: Stored | None
-) -> tuple[Run, Run | None, Comparison | None, Rules, Context]:
+) -> tuple[Run, Run | None, Comparison | None, Rules]:
     """What is decided on: head's run, the base's, what comparing them says, and the rules."""
     settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
     if theirs is None:
         rules = baseline_rules.of(settings, ours.run.suites, None)
-        return dataclasses.replace(ours.run, suites=rules.suites), None, None, rules, context
+        return dataclasses.replace(ours.run, suites=rules.suites), None, None, rules
     origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
     own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
@@ -106,7 +116,7 @@ def _compared(
         by_base=rules.by_base,
         unchanged=told.unchanged if told is not None and _are_sides(theirs, ours) else (),
     )
-    return head_run, base_run, comparison, rules, context
+    return head_run, base_run, comparison, rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

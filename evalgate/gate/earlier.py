@@ -87,10 +87,7 @@ class Earlier:
             return TakenOver()
         now = side.surroundings().get(key, "")
         found = reuse.take_kept(
-            [each for each in own if now and each.surroundings(key) == now],
-            [suite],
-            side,
-            repeats=settings.runs.most,
+            [each for each in own if now and each.surroundings(key) == now], [suite], side, repeats=settings.runs.most
         )
         if stored is not None and now and stored[1] == now:
             tasks, results, renamed = stored[0], stored[2], same.project.renamed if same else {}
@@ -185,11 +182,10 @@ def _keeping(context: Context, judge_keys: Collection[str]) -> Keeping | None:
     what it keeps."""
     if not context.workflow_run or not events.is_of_repository(context.environ):
         return None
-    keys = {key for provider in variables.PROVIDERS.values() for key in provider.keys}
     return attempts.of_workflow(
         context.environ,
         context.cache,
-        names={*keys, *judge_keys},
+        names={*variables.KEYS, *judge_keys},
         workflow_run=context.workflow_run,
         commit=context.commit,
     )

@@ -1,17 +1,38 @@
-"""A case changed by hand: what a turn expects, its rubrics; a case that is deleted.
+"""Cases changed in their files: a turn's expectations and rubrics by hand, a case deleted, what failed accepted.
 
-Only that place of its file changes (`formats.expectations`).
+Only that place of a file changes (`formats.expectations`). Accepting: the calls and answers that the agent gave become
+what its case expects.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from evalgate.ces import cases
+from evalgate.ces import read as ces_read
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite
-from evalgate.model import Case, CaseKey, Content, Event, Rubric, ToolCall
+from evalgate.gate import record
+from evalgate.gate.known import NEW, Known
+from evalgate.model import (
+    Case,
+    CaseKey,
+    Content,
+    CriterionVerdict,
+    Event,
+    Invocation,
+    Rubric,
+    ToolCall,
+    VerdictKind,
+    call_diff,
+)
+from evalgate.reports import turns
+from evalgate.text import words
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
@@ -81,3 +102,171 @@ def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) 
         message = f"case {key[1]!r} was changed meanwhile"
         raise ConfigError(message, where=Place(file=key[0]), hint="Look at it again, then change it.")
     rewrite.save(source, make(source.text))
+
+
+# --- what failed, accepted -----------------------------------------------------------------------
+
+
+CALLS: Final = frozenset({"tool_trajectory_avg_score"})
+ANSWER: Final = frozenset({"response_match_score", "final_response_match_v2"})
+"""The criteria that compare with what a case expects; of others no expectation is in its file."""
+REDACTED: Final = "***"
+
+
+class LeftAsItIs(Exception):  # noqa: N818 - an answer, no error
+    """Why a case is not changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one turn (from 0) would expect; None: as it does."""
+
+    turn: int
+    expected: Invocation
+    actual: Invocation
+    answer: str | None = None
+    with_calls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """The changes of one case, which has so many turns."""
+
+    known: Known
+    path: Path
+    turns: int
+    changes: tuple[Change, ...]
+
+
+def is_wanted(each: Known, *, only_new: bool) -> bool:
+    """Whether a case failed; of those that are new, the base is known not to have failed it, or not to have it."""
+    return each.verdict.kind is not VerdictKind.PASS and (not only_new or each.is_new or each.origin in NEW)
+
+
+def propose(each: Known, *, root: Path, parts: Sequence[str] = (), run: int | None = None) -> Proposal:
+    """What accepting a case would change. `parts`: `calls`, `answer`; () for those that its criteria found wrong;
+    `run`: which of its runs, from 1.
+
+    Raises LeftAsItIs where nothing is known of what the agent does, or runs differ and none is chosen.
+    """
+    path, case = _current(each, root)
+    failing = [verdict for verdict in each.verdict.criteria if verdict.kind is VerdictKind.FAIL]
+    if each.verdict.kind is VerdictKind.PASS and not parts:
+        raise LeftAsItIs("it passes")
+    if each.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
+        raise LeftAsItIs(f"it was not measured: {each.verdict.reason or each.verdict.kind.value.replace('_', ' ')}")
+    of_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)
+    of_answer = "answer" in parts if parts else any(verdict.name in ANSWER for verdict in failing)
+    if not of_calls and not of_answer:
+        names = words.listed([verdict.name for verdict in failing])
+        raise LeftAsItIs(f"it fails {names}, which compare with no expectation in its file (--calls, --answer)")
+    actual = _chosen(each, of_calls=of_calls, of_answer=of_answer, run=run)
+    conversation = case.conversation or ()
+    if len(actual) != len(conversation):
+        turn_count = words.counted(len(actual), "turn")
+        raise LeftAsItIs(f"the agent was asked {turn_count}, and the case has {len(conversation)}")
+    changes = [
+        _accepted(
+            at,
+            expected,
+            given,
+            of_calls=of_calls,
+            of_answer=of_answer and (bool(parts) or _is_wrong(at, failing, each)),
+        )
+        for at, (expected, given) in enumerate(zip(conversation, actual, strict=True))
+    ]
+    found = tuple(change for change in changes if change.answer is not None or change.with_calls)
+    if not found:
+        raise LeftAsItIs("its calls and answers are those that it expects")
+    for change in found:
+        calls = [[call.name, call.args] for call in change.actual.tool_calls] if change.with_calls else []
+        if REDACTED in json.dumps([calls, change.answer], default=str):
+            raise LeftAsItIs("a secret was taken out of what the agent said, so it is not known whole")
+    return Proposal(known=each, path=path, turns=len(conversation), changes=found)
+
+
+def apply(proposal: Proposal) -> str:
+    """The text of the file with the changes of a case. Raises ConfigError where they cannot be made."""
+    suite, case_id = proposal.known.key
+    text = rewrite.read(proposal.path, shown_as=suite).text
+    for change in proposal.changes:
+        steps = record.steps_of(change.actual) if change.with_calls else None
+        text = expectations.change(
+            text, file=suite, case_id=case_id, turn=change.turn, answer=change.answer, steps=steps
+        ).text
+    return text
+
+
+def write(proposal: Proposal) -> None:
+    """Make the changes in the file. Raises ConfigError, UnavailableError."""
+    source = rewrite.read(proposal.path, shown_as=proposal.known.key[0])
+    rewrite.save(source, apply(proposal))
+
+
+def _current(each: Known, root: Path) -> tuple[Path, Case]:
+    """The file and the case as it stands there now."""
+    suite, _ = each.key
+    try:
+        path, case = find(root, each.key)
+    except ConfigError as error:
+        if any(problem.code == "not-an-eval-set" for problem in error.problems) and _is_of_ces(root / suite, suite):
+            raise LeftAsItIs(
+                "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
+            ) from None
+        raise
+    if case is None:
+        raise LeftAsItIs("it is no longer in its file")
+    if case.conversation is None:
+        raise LeftAsItIs("a simulated user speaks, so no turn of it is written down")
+    now = fingerprints.of_case(case, task=fingerprints.of_task(case, simulator=each.suite.simulator))
+    if each.stored.run.fingerprints.get(each.key) != now:
+        raise LeftAsItIs("it was changed since it ran: run it again")
+    return path, case
+
+
+def _is_of_ces(path: Path, suite: str) -> bool:
+    return ces_read.kind_of(rewrite.read(path, shown_as=suite).text, file=suite) in cases.RUN
+
+
+def _chosen(each: Known, *, of_calls: bool, of_answer: bool, run: int | None) -> Sequence[Invocation]:
+    """What the agent did in the run that is chosen, or in all of them."""
+    trials = sorted(each.trials, key=lambda trial: trial.key.repeat)
+    if run is not None:
+        trials = [trial for trial in trials if trial.key.repeat == run - 1]
+        if not trials:
+            raise LeftAsItIs(f"it has no run {run}")
+    seen: dict[str, Sequence[Invocation]] = {}
+    for trial in trials:
+        found = each.stored.outcomes.find(trial.key)
+        if found is None:
+            raise LeftAsItIs("the agent failed" if trial.failure is not None else "what the agent did was not kept")
+        calls = [[[call.name, call.args or {}] for call in turn.tool_calls] for turn in found.invocations]
+        answers = [turns.answer_text(turn.final_response) for turn in found.invocations]
+        seen[json.dumps([calls if of_calls else 0, answers if of_answer else 0], default=str)] = found.invocations
+    if len(seen) > 1:
+        raise LeftAsItIs(f"its {len(trials)} runs differ: choose one with --run 1 ... --run {len(trials)}")
+    return next(iter(seen.values()), ())
+
+
+def _accepted(at: int, expected: Invocation, actual: Invocation, *, of_calls: bool, of_answer: bool) -> Change:
+    answer = turns.answer_text(actual.final_response) if of_answer else None
+    if of_answer and answer is None and turns.answer_text(expected.final_response) is not None:
+        raise LeftAsItIs(f"the agent gave no answer in turn {at + 1}")
+    is_new = answer is not None and answer != turns.answer_text(expected.final_response)
+    same = call_diff.same(expected.tool_calls, actual.tool_calls)
+    return Change(
+        turn=at, expected=expected, actual=actual, answer=answer if is_new else None, with_calls=of_calls and not same
+    )
+
+
+def _is_wrong(at: int, failing: Sequence[CriterionVerdict], each: Known) -> bool:
+    """Whether a criterion of answers is below its threshold in a turn, or does not say which turn it is about."""
+    for verdict in failing:
+        if verdict.name not in ANSWER or verdict.threshold is None:
+            continue
+        for trial in each.trials:
+            grade = trial.grades.get(verdict.name)
+            value = grade.turns[at] if grade is not None and at < len(grade.turns) else None
+            if value is None or value < verdict.threshold:
+                return True
+    return False

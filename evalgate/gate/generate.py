@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,11 +101,7 @@ def render_question(
     """The question for `count` scenarios beside those that there are. `introduction`: what the agent says of itself;
     `instruction`: what the developer wishes for, empty: nothing in particular."""
     told = [
-        {
-            "name": agent.name,
-            "instructions": agent.instructions,
-            "tools": prompting.tools_of_agent(agent),
-        }
+        {"name": agent.name, "instructions": agent.instructions, "tools": prompting.tools_of_agent(agent)}
         for agent in agents
     ]
     return prompting.build_question(
@@ -153,31 +148,24 @@ CONFIG = {
 """Written beside the scenarios where the folder has no test_config.json; criteria that need no reference."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What to write: how many scenarios, by what wishes, by which model (empty: the one that plays users), and where
-    (a folder, relative to the root)."""
+def generate(
+    settings: Settings, context: Context, *, count: int, instruction: str, model: str, into: str
+) -> tuple[list[Path], int]:
+    """Ask the agent what it can do, have `count` scenarios written by the wishes of `instruction`, and keep them as an
+    evaluation set. Returns the files, the set first, and how many scenarios it holds.
 
-    count: int
-    instruction: str = ""
-    model: str = ""
-    into: str = "generated"
-
-
-def generate(settings: Settings, order: Order, context: Context) -> tuple[list[Path], int]:
-    """Ask the agent what it can do, have scenarios written, and keep them as an evaluation set. Returns the files, the
-    set first, and how many scenarios it holds.
+    `model`: writes them; empty: the one that plays users. `into`: a folder, relative to the root.
 
     Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
     the agent or the model gives nothing.
     """
     forks.refuse_change(context.environ, "evalgate generate")
-    model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
+    model = model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     use = agents_module.with_defaults(_agent(settings), settings)
     # the same for the same order, so that nothing is generated twice by mistake
-    asked = [fingerprints.agent_key(use), order.count, order.instruction, model, settings.seed]
+    asked = [fingerprints.agent_key(use), count, instruction, model, settings.seed]
     name = f"scenarios_{fingerprints.digest(asked)[:8]}"
-    path = settings.root / order.into / f"{name}.evalset.json"
+    path = settings.root / into / f"{name}.evalset.json"
     if path.exists():
         raise ConfigError(
             f"{path.relative_to(settings.root)} exists already",
@@ -197,7 +185,9 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
         warn=context.say,
     )
     try:
-        scenarios = _scenarios(panel, order, introduction, model=model, seed=settings.seed)
+        scenarios = _scenarios(
+            panel, introduction, count=count, instruction=instruction, model=model, seed=settings.seed
+        )
     finally:
         panel.close()
     rewrite.create(path, render_eval_set(name, scenarios), root=settings.root)
@@ -276,7 +266,7 @@ def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_key
 
 
 def _scenarios(
-    panel: JudgePanel, order: Order, introduction: Invocation, *, model: str, seed: int
+    panel: JudgePanel, introduction: Invocation, *, count: int, instruction: str, model: str, seed: int
 ) -> list[ConversationScenario]:
     """As many as asked for, or as the model gives in a few tries. Raises UnavailableError where it gives none."""
     found: dict[str, ConversationScenario] = {}
@@ -285,8 +275,8 @@ def _scenarios(
         question = render_question(
             agents=agents,
             introduction=prompting.answer_of(introduction),
-            instruction=order.instruction,
-            count=order.count - len(found),
+            instruction=instruction,
+            count=count - len(found),
             have=list(found.values()),
         )
         request = JudgeRequest(
@@ -305,9 +295,9 @@ def _scenarios(
                 break
             raise UnavailableError(f"`{model}` wrote no scenario: {failed.failure.message}") from failed
         for scenario in parse(reply.text):
-            if len(found) < order.count:
+            if len(found) < count:
                 found.setdefault(_case_id(scenario), scenario)
-        if len(found) >= order.count:
+        if len(found) >= count:
             break
     if not found:
         raise UnavailableError(f"`{model}` wrote no valid scenario in {words.counted(TRIES, 'try', 'tries')}")

@@ -32,7 +32,7 @@ from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier as gate_earlier
-from evalgate.gate import estimate
+from evalgate.gate import prepare
 from evalgate.gate.earlier import Earlier
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
@@ -173,11 +173,7 @@ def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of Criter
 
 
 def confirmations(
-    head: Run,
-    comparison: Comparison | None,
-    *,
-    policy: Policy,
-    unreliable: Collection[CaseKey] = (),
+    head: Run, comparison: Comparison | None, *, policy: Policy, unreliable: Collection[CaseKey] = ()
 ) -> tuple[Confirmation, ...]:
     """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
     recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}
@@ -234,7 +230,7 @@ class _Measuring:
                 )
         self._of_head, again = self._earlier.take(session, self._rules, known)
         self._taken.join(again)
-        expected = estimate.told(self._open(runs.start), session.settings)
+        expected = prepare.tell_expected(self._open(runs.start), session.settings)
         if expected:
             session.watcher.say(expected)
         session.first(runs.start)

@@ -26,12 +26,12 @@ from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
-from evalgate.system import committed
+from evalgate.system import git
 
 CHECK_OUT = "Check out the repository in the merge job, so that git can fetch the base."
 
 
-def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> Report:
+def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) -> Report:
     """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
 
     Raises ConfigError where results do not belong together or are not of this workflow run, UnavailableError where
@@ -54,18 +54,20 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
         comparison = _compared(head, base, shard, rules)
         moved = gate_run.drift_of(history, head.run, rules)
         remarks = (*moved, *settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
-        report = gate_run.conclude(
+        theirs = None if base is None else base.run
+        report = gate_run.decided(
             head.run,
-            None if base is None else base.run,
+            theirs,
             comparison,
             rules,
             context,
             problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
             trends=history.trends(head.run),
             past=history.of_cases(),
-            outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
             was_run=False,
         )
+        outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
+        report = gate_run.conclude(report, theirs, rules, context, outcomes=outcomes)
         context.present(report)
         output.write_file(settings.root / rules.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
         return history.keep(report)
@@ -96,9 +98,9 @@ def _read(
 def _insist_not_committed(places: Sequence[Path], files: Sequence[Path], settings: Settings, context: Context) -> None:
     """Raises ConfigError for a file that the commit brought along: a change would write the results that it is judged
     by. On somebody's own machine they are theirs."""
-    if context.is_attended or not committed.first_found(places, settings.root, context.environ):
+    if context.is_attended or not git.first_committed(places, settings.root, context.environ):
         return
-    brought = committed.first_found(files, settings.root, context.environ)
+    brought = git.first_committed(files, settings.root, context.environ)
     if brought is not None:
         raise ConfigError(
             "is part of the commit, not a result of this workflow",

@@ -141,10 +141,7 @@ class Operations:
         settings = load.load_settings({**options, "runs": str(operation.runs), "baseline": "none"})
         made: dict[str, Any] = {}
         context = prepare.make_context(
-            settings,
-            environ=self._environ,
-            watcher=operation,
-            present=lambda report: made.update(response_of(report)),
+            settings, environ=self._environ, watcher=operation, present=lambda report: made.update(response_of(report))
         )
         report = gate_run.run(settings, context)
         if path := report.files.get("ces"):

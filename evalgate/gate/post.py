@@ -15,13 +15,12 @@ from pathlib import Path
 from evalgate import __version__, reports
 from evalgate.baseline import quarantine
 from evalgate.calibration import apply
-from evalgate.comparison import compare, confirm
-from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison import compare
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
-from evalgate.gate import measure
+from evalgate.gate import run as gate_run
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -92,24 +91,21 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     run = dataclasses.replace(head.run, commit=links.commit, shard=None)
     policy = load.policy_of(settings.model_copy(update={"adk_compat": head.adk_compat}), run.suites)
     held = quarantine.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date())
-    comparison = None
+    comparison, theirs = None, None if base is None else base.run
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
         comparison = compare.again(
             head.comparison,
             run,
-            None if base is None else base.run,
+            theirs,
             policy=policy,
             stage=Stage.LAST if run.more else Stage.ONLY,
             lacking="there are no base results",
             unreliable=held,
         )
-    asked = measure.confirmations(run, comparison, policy=policy, unreliable=held)
-    if comparison is not None:
-        comparison = confirm.settle(confirm.with_burn_in(comparison, run), asked, head=run)
-    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, asked=asked)
-    theirs = None if base is None else base.run
-    lacking = confirm.unrecorded(asked, head=run, base=theirs) or confirm.not_run(asked, head=run, base=theirs)
+    comparison, verdict, lacking = gate_run.settled(
+        run, theirs, comparison, policy=policy, unreliable=held, was_run=False
+    )
     return Report(
         run=run,
         verdict=verdict,

@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
+from evalgate.config.context import Watcher
 from evalgate.model import AgentFailure, FailureKind, Outcome, TrialKey, VerdictKind
-from evalgate.model.watcher import Watcher
 from evalgate.runner import budget
 from evalgate.text import plain, words, workflow_commands
 

@@ -30,7 +30,7 @@ from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, Una
 from evalgate.formats import fingerprints
 from evalgate.gate import ces_results, earlier, measure, prepare
 from evalgate.github import events, forks
-from evalgate.model import CaseKey, Comparison, PastCase, Report, Run, Trend, Verdict, VerdictKind
+from evalgate.model import CaseKey, Comparison, PastCase, Policy, Quarantine, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
@@ -40,7 +40,7 @@ from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
-from evalgate.system import committed, git, redact
+from evalgate.system import git, redact
 from evalgate.text import plain, words
 
 NAME_WIDTH, NAMED = 80, 5
@@ -76,22 +76,15 @@ def run(settings: Settings, context: Context) -> Report:
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
         journals = [stack.enter_context(each) for each in _journals(names, rules, context, keeps=keeps)]
-        known = stack.enter_context(
-            earlier.opened(
-                rules,
-                base,
-                context,
-                judge_keys=keys,
-                is_fresh=history.is_wanted,
-                moved=results_history.drifted_at(history.past),
-            )
-        )
+        moved = results_history.drifted_at(history.past)
+        taken = earlier.opened(rules, base, context, judge_keys=keys, is_fresh=history.is_wanted, moved=moved)
+        known = stack.enter_context(taken)
         opened = measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree)
         with opened as session, known.kept_after(session, context):
             head, then, comparison, problems = measure.measure(session, rules, base, known)
         problems = (*told, *history.problems, *held, *problems)
         write = _keeper(settings, context, {**context.environ, **asking.environ}) if keeps else None
-        report = conclude(
+        report = decided(
             dataclasses.replace(head, commit=commit, dirty=dirty),
             then,
             comparison,
@@ -100,9 +93,8 @@ def run(settings: Settings, context: Context) -> Report:
             problems=(*drift_of(history, head, rules), *project.problems, *rules.problems, *problems),
             trends=history.trends(head),
             past={**history.of_cases(), **(kept.of_cases(settings.root) if keeps else {})},
-            outcomes=journals,
-            write=write,
         )
+        report = conclude(report, then, rules, context, outcomes=journals, write=write)
         context.present(report)
         with contextlib.suppress(UnavailableError):  # the reports are written: nothing is lost with this
             for journal in journals if head.complete else ():
@@ -183,7 +175,7 @@ def _journals(names: Sequence[str], rules: Rules, context: Context, *, keeps: bo
     if keeps and not (settings.resume and (to / JOURNAL).exists()):
         every = (JOURNAL, BASE_JOURNAL)
         found = kept.bring_journals(plan, every, root=settings.root, to=to, now=context.now, is_fresh=settings.fresh)
-        is_continued = found and not committed.first_found([to / JOURNAL], settings.root, context.environ)
+        is_continued = found and not git.first_committed([to / JOURNAL], settings.root, context.environ)
     for name in names:
         journal = _journal(name, settings, context, plan, is_continued=is_continued)
         if is_continued and name == JOURNAL:
@@ -202,7 +194,7 @@ def _journal(name: str, settings: Settings, context: Context, plan: str, *, is_c
     if not (settings.resume or is_continued) or not path.exists():
         run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
         return Journal.create(path, about={"evalgate": __version__, "plan": plan, **run})
-    if not context.is_attended and committed.first_found([path], settings.root, context.environ):
+    if not context.is_attended and git.first_committed([path], settings.root, context.environ):
         raise _not_continued(path, "is part of the commit", settings)
     # whoever starts again without a word has mended what made an agent fail; --resume asks for what it did
     journal = Journal.reopen(path, forget=results_journal.FAILURES if is_continued else results_journal.UNTRIED)
@@ -221,37 +213,6 @@ def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
         where=Place(file=os.path.relpath(path, settings.root)),
         hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
     )
-
-
-def conclude(
-    head: Run,
-    base: Run | None,
-    comparison: Comparison | None,
-    rules: Rules,
-    context: Context,
-    *,
-    problems: Sequence[Problem],
-    trends: tuple[Trend, ...] = (),
-    past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
-    outcomes: Sequence[RawOutcomes] = (),
-    was_run: bool = True,
-    write: Write | None = None,
-) -> Report:
-    """Decide and write every report; what could not be written is among the report's problems.
-
-    `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
-    are written. `write`: what else than `output.write_all` writes the files: it keeps a run. The others: see `decided`.
-    """
-    report = decided(
-        head, base, comparison, rules, context, problems=problems, trends=trends, past=past, was_run=was_run
-    )
-    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
-    take_out = redact.redactor_of_files(context.environ)
-    if write is None and take_out is not str:  # what is kept has its own way
-        rendered["html"] = reports.without(rendered["html"], take_out)
-    files, unwritten = _written(report, base, outcomes, rendered, rules.settings, write=write)
-    told = (*report.problems, *unwritten)
-    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
 
 
 def decided(
@@ -274,16 +235,11 @@ def decided(
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    asked = measure.confirmations(head, comparison, policy=policy, unreliable=rules.quarantined)
-    if comparison is not None:
-        comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
-    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
-    lacking = confirm.unrecorded(asked, head=head, base=base)
-    if not was_run and not lacking:
-        lacking = confirm.not_run(asked, head=head, base=base)
-    problems = (*problems, *lacking)
+    comparison, verdict, lacking = settled(
+        head, base, comparison, policy=policy, unreliable=rules.quarantined, was_run=was_run
+    )
     # once each: the parts of a plan have told their own
-    known = tuple(dict.fromkeys((*problems, *(_apart(rules) if comparison is None else ()))))
+    known = tuple(dict.fromkeys((*problems, *lacking, *(_apart(rules) if comparison is None else ()))))
     return Report(
         run=head,
         verdict=verdict,
@@ -301,24 +257,57 @@ def decided(
     )
 
 
-def _written(
+def settled(
+    head: Run,
+    base: Run | None,
+    comparison: Comparison | None,
+    *,
+    policy: Policy,
+    unreliable: Mapping[CaseKey, Quarantine],
+    was_run: bool,
+) -> tuple[Comparison | None, Verdict, Sequence[Problem]]:
+    """The comparison with what reruns confirm, the verdict, and what of reruns is lacking. `was_run`: see `decided`."""
+    asked = measure.confirmations(head, comparison, policy=policy, unreliable=unreliable)
+    if comparison is not None:
+        comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=unreliable, asked=asked)
+    lacking = confirm.unrecorded(asked, head=head, base=base)
+    if not was_run and not lacking:
+        lacking = confirm.not_run(asked, head=head, base=base)
+    return comparison, verdict, lacking
+
+
+def conclude(
     report: Report,
     base: Run | None,
-    outcomes: Sequence[RawOutcomes],
-    rendered: Mapping[str, str],
-    settings: Settings,
+    rules: Rules,
+    context: Context,
     *,
-    write: Write | None,
-) -> tuple[Mapping[str, str], Sequence[Problem]]:
-    """The files by name, and what could not be written."""
+    outcomes: Sequence[RawOutcomes] = (),
+    write: Write | None = None,
+) -> Report:
+    """Write every report on what was `decided`; what could not be written is among the report's problems.
+
+    `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
+    are written. `write`: what else than `output.write_all` writes the files: it keeps a run.
+    """
+    settings = rules.settings
+    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    take_out = redact.redactor_of_files(context.environ)
+    if write is None and take_out is not str:  # what is kept has its own way
+        rendered["html"] = reports.without(rendered["html"], take_out)
     texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items()]
     texts += _results(report, base, outcomes)
+    files: Mapping[str, str] = {}
     why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
     to = settings.root / settings.output
     if why:
         message = f"no report is written: the path {why}"
-        return {}, (errors.warning("not-written", message, Place(file=settings.output)),)
-    return output.write_all(texts, to) if write is None else write(texts, to, report)
+        unwritten: tuple[Problem, ...] = (errors.warning("not-written", message, Place(file=settings.output)),)
+    else:
+        files, unwritten = output.write_all(texts, to) if write is None else write(texts, to, report)
+    problems = (*report.problems, *unwritten)
+    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=problems)
 
 
 def _apart(rules: Rules) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from evalgate.config import gate_file as config_gate_file
 from evalgate.config import variables, yaml
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source, frameworks
+from evalgate.discovery import agent_source
 from evalgate.discovery import agents as discovery_agents
 from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.agents import AgentFolders, Ambiguous
@@ -23,7 +23,7 @@ from evalgate.discovery.project import Project
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.gate import prepare, surroundings
+from evalgate.gate import doctor, prepare
 from evalgate.github import workflows
 from evalgate.model import AgentUse
 from evalgate.system import git
@@ -83,13 +83,13 @@ def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") ->
         top = git.find_source(settings.root).working_tree
     except UnavailableError:
         top = settings.root
-    read = surroundings.reader(settings.root)
+    read = doctor.reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen, undecided = render_rules(settings, project)
     sources = [agent_source.of_agent(use, read) for use in (*known, *chosen)]
     values = values_of(sources)
-    keys = surroundings.keys_of_judges(settings, project.suites)
+    keys = doctor.keys_of_judges(settings, project.suites)
     uses_cloud = workflows.CREDENTIALS in values or any(
         name.startswith("vertex") for name in criteria_judges.models_of(settings, project.suites)
     )
@@ -132,7 +132,7 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     """The variables that agents need in a workflow, with what to set each to: a secret, unless an example says it."""
     values = {}
     for source in sources:
-        for name in surroundings.needed_in_workflow(source):
+        for name in doctor.needed_in_workflow(source):
             flag, _, location = agent_source.VERTEX
             sample = source.samples.get(name, "") or (source.values.get(name, "") if name == location else "")
             if name in workflows.OF_SIGNING_IN and not sample:
@@ -140,7 +140,7 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
             elif name == flag:
                 values[name] = '"true"'
             else:
-                values[name] = json.dumps(sample) if surroundings.is_sample(name, sample) else variables.secret(name)
+                values[name] = json.dumps(sample) if doctor.is_sample(name, sample) else variables.secret(name)
     return values
 
 
@@ -160,7 +160,7 @@ def render_workflow(
 ) -> str:
     """The template with these variables for the agent, and the `others` for judges; one without a value is set by
     another step. `root`: below the repository's top; "" for the top. `signs_in`: to Google Cloud, without a key."""
-    named = [name for name in values if surroundings.needs_naming(name)]
+    named = [name for name in values if doctor.needs_naming(name)]
     listed = "".join(f"          {name}: {value}\n" for name, value in {**values, **(others or {})}.items() if value)
     text = (
         re.sub(r" # below `root`.*", "", template())
@@ -212,7 +212,9 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
         return "", [], ()
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
-    others = list(frameworks.find(discovery_agents.code_files(settings.root), surroundings.reader(settings.root)))
+    others = list(
+        agent_source.find_frameworks(discovery_agents.code_files(settings.root), doctor.reader(settings.root))
+    )
     suites: dict[tuple[str, ...], list[str]] = {}
     uses: dict[str, AgentUse] = {}
     for key in lost:

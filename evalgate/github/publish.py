@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalgate import errors
+from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem
 from evalgate.github import check_run
@@ -23,7 +24,6 @@ from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import CheckRun, Client, GitHubFailed
 from evalgate.github.comment import Job
 from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
-from evalgate.model.watcher import Watcher
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words

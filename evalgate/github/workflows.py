@@ -95,10 +95,7 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
                 events=events,
                 inputs={str(key): _shown(value) for key, value in _mapping(step.get("with")).items()},
                 variables=frozenset(
-                    (
-                        *exported,
-                        *(str(key) for part in (workflow, job, step) for key in _mapping(part.get("env"))),
-                    )
+                    (*exported, *(str(key) for part in (workflow, job, step) for key in _mapping(part.get("env"))))
                 ),
                 permissions=permissions if isinstance(permissions, str) else _texts(permissions),
                 checkout=checkout,

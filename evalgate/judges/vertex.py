@@ -24,8 +24,7 @@ from evalgate.judges.base import (
 )
 from evalgate.model import Text
 from evalgate.system import http
-from evalgate.system.google_auth import GoogleToken, NoToken
-from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault, GoogleToken, NoToken
 
 _MOST_BYTES = 8_000_000
 _FAULTS = {Fault.TIMEOUT: JudgeFailureKind.TIMEOUT, Fault.UNREACHABLE: JudgeFailureKind.CONNECTION}

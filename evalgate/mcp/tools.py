@@ -11,9 +11,8 @@ from evalgate.ces import read, shapes
 from evalgate.ces.edit import Refused
 from evalgate.ces.read import Kind
 from evalgate.ces.shapes import Handling, Proto
-from evalgate.gate.eval_cases import EvalCases
 from evalgate.gate.operations import Operation, Operations
-from evalgate.gate.resources import COLLECTION_OF, Done, Resources
+from evalgate.gate.resources import COLLECTION_OF, Done, EvalCases, Resources
 from evalgate.model.shapes import to_camel
 from evalgate.text import words
 

@@ -106,11 +106,7 @@ def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
 
 
 def entries_differing(
-    actual: Mapping[str, Any],
-    expected: Mapping[str, Any],
-    *,
-    matchers: Mapping[str, Matcher],
-    subset: bool,
+    actual: Mapping[str, Any], expected: Mapping[str, Any], *, matchers: Mapping[str, Matcher], subset: bool
 ) -> list[str]:
     """The keys whose values do not agree, expected ones first.
 

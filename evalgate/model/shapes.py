@@ -76,11 +76,7 @@ class Wire(BaseModel):
     """A shape that is read in snake_case or camelCase (ADK takes both, even mixed) and written in snake_case."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="forbid",
-        frozen=True,
-        protected_namespaces=(),
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, protected_namespaces=()
     )
 
     def compact(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from evalgate.model import Report, call_diff
 from evalgate.reports import agent_changes, cases, forest, moved, page_data, trends, turns, view, wording
-from evalgate.text import diff, html, plain, templates, words
+from evalgate.text import diff, plain, templates, words
 from evalgate.text.templates import Safe
 
 LIMIT = 48 * 1000 * 1000
@@ -22,7 +22,7 @@ SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 def render(report: Report) -> str:
     """The page. Conversations of passing cases that find no room are left out, which the page says."""
     style, script = _source("report.css"), Safe("\n;").join(_source(name) for name in SCRIPTS)
-    return _rendered(report, style, script, html.policy(style=style, script=script))
+    return _rendered(report, style, script, templates.html_policy(style=style, script=script))
 
 
 def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]:
@@ -31,7 +31,7 @@ def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]
     *vendored, own = SCRIPTS
     whole = Safe("\n;").join([*map(_source, vendored), script, _source(own)])
     styles = Safe("\n").join([_source("report.css"), style])
-    policy = html.policy(style=styles, script=whole, connects=True)
+    policy = templates.html_policy(style=styles, script=whole, connects=True)
     return _rendered(report, styles, whole, policy), policy
 
 

@@ -163,10 +163,5 @@ def of_workflow(
     scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
     key = key_of(environ, names)
     return Keeping(
-        folder=cache / FOLDER,
-        scope=scopes[0],
-        believed=scopes,
-        key=key,
-        workflow_run=workflow_run,
-        commit=commit,
+        folder=cache / FOLDER, scope=scopes[0], believed=scopes, key=key, workflow_run=workflow_run, commit=commit
     )

@@ -205,14 +205,7 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
         past, problems = read_first(stores)
         for problem in problems:
             context.say(problem.message)
-        yield History(
-            settings=settings,
-            context=context,
-            repo=repo,
-            stores=stores,
-            past=past,
-            problems=problems,
-        )
+        yield History(settings=settings, context=context, repo=repo, stores=stores, past=past, problems=problems)
 
 
 def read_first(stores: Sequence[Store]) -> tuple[PastRuns | None, tuple[Problem, ...]]:

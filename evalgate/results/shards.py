@@ -312,7 +312,10 @@ def join(parts: Sequence[Stored]) -> Stored:
         return order.get((key.suite, key.case_id), len(order)), key.repeat
 
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
-    suites = tuple(_filled(suite, has) for suite in shard.plan)
+    suites = tuple(
+        suite.with_cases(tuple(has.get((suite.key, case.case_id), case) for case in suite.eval_set.cases))
+        for suite in shard.plan
+    )
     states = {run.dirty for run in runs}
     run = Run(
         suites=suites,
@@ -369,10 +372,10 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
             hint="Rerun all shards, or set `base`.",
         )
     standings = {
-        (case.suite, case.case_id): case
+        case.key: case
         for each in told
         for case in each.cases
-        if case.status is not CaseStatus.REMOVED or (case.suite, case.case_id) not in planned
+        if case.status is not CaseStatus.REMOVED or case.key not in planned
     }
     problems = [each.problem for each in told if each.problem]
     return Comparison(
@@ -385,11 +388,6 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         unchanged=tuple(sorted(set.intersection(*(set(each.unchanged) for each in told)))),
         edited=tuple(sorted({key for each in told for key in each.edited})),
     )
-
-
-def _filled(suite: Suite, measured: Mapping[CaseKey, Case]) -> Suite:
-    cases = tuple(measured.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
-    return suite.with_cases(cases)
 
 
 def _merged(each: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:

@@ -23,7 +23,7 @@ from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.model import BaseOrigin, Run
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored
-from evalgate.system import committed, git
+from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.text.words import size
 
@@ -557,7 +557,7 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
     stores: list[Store] = []
     if settings.baseline_folder:
         folder = root / settings.baseline_folder
-        if committed.holds(folder, repo):
+        if git.is_committed(folder, repo):
             say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
         else:
             stores.append(Folder(folder, scratch=repo.folder / "stored", warn=say))

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
 from evalgate.comparison import threshold
+from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
 from evalgate.criteria import final_session_state
 from evalgate.criteria.base import Criterion
@@ -48,7 +49,6 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.model.watcher import Watcher
 from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
 from evalgate.runner.budget import Budget

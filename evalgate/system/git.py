@@ -12,10 +12,12 @@ import base64
 import contextlib
 import enum
 import fnmatch
+import itertools
 import os
 import re
 import shutil
 import stat
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
-from evalgate.errors import UnavailableError
+from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.system import redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended
 
@@ -163,7 +165,7 @@ _COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
         Complaint.LOST_RACE,
         re.compile(
             r"\[rejected\]|non-fast-forward|fetch first|stale info|cannot lock ref|failed to update ref"
-            r"|incorrect old value|reference already exists|failed to lock",
+            r"|incorrect old value|reference already exists|failed to lock"
         ),
     ),
     (
@@ -691,3 +693,47 @@ def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...
             return tuple(found)
         found = repo.run(*arguments).split()
     return tuple(found)
+
+
+def is_committed(place: Path, repo: Repository) -> bool:
+    """Whether the commit has files in `place`, or a submodule, a link or a file of its own on the way to it."""
+    top = repo.source.working_tree.resolve()
+    return bool(repo.head) and any(_has(found, top, repo) for found in _ways(place) if found.is_relative_to(top))
+
+
+def _ways(place: Path) -> set[Path]:
+    """As it is written, and where its links lead."""
+    return {Path(os.path.normpath(place.absolute())), place.resolve()}
+
+
+def _has(found: Path, top: Path, repo: Repository) -> bool:
+    if found == top:
+        return True
+    paths = list(itertools.accumulate(found.relative_to(top).parts, "{}/{}".format))
+    listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
+    for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        about, _, path = entry.partition("\t")
+        # git lists what is beside a path that is not there as well
+        if path == paths[-1] or (path in paths and about.split(" ")[1] != "tree"):
+            return True
+    return False
+
+
+def first_committed(places: Iterable[Path], root: Path, environ: Mapping[str, str]) -> Path | None:
+    """The first of the places that the commit has files in, in the repository that `root` lies in: a change may have
+    written them. Where git cannot tell, the commit may have them."""
+    try:
+        top = find_source(root).working_tree.resolve()
+    except UnavailableError:  # not in a repository: nothing is committed
+        return None
+    inside = [place for place in places if any(found.is_relative_to(top) for found in _ways(place))]
+    if not inside:
+        return None
+    try:
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            open_repository(root, environ=environ, token=None, under=Path(scratch)) as repo,
+        ):
+            return next((place for place in inside if is_committed(place, repo)), None)
+    except (EvalgateError, OSError):
+        return inside[0]

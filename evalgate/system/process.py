@@ -1,21 +1,26 @@
-"""One child process, bounded: its group, its output, its memory, its end; and this process's own habits."""
+"""One child process, bounded: its group, its output, its memory, its end; what hooks of builds leave running; and this
+process's own habits and streams."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
+import io
 import os
 import re
 import select
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TextIO
 
 from evalgate.system import isolation
 
@@ -581,3 +586,129 @@ def close_to_others() -> bool:
         return bool(ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0)
     except (OSError, AttributeError, TypeError):  # no Linux
         return False
+
+
+def keep_streams(wrapper: type[io.TextIOWrapper] = io.TextIOWrapper) -> None:
+    """From the first write that fails, what would be written is dropped. `wrapper`: makes text of bytes."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: the next file that is opened, a journal, would be standard output
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout, sys.stderr = _opened(sys.stdout, 1, wrapper), _opened(sys.stderr, 2, wrapper)
+
+
+class _Output(io.FileIO):
+    """A descriptor that takes everything. Whatever but a reader who has seen enough is told on standard error, once."""
+
+    _is_lost = False
+
+    def write(self, data: Any, /) -> int:
+        if not self._is_lost:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self._is_lost = True
+                if error.errno != errno.EPIPE:
+                    with contextlib.suppress(OSError):
+                        os.write(2, f"evalgate: output cannot be written: {error.strerror}\n".encode())
+        return memoryview(data).nbytes
+
+
+def _opened(stream: TextIO | None, number: int, wrapper: type[io.TextIOWrapper]) -> TextIO:
+    """The same stream, of its descriptor; one that was closed when Python started is written to nowhere."""
+    raw = _Output(number if stream is None else stream.fileno(), "w", closefd=False)
+    if not isinstance(stream, io.TextIOWrapper):
+        return wrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+    return wrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering or stream.write_through,
+    )
+
+
+# --- what hooks of builds leave running ----------------------------------------------------------
+
+
+GRACE_S = 5.0
+"""How long they may go on once the installer has no child of its own any more."""
+
+
+class Orphans:
+    """Ends what is left of an installer's children while it waits, as it does as long as they hold the pipe that a hook
+    wrote to. Linux alone: elsewhere nothing is found."""
+
+    def __init__(self, program: str) -> None:
+        """`program`: as the installer was started, behind whatever drops its rights."""
+        self._program = os.fsencode(program)
+        self._since: float | None = None
+
+    def look(self, pid: int) -> None:
+        """To be called every second or so; `pid`: of the child that is the installer, or will start it."""
+        left = self._left(pid)
+        if not left:
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since >= GRACE_S:
+            for each in left:
+                with contextlib.suppress(OSError):  # it has ended
+                    os.kill(each, signal.SIGKILL)
+
+    def _left(self, pid: int) -> set[int]:
+        parents = dict(_running())
+        above = {child: parent for child, parent in parents.items() if child == pid or pid in _above(child, parents)}
+        installer = next((each for each in above if _first_argument(each) == self._program), None)
+        if installer is None or installer in parents.values():
+            return set()
+        others = parents.keys() - {installer, os.getpid(), *_above(installer, parents)}
+        user, pipes = _user(installer), _pipes(installer)
+        # of another user's processes nobody sees the pipes, and all of an installer's user are its own
+        is_apart = user != os.getuid()
+        return {each for each in others if (is_apart and _user(each) == user) or pipes & _pipes(each)}
+
+
+def _running() -> Iterator[tuple[int, int]]:
+    """Every process that has not ended, with its parent."""
+    for place in _listed(Path("/proc")):
+        with contextlib.suppress(OSError, IndexError):  # it is gone, or no process
+            # the name of the program, in parentheses, may hold anything
+            about = (place / "stat").read_bytes().rpartition(b")")[2].split()
+            if place.name.isdecimal() and about[0] not in (b"Z", b"X"):
+                yield int(place.name), int(about[1])
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _above(pid: int, parents: Mapping[int, int]) -> set[int]:
+    """All that are above a process."""
+    found: set[int] = set()
+    while (pid := parents.get(pid, 0)) and pid not in found:
+        found.add(pid)
+    return found
+
+
+def _first_argument(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+    return b""
+
+
+def _user(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}").stat().st_uid
+    return None
+
+
+def _pipes(pid: int) -> set[str]:
+    found = set()
+    for place in _listed(Path(f"/proc/{pid}/fd")):
+        with contextlib.suppress(OSError):
+            found.add(str(place.readlink()))
+    return {link for link in found if link.startswith("pipe:")}

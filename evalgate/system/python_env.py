@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evalgate.system import orphans, poetry_project, process, python_needs, redact
+from evalgate.system import process, python_needs, redact
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 
@@ -288,10 +288,7 @@ def _installed(request: str, world: World, *, managed: Path | None = None) -> st
 def _search_path(environment: Mapping[str, str]) -> str:
     """PATH, and behind it where pyenv and GitHub's runners keep Pythons that are not on it."""
     pyenv = environment.get("PYENV_ROOT") or f"{environment.get('HOME', '')}/.pyenv"
-    found = [
-        *Path(pyenv, "versions").glob("3.*/bin"),
-        *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin"),
-    ]
+    found = [*Path(pyenv, "versions").glob("3.*/bin"), *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin")]
     numbers = {path: [int(each) for each in re.findall(r"\d+", str(path).partition("3.")[2])] for path in found}
     newest = sorted(found, key=lambda path: numbers[path], reverse=True)
     return os.pathsep.join([environment.get("PATH", ""), *map(str, newest)])
@@ -472,9 +469,9 @@ def _of_poetry(
     """The files of requirements and constraints that a Poetry project stands for, written into the environment."""
     place = Path(needs.folder)
     try:
-        lines = poetry_project.requirements(place, extras=[*extras], groups=[*groups])
-        pins = [*poetry_project.locked(place)]
-    except poetry_project.NotReadable as error:
+        lines = python_needs.poetry_requirements(place, extras=[*extras], groups=[*groups])
+        pins = [*python_needs.poetry_pins(place)]
+    except python_needs.PoetryFailed as error:
         raise InstallFailed(f"{needs} cannot be read as a project of Poetry: {error}") from error
     if world.sandbox is not None:  # a path beside the project is one in the copy
         lines = [line.replace(needs.root, world.sandbox.copies.placed(needs.root)) for line in lines]
@@ -537,7 +534,7 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
     settings["UV_NO_PROGRESS"] = "1"
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
     began = told = time.monotonic()
-    left = orphans.Orphans(whole[0])
+    left = process.Orphans(whole[0])
 
     def watch(pid: int, stderr: str) -> None:
         nonlocal told
@@ -550,12 +547,7 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
     try:
         with _alone(world):
             return process.run_to_end(
-                whole,
-                cwd=cwd,
-                environment=settings,
-                timeout_s=INSTALL_TIMEOUT_S,
-                prefix=prefix,
-                watch=watch,
+                whole, cwd=cwd, environment=settings, timeout_s=INSTALL_TIMEOUT_S, prefix=prefix, watch=watch
             )
     except process.ChildStartError as error:
         raise InstallFailed(f"uv cannot be started: {error}") from error

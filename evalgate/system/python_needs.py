@@ -1,9 +1,13 @@
-"""What an agent's folder says that it needs: which packages, and which Python."""
+"""What an agent's folder says that it needs: which packages, and which Python.
+
+Projects that only Poetry reads are put in the words of other installers by Poetry's own library.
+"""
 
 from __future__ import annotations
 
 import codecs
 import enum
+import logging
 import os
 import re
 import tomllib
@@ -11,8 +15,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from evalgate.system import poetry_project
 
 FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
 """Extras and dependency groups that are installed with the agent where it has them: `adk eval` is run with them, and an
@@ -227,7 +229,7 @@ def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRul
         file = Path(needs.folder, "poetry.lock") if is_poetry else Path(needs.files[0])
         locked = _LOCKED_PYTHON.findall(_text(file))
         if locked:
-            specifier = poetry_project.specifier(locked[-1]) if is_poetry else locked[0]
+            specifier = poetry_specifier(locked[-1]) if is_poetry else locked[0]
             parts = {*specifier.replace(" ", "").split(",")}
             if not any({*rule.specifier.replace(" ", "").split(",")} >= parts for rule in found):
                 name = "python-versions" if is_poetry else "requires-python"
@@ -248,7 +250,7 @@ def _required(file: Path, root: str) -> PythonRule | None:
         return _rule(value, "requires-python", value, file, root)
     value = _table(tables, "tool", "poetry", "dependencies").get("python")
     value = value.get("version") if isinstance(value, dict) else value
-    return _rule(poetry_project.specifier(value), "python", value, file, root) if isinstance(value, str) else None
+    return _rule(poetry_specifier(value), "python", value, file, root) if isinstance(value, str) else None
 
 
 def _rule(specifier: str, name: str, value: str, file: Path, root: str) -> PythonRule:
@@ -272,3 +274,68 @@ def _pin(folder: Path, root: Path) -> Iterator[PythonRule]:
 def version_specifier(version: str) -> str:
     """What fits "3", "3.12" or "3.12.4"."""
     return f"=={version}" if version.count(".") == 2 else f"=={version}.*"
+
+
+# --- Poetry -----------------------------------------------------------------------------------------
+
+
+class PoetryFailed(Exception):  # noqa: N818 - it says what is the matter
+    """Poetry itself would not take the project; the message says why, in its words."""
+
+
+def poetry_specifier(constraint: str) -> str:
+    """A constraint of Poetry ("^3.11") as a poetry_specifier (">=3.11,<4.0"); as it stands where it is none."""
+    from poetry.core.constraints.version import parse_constraint  # noqa: PLC0415 - 0.1 s that nothing else needs
+    from poetry.core.version.helpers import format_python_constraint  # noqa: PLC0415 - as above
+
+    try:
+        found = format_python_constraint(parse_constraint(constraint))
+    except Exception:  # noqa: BLE001 - as below
+        return constraint
+    return {"*": "", "<empty>": constraint}.get(found, found)
+
+
+def poetry_requirements(folder: Path, *, extras: Collection[str] = (), groups: Collection[str] = ()) -> list[str]:
+    """The lines of a poetry_requirements file for the project in `folder`, with the named extras and groups.
+
+    Raises PoetryFailed.
+    """
+    from poetry.core.factory import Factory  # noqa: PLC0415 - as above
+
+    logging.getLogger("poetry").addHandler(logging.NullHandler())  # else its advice goes to standard error
+    try:
+        package = Factory().create_poetry(folder).package
+        optional = {each.name for name, listed in package.extras.items() if name in extras for each in listed}
+        wanted = [each for each in package.requires if not each.is_optional() or each.name in optional]
+        for name in groups:
+            if package.has_dependency_group(name):
+                wanted += package.dependency_group(name).dependencies
+        return list(dict.fromkeys(each.to_pep_508(with_extras=False) for each in wanted))
+    except Exception as error:  # what it does with tables of a stranger is not known
+        raise PoetryFailed(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+def poetry_pins(folder: Path) -> Iterator[str]:
+    """The versions in `poetry.lock`, as the lines of a constraints file.
+
+    A package with several versions is left to the installer where the lock does not say when each applies.
+    """
+    try:
+        text = (folder / "poetry.lock").read_text("utf-8")
+    except OSError:
+        return
+    try:
+        packages = tomllib.loads(text).get("package", [])
+        names = [package["name"] for package in packages]
+        sources = [package.get("source", {}).get("type", "legacy") for package in packages]
+        pins = [f"{package['name']}=={package['version']}" for package in packages]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PoetryFailed(f"poetry.lock: {' '.join(str(error).split()) or type(error).__name__}") from error
+    for package, pin, source in zip(packages, pins, sources, strict=True):
+        markers = package.get("markers", "")
+        if source != "legacy":
+            continue  # a folder, a repository
+        if names.count(package["name"]) == 1:
+            yield pin
+        elif markers and isinstance(markers, str):
+            yield f"{pin} ; {markers}"

@@ -1,8 +1,15 @@
-"""Reports' templates: every value put into one is escaped for what the template writes, unless it is marked as safe."""
+"""Templates of ADK and of reports, and HTML from untrusted text.
+
+Every value put into a report's template is escaped for what the template writes, unless it is marked as safe. The page
+loads nothing and sends nothing.
+"""
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
+import html
 import re
 from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
@@ -11,7 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from markupsafe import Markup
 
-from evalgate.text import html, markdown, plain, words
+from evalgate.text import markdown, plain, words
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 REQUIRED: Final = ("stop_signal", "conversation_plan", "conversation_history")
 """The names that ADK requires in every template; a scenario with a persona also needs `persona`."""
@@ -86,8 +96,40 @@ def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
     return render
 
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+# --- HTML -----------------------------------------------------------------------------------------
+
+_LIVE = re.compile("[&<>\"']")
+
+
+def html_text(value: str) -> Markup:
+    """`value` with nothing hidden and nothing live."""
+    shown = plain.visible(value)
+    return Markup(html.escape(shown, quote=True) if _LIVE.search(shown) else shown)  # noqa: S704 - escaped
+
+
+def html_code(value: str) -> Markup:
+    """Text in which names stand between backticks, the names as code."""
+    pieces = value.split("`")
+    if len(pieces) % 2 == 0:
+        return html_text(value)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(html_text(piece)) if at % 2 else html_text(piece)
+        for at, piece in enumerate(pieces)
+    )
+
+
+def html_policy(*, style: str, script: str, connects: bool = False) -> str:
+    """A Content-Security-Policy that forbids every request, form and frame, and every style and script but these.
+    `connects`: the script may ask the server that the page is from."""
+    more = "; connect-src 'self'" if connects else ""
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (style, script)]
+    return (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'{more}"
+    )
+
+
+# --- reports' templates ---------------------------------------------------------------------------
 
 _NUMBER = r"[-+]?\d{1,6}(?:[.,]\d{1,6}){0,3}"
 _FIGURE = re.compile(rf"-|{_NUMBER}(?: to {_NUMBER})?(?: points)?")
@@ -129,7 +171,7 @@ class _Compiler(SourceFileLoader):
         """See `importlib.abc.SourceLoader`. Jinja, and the filters that constants went through, count as sources."""
         import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 
-        files = (path, jinja2.__file__, __file__, html.__file__, markdown.__file__, plain.__file__, words.__file__)
+        files = (path, jinja2.__file__, __file__, markdown.__file__, plain.__file__, words.__file__)
         found = [SourceFileLoader.path_stats(self, each) for each in files]
         return {**found[0], "mtime": sum(int(each["mtime"]) for each in found)}
 
@@ -164,7 +206,7 @@ _SHARED: Final[Mapping[str, Callable[..., Any]]] = {
     "counted": words.counted,
     "thousands": "{:,}".format,
 }
-_HTML = {**_SHARED, "coded": _marked(html.with_code)}
+_HTML = {**_SHARED, "coded": _marked(html_code)}
 _MARKDOWN: Final[Mapping[str, Callable[..., Any]]] = {
     **_SHARED,
     "code": _marked(lambda text, limit: markdown.code(plain.label(text, limit))),
@@ -186,11 +228,11 @@ def _visible(value: object) -> Markup:
     if isinstance(value, Markup):
         return value
     text = str(value)
-    return _short_html(text) if len(text) <= _SHORT else html.text(text)
+    return _short_html(text) if len(text) <= _SHORT else html_text(text)
 
 
 _SHORT = 200
-_short_html = functools.lru_cache(maxsize=4096)(html.text)
+_short_html = functools.lru_cache(maxsize=4096)(html_text)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -11,15 +11,16 @@ from typing import Any, Final
 
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
+from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import accept, compare_files, edit, prepare, record
+from evalgate.gate import compare_files, edit, prepare, record
 from evalgate.gate import known as gate_known
-from evalgate.gate.accept import Change, LeftAsItIs
 from evalgate.gate.chat import Chat
+from evalgate.gate.edit import Change, LeftAsItIs
 from evalgate.gate.known import Known
 from evalgate.model import (
     Case,
@@ -31,7 +32,6 @@ from evalgate.model import (
     Transcript,
     call_diff,
 )
-from evalgate.model.watcher import SilentWatcher
 from evalgate.reports import html_report, turns
 from evalgate.results import kept
 from evalgate.results.file import Stored
@@ -156,16 +156,16 @@ class Workspace:
             raise ConfigError(f"there are no results of case {case!r}", hint="Run it first.")
         with self._writing:
             try:
-                proposal = accept.propose(each, root=settings.root, parts=parts, run=run)
+                proposal = edit.propose(each, root=settings.root, parts=parts, run=run)
             except LeftAsItIs as why:
                 raise ConfigError(f"not accepted: {why}") from why
             before = rewrite.read(proposal.path, shown_as=suite).text
-            after = accept.apply(proposal)
+            after = edit.apply(proposal)
             now = fingerprints.digest([before, after])
             if version and version != now:
                 raise ConfigError("the file or the results were changed meanwhile", hint="Look at it again.")
             if version:
-                accept.write(proposal)
+                edit.write(proposal)
         return {"changes": [_change(each) for each in proposal.changes], "version": now, "written": bool(version)}
 
     def edit(

@@ -187,8 +187,8 @@ def test_the_lock_of_the_image_covers_every_dependency() -> None:
 
 
 OUTSIDE = {
-    "evalgate.mcp.server": "evalgate.cli.mcp",  # an extra: no step serves an assistant
-    "evalgate.ui.app": "evalgate.cli.ui",  # an extra: no step serves a browser
+    "evalgate.mcp.server": "evalgate.cli.servers",  # an extra: no step serves an assistant
+    "evalgate.ui.app": "evalgate.cli.servers",  # an extra: no step serves a browser
     "evalgate.pytest_plugin": None,  # pytest loads it, where pytest is
 }
 """What the action never runs, and who alone may import it."""

@@ -149,7 +149,7 @@ def texts(parsed: Any, dice: random.Random) -> Iterator[str]:
 
 
 BOUNDED = {
-    "config/globs.py": "_PIECE meets text that ends in `]`",
+    "config/places.py": "_PIECE meets text that ends in `]`",
     "judges/base.py": "10,000 characters of an error page",
 }
 """Files with a pattern that is not linear, and why no text can show it."""

@@ -13,7 +13,7 @@ import yaml
 
 from evalgate import criteria, formats
 from evalgate.config import load
-from evalgate.text import decoding
+from evalgate.text import plain
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus/files"
@@ -86,7 +86,7 @@ def test_evalgate_ymls_of_the_docs_are_valid() -> None:
 def test_public_files_in_the_current_schema_are_valid() -> None:
     seen = 0
     for path in sorted(CORPUS.rglob("*.json")):
-        text = decoding.decode(path.read_bytes(), file=path.name)
+        text = plain.decode(path.read_bytes(), file=path.name)
         if not isinstance(text, str) or formats.kind_of(text, file=path.name) is not formats.FileKind.EVAL_SET:
             continue
         read = formats.parse_eval_set(text, file=path.name)

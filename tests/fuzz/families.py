@@ -49,7 +49,7 @@ from evalgate.model import (
 )
 from evalgate.results import calibration_file, file, history, shards, stores
 from evalgate.results.journal import Journal
-from evalgate.text import decoding, diff, html, markdown, plain, templates
+from evalgate.text import diff, markdown, plain, templates
 from evalgate.text import workflow_commands as commands
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,7 @@ class Family:
 
 
 def _text(data: bytes, name: str) -> str:
-    decoded = decoding.decode(data, file=name)
+    decoded = plain.decode(data, file=name)
     return data.decode("utf-8", "surrogateescape") if isinstance(decoded, Problem) else decoded
 
 
@@ -282,7 +282,7 @@ def _read_shown(data: bytes) -> None:
     text = data.decode("utf-8", "surrogatepass" if b"\xed" in data else "replace") if _is_utf8(data) else str(data)
     for show in (markdown.prose, markdown.raw_prose, markdown.code, markdown.cell_code, markdown.fence, markdown.tidy):
         show(text)
-    html.text(text), html.with_code(text), markdown.link("x", text)
+    templates.html_text(text), templates.html_code(text), markdown.link("x", text)
     for shown in (plain.visible(text), plain.one_line(text), plain.flat(text), plain.label(text, 100)):
         shown.encode()
     plain.ends(text, lines=20, limit=5000), plain.wrap(text, 80), plain.columns(text)

@@ -11,7 +11,6 @@ from builders import repositories as made
 from builders.repositories import ENVIRON, photograph
 from builders.repositories import git as git_
 
-from evalgate.baseline import checkout as baseline_checkout
 from evalgate.baseline import commit
 from evalgate.errors import UnavailableError
 from evalgate.system import git
@@ -76,7 +75,7 @@ def pick(
     """`said`: what the runner says beside."""
     with git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
         picked = commit.pick_base(repo, wanted=wanted, event_base=event_base, head=head, environ=said)
-        with baseline_checkout.checked_out(repo, picked.sha) as there:
+        with commit.checked_out(repo, picked.sha) as there:
             assert (there.root / "agent.py").exists(), "a base can be checked out"
         return picked
 

@@ -16,7 +16,7 @@ from builders import repositories as made
 from builders.repositories import ENVIRON
 from builders.repositories import git as git_
 
-from evalgate.baseline import checkout, commit
+from evalgate.baseline import commit
 from evalgate.system import git
 from evalgate.system.git import Complaint, Git, GitFailed
 
@@ -111,7 +111,7 @@ def test_a_hostile_configuration_runs_nothing(tmp_path: Path, origin: Path, unde
             picked = commit.pick_base(repo, wanted="", event_base=base, head="").sha
         except GitFailed:
             picked = head  # an address that leads nowhere
-        with checkout.checked_out(repo, picked) as there:
+        with commit.checked_out(repo, picked) as there:
             assert (there.root / "agent.py").read_text() == ("old\n" if picked == base else "new\n")
         assert (picked == base) == url.startswith("file")
 
@@ -131,7 +131,7 @@ def test_a_workspace_that_belongs_to_somebody_else(tmp_path: Path, origin: Path,
 
     with git.open_repository(clone, environ=ENVIRON, token=None, under=under) as repo:
         base = commit.pick_base(repo, wanted="", event_base=git_(origin, "rev-parse", "HEAD~1"), head="")
-        with checkout.checked_out(repo, base.sha) as there:
+        with commit.checked_out(repo, base.sha) as there:
             assert (there.root / "agent.py").read_text() == "old\n"
 
 

@@ -11,7 +11,7 @@ from builders.repositories import ENVIRON, git
 
 from evalgate.config.settings import Settings
 from evalgate.gate import prepare
-from evalgate.system import committed
+from evalgate.system import git as system_git
 
 pytestmark = pytest.mark.integration
 
@@ -71,16 +71,16 @@ def nothing(_: Path) -> None:
 def test_what_the_commit_has(checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool) -> None:
     prepare(checkout)
     path = checkout / place
-    assert committed.first_found([checkout.parent, path], checkout, ENVIRON) == (path if expected else None)
+    assert system_git.first_committed([checkout.parent, path], checkout, ENVIRON) == (path if expected else None)
 
 
 def test_a_folder_without_git(tmp_path: Path) -> None:
-    assert committed.first_found([tmp_path / "cache"], tmp_path, ENVIRON) is None
+    assert system_git.first_committed([tmp_path / "cache"], tmp_path, ENVIRON) is None
 
 
 def test_git_that_cannot_tell(checkout: Path) -> None:
     (checkout / ".git/objects").rename(checkout / ".git/gone")
-    assert committed.first_found([checkout / "kept"], checkout, ENVIRON)
+    assert system_git.first_committed([checkout / "kept"], checkout, ENVIRON)
 
 
 @pytest.mark.parametrize(

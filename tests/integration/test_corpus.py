@@ -12,7 +12,7 @@ import pytest
 from evalgate import formats
 from evalgate.errors import Severity
 from evalgate.formats import EvalSetReading, FileKind, recordings
-from evalgate.text import decoding
+from evalgate.text import plain
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
@@ -76,7 +76,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def text_of(row: dict[str, str]) -> str:
-    text = decoding.decode((CORPUS / "files" / row["file"]).read_bytes(), file=row["file"])
+    text = plain.decode((CORPUS / "files" / row["file"]).read_bytes(), file=row["file"])
     assert isinstance(text, str)
     return text
 

@@ -14,7 +14,7 @@ import pytest
 import uv
 from builders.packages import index, wheel
 
-from evalgate.system import orphans, process, python_env
+from evalgate.system import process, python_env
 from evalgate.system.python_env import InstallFailed, Wanted, World
 
 pytestmark = pytest.mark.integration
@@ -201,7 +201,7 @@ BUILT = (
 def test_an_installation_does_not_wait_for_what_a_hook_left_running(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orphans, "GRACE_S", 0.5)
+    monkeypatch.setattr(process, "GRACE_S", 0.5)
     (place.root / "hooked").mkdir()
     (place.root / "hooked/pyproject.toml").write_text(BUILT)
     (place.root / "hooked/hook.py").write_text(HOOK)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from builders import packages
 
-from evalgate.system import isolation, orphans, process, python_env
+from evalgate.system import isolation, process, python_env
 from evalgate.system.isolation import Isolation, Sandbox
 from evalgate.system.python_env import Wanted, World
 
@@ -330,7 +330,7 @@ version = "1"
 def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orphans, "GRACE_S", 0.5)
+    monkeypatch.setattr(process, "GRACE_S", 0.5)
     began = time.monotonic()
     for name, text in {"pyproject.toml": PROJECT, "backend.py": BACKEND}.items():
         (repository / "hooked").mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from evalgate import formats
 from evalgate.errors import ConfigError
 from evalgate.formats import FileKind, expectations
 from evalgate.model import Content, Event, Invocation, ToolCall
-from evalgate.text import decoding
+from evalgate.text import plain
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
@@ -37,7 +37,7 @@ def readable() -> list[str]:
         files = [row["file"] for row in csv.DictReader(index, delimiter="\t")]
     found = []
     for file in files:
-        text = decoding.decode((CORPUS / "files" / file).read_bytes(), file=file)
+        text = plain.decode((CORPUS / "files" / file).read_bytes(), file=file)
         if isinstance(text, str) and formats.kind_of(text, file=file) in (FileKind.EVAL_SET, FileKind.DATASET):
             found.append(file)
     return found
@@ -76,7 +76,7 @@ def change(text: str, file: str, *, case_id: str, turn: int, of: Invocation) -> 
         except ConfigError:
             continue
         changed += 1
-        old, new = (json.loads(each.removeprefix(decoding.BYTE_ORDER_MARK)) for each in (text, made.text))
+        old, new = (json.loads(each.removeprefix(plain.BYTE_ORDER_MARK)) for each in (text, made.text))
         assert without(old, made.pointers) == without(new, made.pointers)
         assert made.pointers
         if len(made.pointers) == 1:  # what is spliced in is about as long as what is new
@@ -100,7 +100,7 @@ def test_only_the_value_changes_in_every_readable_file() -> None:
     files = turns = changed = 0
     refused: list[str] = []
     for file in readable():
-        text = decoding.decode((CORPUS / "files" / file).read_bytes(), file=file)
+        text = plain.decode((CORPUS / "files" / file).read_bytes(), file=file)
         assert isinstance(text, str)
         eval_set = formats.parse_eval_set(text, file=file).eval_set
         if eval_set is None:

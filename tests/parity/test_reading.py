@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from evalgate import formats
 from evalgate.errors import Severity
 from evalgate.model import Content, Invocation, Text
-from evalgate.text import decoding
+from evalgate.text import plain
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
@@ -31,7 +31,7 @@ def ask(adk: AdkChild, paths: list[Path]) -> list[dict]:
 
 
 def ours(path: Path, name: str = "x.evalset.json"):
-    text = decoding.decode(path.read_bytes(), file=name)
+    text = plain.decode(path.read_bytes(), file=name)
     assert isinstance(text, str)
     return formats.parse_eval_set(text, file=name)
 

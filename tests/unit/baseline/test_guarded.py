@@ -12,7 +12,7 @@ from evalgate.baseline import guarded
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.config import load
-from evalgate.config.context import Context
+from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.judges import models
 from evalgate.model import (
@@ -27,7 +27,6 @@ from evalgate.model import (
     SimulatorUse,
     Suite,
 )
-from evalgate.model.watcher import SilentWatcher
 
 ELSEWHERE = {"http_options": {"base_url": "https://thief.example"}}
 GATEWAY = {"httpOptions": {"headers": {"x-team": "a"}}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.baseline import relaxed
+from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import BaseRules
 from evalgate.model import (
     AgentUse,
@@ -64,7 +64,7 @@ def told(
     renamed: dict[str, str] | None = None,
 ) -> list[str]:
     rules = BaseRules(suites=base, policy=theirs or Policy())
-    listed = relaxed.of_rules(rules, head, ours or Policy(), renamed=renamed or {})
+    listed = baseline_rules.of_rules(rules, head, ours or Policy(), renamed=renamed or {})
     return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
 
 

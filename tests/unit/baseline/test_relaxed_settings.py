@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evalgate import agents
-from evalgate.baseline import relaxed
+from evalgate.baseline import rules as baseline_rules
 from evalgate.config import gate_file, load, settings
 from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
 from evalgate.config.settings import Settings
@@ -88,14 +88,14 @@ MOCK: dict[str, Any] = {"tools": {"mode": "mock", "mocks": "a.yml"}}
 def test_what_asks_for_less_than_the_base_is_told(
     tmp_path: Path, theirs: dict[str, Any], ours: dict[str, Any], told: list[str]
 ) -> None:
-    found = relaxed.of_settings(choice(tmp_path / "base", **theirs), choice(tmp_path / "head", **ours))
+    found = baseline_rules.of_settings(choice(tmp_path / "base", **theirs), choice(tmp_path / "head", **ours))
     assert [f"{each.subject}: {each.base} > {each.head}" for each in found] == told
 
 
 def test_the_place_in_evalgate_yml_is_told_however_it_is_written(tmp_path: Path) -> None:
     head = choice(tmp_path / "head", **{"skip-judged": True, "judge": {"min_kappa": 0.1, "calibration": "c"}})
     base = choice(tmp_path / "base", judge={"min_kappa": 0.5, "calibration": "c"}, runs=2)
-    lines = {each.subject: each.place.line if each.place else None for each in relaxed.of_settings(base, head)}
+    lines = {each.subject: each.place.line if each.place else None for each in baseline_rules.of_settings(base, head)}
     assert lines == {"runs": None, "skip_judged": 2, "judge.min_kappa": 4}
 
 
@@ -129,12 +129,12 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     suites = (suite("metrics.own.score", "agent.mine.score", agent="agents/desk"),)
-    (told,) = relaxed.of_settings(*sides, suites)
+    (told,) = baseline_rules.of_settings(*sides, suites)
     assert told.subject == f"contents of {name}"
     assert told.base != told.head
-    assert list(relaxed.of_settings(sides[0], sides[0], suites)) == []
+    assert list(baseline_rules.of_settings(sides[0], sides[0], suites)) == []
     (sides[1].root / name).unlink()
-    (told,) = relaxed.of_settings(*sides, suites)
+    (told,) = baseline_rules.of_settings(*sides, suites)
     assert told.head == "no file"
 
 
@@ -154,7 +154,7 @@ def test_when_a_cassette_counts(tmp_path: Path, mode: str, other: dict[str, str]
             path = side.root / f"tool-cassettes/{name}.json"
             path.parent.mkdir(exist_ok=True)
             path.write_text("{}" if name == "b" else f'{{"side": "{side.root.name}"}}')
-    subjects = [each.subject for each in relaxed.of_settings(base, head) if each.subject.startswith("contents")]
+    subjects = [each.subject for each in baseline_rules.of_settings(base, head) if each.subject.startswith("contents")]
     assert subjects == (["contents of tool-cassettes/a.json"] if told else [])  # a new one is of a new case
 
 
@@ -166,8 +166,8 @@ def test_other_recordings_of_an_agent_are_told(tmp_path: Path) -> None:
     uses = [AgentUse(driver=driver, options={"path": "kept"}) for driver in ("replay", "adk")]
     for use, expected in zip(uses, (["recordings of kept"], []), strict=True):
         suites = (dataclasses.replace(suite(agent="kept"), agent=use),)
-        assert [each.subject for each in relaxed.of_settings(base, head, suites)] == expected
-        assert list(relaxed.of_settings(base, base, suites)) == []
+        assert [each.subject for each in baseline_rules.of_settings(base, head, suites)] == expected
+        assert list(baseline_rules.of_settings(base, base, suites)) == []
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, is_told: b
             (side.root / each).parent.mkdir(parents=True, exist_ok=True)
             (side.root / f"{each}.py").write_text("")
     suites = (suite("metrics.own.score", "agent.mine.score", "a/b.c", "..x", "a" * 300, agent="agents/desk"),)
-    assert list(relaxed.of_settings(*sides, suites)) == []
+    assert list(baseline_rules.of_settings(*sides, suites)) == []
     (sides[1].root / name).parent.mkdir(parents=True, exist_ok=True)
     (sides[1].root / name).write_text("def score(*_): return 1.0")
-    assert [each.subject for each in relaxed.of_settings(*sides, suites)] == [f"contents of {name}"] * is_told
+    assert [each.subject for each in baseline_rules.of_settings(*sides, suites)] == [f"contents of {name}"] * is_told
 
 
 def test_beside_a_module_of_its_own_is_its_folder(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_beside_a_module_of_its_own_is_its_folder(tmp_path: Path) -> None:
     for side in sides:
         (side.root / "own.py").write_text("")
     (sides[1].root / "rouge_score.py").write_text("")
-    (told,) = relaxed.of_settings(*sides, (suite("own.score", agent="agents/desk"),))
+    (told,) = baseline_rules.of_settings(*sides, (suite("own.score", agent="agents/desk"),))
     assert (told.subject, told.base) == ("contents of rouge_score.py", "no file")
 
 
@@ -216,10 +216,10 @@ def test_no_setting_and_no_rule_is_forgotten() -> None:
     known |= {f"judge.{name}" for name in JudgeRule.model_fields}
     known |= {f"tools.{name}" for name in ToolsRule.model_fields}
     tables = [
-        set(relaxed.SETTINGS),
-        {f"judge.{name}" for name in relaxed.JUDGE},
-        set(relaxed.TOLD_ELSEWHERE),
-        set(relaxed.NOT_WEAKER),
+        set(baseline_rules.WEAKER_SETTINGS),
+        {f"judge.{name}" for name in baseline_rules.WEAKER_JUDGE},
+        set(baseline_rules.TOLD_ELSEWHERE),
+        set(baseline_rules.NOT_WEAKER),
     ]
     assert set().union(*tables) == known
     assert sum(map(len, tables)) == len(known), "one place each"

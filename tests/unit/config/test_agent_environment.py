@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from evalgate.config import variables as config_variables
-from evalgate.config.context import Context
+from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import OF_MODELS, AgentVariables
 from evalgate.judges import clients, models
-from evalgate.model.watcher import SilentWatcher
 
 ENVIRON = {
     "GITHUB_ACTIONS": "true",

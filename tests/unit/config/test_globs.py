@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.config import globs
+from evalgate.config import places
 
 
 @pytest.mark.parametrize(
@@ -25,18 +25,18 @@ from evalgate.config import globs
     ],
 )
 def test_a_glob(path, pattern, expected):
-    assert globs.matches(path, [pattern]) is expected
+    assert places.matches(path, [pattern]) is expected
 
 
 def test_a_later_pattern_takes_out_again():
-    assert not globs.matches("evals/old.test.json", ["evals/*", "!evals/old.test.json"])
-    assert not globs.matches("a", [])
+    assert not places.matches("evals/old.test.json", ["evals/*", "!evals/old.test.json"])
+    assert not places.matches("a", [])
 
 
 def test_what_is_no_pattern_matches_nothing_and_hurts_nobody():
-    assert not globs.matches("a", ["?\\"])
-    assert globs.matches("a", ["?\\", "a"])
-    assert globs.matches("a", ["[z-a]", "a"])  # a range that ends before it begins
+    assert not places.matches("a", ["?\\"])
+    assert places.matches("a", ["?\\", "a"])
+    assert places.matches("a", ["[z-a]", "a"])  # a range that ends before it begins
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_no_pattern_matches_nothing_and_hurts_nobody():
     ],
 )
 def test_sets_and_escapes(path, pattern, expected):
-    assert globs.matches(path, [pattern]) is expected
+    assert places.matches(path, [pattern]) is expected
 
 
 NAMES = st.text(alphabet="ab", min_size=1, max_size=4)
@@ -72,7 +72,7 @@ PATTERNS = st.builds(
 def test_stars_mean_what_they_mean_to_git(patterns, path, is_folder):
     name = f"{path}/" if is_folder else path
     plain = pathspec.GitIgnoreSpec.from_lines(patterns, backend="simple")
-    assert globs.compiled(patterns).check_file(name).include is plain.check_file(name).include
+    assert places.compiled(patterns).check_file(name).include is plain.check_file(name).include
 
 
 @given(
@@ -84,9 +84,9 @@ def test_stars_mean_what_they_mean_to_git(patterns, path, is_folder):
 )
 def test_no_pattern_leaves_a_choice(pattern):
     """Of any number of stars, one in each name and one `**` may still take more or less when what follows fails."""
-    if not globs.is_pattern(pattern):
+    if not places.is_pattern(pattern):
         return
-    for line in globs.compiled([pattern]).patterns:
+    for line in places.compiled([pattern]).patterns:
         regex = re.sub(r"\(\?:\.\+/\)\?|\(\?:\(\?P<ps_d>/\)\|\$\)", "", line.regex.pattern if line.regex else "")
         regex = re.sub(r"\\.", "x", regex, flags=re.DOTALL).replace("[^/]", "\0")
         regex = re.sub(r"\(\?!/\)\[\^?\]?[^\]]*\]", "x", regex)
@@ -108,4 +108,4 @@ def test_no_pattern_leaves_a_choice(pattern):
     ],
 )
 def test_many_stars_come_to_an_end(path, pattern):
-    assert not globs.matches(path, [pattern])
+    assert not places.matches(path, [pattern])

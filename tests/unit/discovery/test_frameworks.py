@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.discovery import frameworks
+from evalgate.discovery import agent_source
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,6 @@ from evalgate.discovery import frameworks
     ],
 )
 def test_agents_are_found(file: str, source: str, found: str) -> None:
-    agents = frameworks.find([file], {file: source}.get)
+    agents = agent_source.find_frameworks([file], {file: source}.get)
     shown = [" ".join([each.driver, *each.options.values()]) for each in agents]
     assert shown == ([found] if found else [])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.discovery import select
-from evalgate.discovery.select import Files, Selection
+from evalgate.discovery import discover
+from evalgate.discovery.discover import Files, Selection
 from evalgate.errors import Problem
 from evalgate.model import EvalSet
 
@@ -43,7 +43,7 @@ FILES = Files(
     ],
 )
 def test_a_selection(text, keys, case_ids):
-    parsed = select.parse_selection(text, files=FILES)
+    parsed = discover.parse_selection(text, files=FILES)
     assert isinstance(parsed, Selection)
     assert (parsed.keys, parsed.case_ids) == (keys, case_ids)
 
@@ -63,7 +63,7 @@ def test_a_selection(text, keys, case_ids):
     ],
 )
 def test_a_selection_that_matches_nothing_names_the_nearest(text, message, hint):
-    problem = select.parse_selection(text, files=FILES)
+    problem = discover.parse_selection(text, files=FILES)
     assert isinstance(problem, Problem)
     assert message in problem.message
     assert problem.hint.startswith(hint)
@@ -71,13 +71,13 @@ def test_a_selection_that_matches_nothing_names_the_nearest(text, message, hint)
 
 @given(st.text(alphabet="ab:/*?[]!#., \\", max_size=20))
 def test_no_selection_makes_it_fail(text):
-    found = select.parse_selection(text, files=FILES)
+    found = discover.parse_selection(text, files=FILES)
     assert isinstance(found, Problem) or set(found.keys) <= {*FOUND, *OTHERS}
-    assert set(select.folders_named([text], files=FILES)) <= FOLDERS
+    assert set(discover.folders_named([text], files=FILES)) <= FOLDERS
 
 
 def test_folders_in_which_the_walk_found_nothing():
-    assert select.folders_named(["empty", "evals", "empty:one", "nowhere"], files=FILES) == ["empty"]
+    assert discover.folders_named(["empty", "evals", "empty:one", "nowhere"], files=FILES) == ["empty"]
 
 
 @pytest.fixture
@@ -108,14 +108,14 @@ def ids(picked):
 )
 def test_cases_are_picked(sets, selections, expected):
     made = [Selection(text="", keys=keys, case_ids=case_ids) for keys, case_ids in selections]
-    picked, problems = select.pick_cases(sets, made)
+    picked, problems = discover.pick_cases(sets, made)
     assert ids(picked) == expected
     assert problems == ()
 
 
 def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
     made = Selection(text="x:tow,one", keys=("x",), case_ids=("tow", "one"))
-    picked, (problem,) = select.pick_cases(sets, [made])
+    picked, (problem,) = discover.pick_cases(sets, [made])
     assert ids(picked) == {"x": ["one"]}
     assert (problem.code, problem.hint) == ("unknown-case", "Did you mean `two`?")
 
@@ -132,4 +132,4 @@ def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
     ],
 )
 def test_searching(sets, pattern, expected):
-    assert ids(select.find_cases(sets, pattern)) == expected
+    assert ids(discover.find_cases(sets, pattern)) == expected

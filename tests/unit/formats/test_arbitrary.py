@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evalgate import formats
 from evalgate.errors import Severity
-from evalgate.text import decoding
+from evalgate.text import plain
 
 KEYS = st.sampled_from(
     [
@@ -80,5 +80,5 @@ def test_arbitrary_text(text):
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=40))
 def test_arbitrary_bytes(data):
-    found = decoding.decode(data, file="f.json")
+    found = plain.decode(data, file="f.json")
     assert isinstance(found, str) or (found.place is not None and found.place.file == "f.json")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evalgate.errors import Problem
 from evalgate.formats import json_source
 from evalgate.formats.json_source import JsonFault, JsonText, Path, Problems
-from evalgate.text import decoding
+from evalgate.text import plain
 
 
 def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str]]]:
@@ -161,14 +161,14 @@ def test_any_text_is_read_or_refused_as_json_does(text):
 
 
 def test_decoding():
-    assert decoding.decode(b"\xef\xbb\xbf{}", file="f") == "\ufeff{}"
-    assert decoding.decode("\ufeff{\u00e9}".encode("utf-16-le"), file="f") == "\ufeff{\u00e9}"
-    assert decoding.decode("\ufeff{\u00e9}".encode("utf-16-be"), file="f") == "\ufeff{\u00e9}"
-    broken = decoding.decode(b'{\n"a": "\xff"}', file="f")
+    assert plain.decode(b"\xef\xbb\xbf{}", file="f") == "\ufeff{}"
+    assert plain.decode("\ufeff{\u00e9}".encode("utf-16-le"), file="f") == "\ufeff{\u00e9}"
+    assert plain.decode("\ufeff{\u00e9}".encode("utf-16-be"), file="f") == "\ufeff{\u00e9}"
+    broken = plain.decode(b'{\n"a": "\xff"}', file="f")
     assert isinstance(broken, Problem)
     assert (broken.code, broken.place.line if broken.place else None) == ("not-utf-8", 2)
     assert "offset 8" in broken.message
-    odd = decoding.decode(b"\xff\xfe{", file="f")
+    odd = plain.decode(b"\xff\xfe{", file="f")
     assert isinstance(odd, Problem)
 
 

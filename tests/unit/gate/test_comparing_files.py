@@ -9,6 +9,7 @@ import pytest
 from builders import build, sides
 
 from evalgate.config import load
+from evalgate.config.context import SilentWatcher
 from evalgate.errors import ConfigError
 from evalgate.gate import compare_files, prepare
 from evalgate.model import (
@@ -22,7 +23,6 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.model.watcher import SilentWatcher
 from evalgate.results import file
 from evalgate.results.file import Stored, StoredOutcomes
 

@@ -9,8 +9,8 @@ import pytest
 
 from evalgate.config.settings import Settings
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
-from evalgate.gate import estimate as gate_estimate
-from evalgate.gate.estimate import Estimate
+from evalgate.gate import prepare
+from evalgate.gate.prepare import Estimate
 from evalgate.model import (
     AgentUse,
     Case,
@@ -59,7 +59,7 @@ def suite(*cases: Case, criteria: str = "", options: dict[str, Any] | None = Non
 
 
 def estimate(made: Suite, **settings: Any) -> Estimate:
-    return gate_estimate.of_suite(made, Settings.model_validate(settings))
+    return prepare.estimate(made, Settings.model_validate(settings))
 
 
 def test_a_call_a_turn_a_repeat() -> None:
@@ -129,7 +129,7 @@ JUDGE = {"judge_model_options": {"judge_model": "gemini-2.5-flash", "num_samples
 def test_what_a_run_says_before_it_starts(driver: str, criteria: str, given: dict[str, Any], said: str) -> None:
     made = suite(case("a", 1), case("b", 0), criteria=criteria, options=JUDGE)
     made = dataclasses.replace(made, agent=AgentUse(driver=driver))
-    assert gate_estimate.told(trials.tasks([[made]], range(1)), Settings.model_validate(given)) == said
+    assert prepare.tell_expected(trials.tasks([[made]], range(1)), Settings.model_validate(given)) == said
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_what_a_run_says_before_it_starts(driver: str, criteria: str, given: dic
 )
 def test_no_question_is_shorter_than_the_least(question: str) -> None:
     """Its fixed text alone is longer, by tokens of six characters."""
-    assert len(question) / 6 > (gate_estimate.LEAST.prompt_tokens or 0)
+    assert len(question) / 6 > (prepare.LEAST.prompt_tokens or 0)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from evalgate.ces.edit import Refused
-from evalgate.gate.eval_cases import EvalCases
-from evalgate.gate.resources import Resources
+from evalgate.gate.resources import EvalCases, Resources
 
 FILE = "agents/desk.evalset.json"
 TEXT = """\

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from builders import build
 
+from evalgate.config.context import SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.github import check_run, comment, publish
 from evalgate.github.check_run import Conclusion
@@ -15,7 +16,6 @@ from evalgate.github.client import CheckRun, Client, FailureKind, GitHubFailed
 from evalgate.github.comment import Job
 from evalgate.github.publish import Posting, ProgressWatcher
 from evalgate.model import TrialKey
-from evalgate.model.watcher import SilentWatcher
 
 KEY = TrialKey(suite="s", case_id="c", repeat=0)
 DOWN = GitHubFailed(FailureKind.UNREACHABLE, "nobody answers")

@@ -9,7 +9,7 @@ import pytest
 from evalgate.config import variables
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem
-from evalgate.gate import starter, surroundings
+from evalgate.gate import doctor, starter
 from evalgate.github import workflows
 from evalgate.github.workflows import GateStep
 
@@ -89,7 +89,7 @@ def test_variables_that_a_workflow_does_not_give(tmp_path: Path, needed: list[st
     text = SOUND.replace(NAMES, step) if step else SOUND
     (found,) = steps(tmp_path, text)
     assert isinstance(found, GateStep)
-    problems = list(surroundings.unset_in_workflow(found, needed, Settings()))
+    problems = list(doctor.unset_in_workflow(found, needed, Settings()))
     assert [each.message for each in problems] == ([f"the agent would not get {absent}"] if absent else [])
     for each in problems:
         assert f"      {absent}: ${{{{ secrets.{absent} }}}}" in each.hint
@@ -101,5 +101,5 @@ def test_signing_in_sets_credentials(tmp_path: Path) -> None:
     (without,) = steps(tmp_path, text)
     (found,) = steps(tmp_path, text.replace("      - id: gate", before))
     assert isinstance(without, GateStep) and isinstance(found, GateStep)  # noqa: PT018 - for the type checker
-    assert [each.code for each in surroundings.unset_in_workflow(without, [], Settings())] == ["workflow-variable"]
-    assert list(surroundings.unset_in_workflow(found, [], Settings())) == []
+    assert [each.code for each in doctor.unset_in_workflow(without, [], Settings())] == ["workflow-variable"]
+    assert list(doctor.unset_in_workflow(found, [], Settings())) == []

@@ -9,11 +9,10 @@ import pytest
 from builders import build
 
 from evalgate.comparison import pairing
-from evalgate.config.context import Context
+from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
-from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
 from evalgate.results.history import History, PastRuns
 from evalgate.results.stores import Store

@@ -11,9 +11,8 @@ from builders import sides
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.config.context import Context
+from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
-from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
 from evalgate.results.history import CaseHistory, History, PastOutcome, PastRun, PastRuns, PastScores
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.baseline import checkout, commit
+from evalgate.baseline import commit
 from evalgate.baseline.commit import Commit
 from evalgate.system import git
 from evalgate.system.git import Remote
@@ -138,10 +138,10 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64
     ],
 )
 def test_lfs_pointers(data: bytes, expected: bool) -> None:
-    assert checkout.is_pointer(data) is expected
+    assert commit.is_pointer(data) is expected
 
 
 @given(st.lists(st.binary(max_size=200)).map(b"\n".join))
 def test_no_bytes_upset_the_reading_of_pointers(data: bytes) -> None:
-    found = checkout.is_pointer(b"version https://git-lfs.github.com/spec/v1\n" + data)
+    found = commit.is_pointer(b"version https://git-lfs.github.com/spec/v1\n" + data)
     assert found in (True, False)

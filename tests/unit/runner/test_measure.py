@@ -16,6 +16,7 @@ import pytest
 from evalgate import criteria
 from evalgate.agents.base import AgentFailed
 from evalgate.comparison import verdict
+from evalgate.config.context import SilentWatcher
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion, CriterionServices
@@ -38,7 +39,6 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.model.watcher import SilentWatcher
 from evalgate.results import file
 from evalgate.results.journal import Journal
 from evalgate.runner.session import Session, Side

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from poetry.core.constraints.version import Version, parse_constraint
 
-from evalgate.system import poetry_project
-from evalgate.system.poetry_project import NotReadable
+from evalgate.system import python_needs
+from evalgate.system.python_needs import PoetryFailed as NotReadable
 
 HEAD = "[tool.poetry]\npackage-mode = false\n[tool.poetry.dependencies]\npython = '^3.10'\n"
 
@@ -50,7 +50,7 @@ HEAD = "[tool.poetry]\npackage-mode = false\n[tool.poetry.dependencies]\npython 
 )
 def test_dependencies(tmp_path: Path, dependency: str, expected: list[str]) -> None:
     (tmp_path / "pyproject.toml").write_text(f"{HEAD}{dependency}\n")
-    found = poetry_project.requirements(tmp_path, extras=["eval"], groups=["dev", "no-such-group"])
+    found = python_needs.poetry_requirements(tmp_path, extras=["eval"], groups=["dev", "no-such-group"])
     assert [line.replace(str(tmp_path), "FOLDER") for line in found] == expected
 
 
@@ -67,7 +67,7 @@ def test_dependencies(tmp_path: Path, dependency: str, expected: list[str]) -> N
 def test_what_poetry_does_not_take_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(NotReadable) as caught:
-        poetry_project.requirements(tmp_path)
+        python_needs.poetry_requirements(tmp_path)
     assert str(caught.value)
 
 
@@ -80,7 +80,7 @@ constraints = st.lists(parts, min_size=1, max_size=2, unique=True).map(" || ".jo
 def test_a_specifier_means_what_the_constraint_means(constraint: str, minor: int, patch: int) -> None:
     """Where parts are joined by "or", only minor versions are kept apart: that is how Poetry itself writes them."""
     version = f"3.{minor}.{0 if '|' in constraint else patch}"
-    specifier = poetry_project.specifier(constraint)
+    specifier = python_needs.poetry_specifier(constraint)
     assert SpecifierSet(specifier).contains(version) or not parse_constraint(constraint).allows(Version.parse(version))
     if "|" not in constraint:
         assert SpecifierSet(specifier).contains(version) == parse_constraint(constraint).allows(Version.parse(version))
@@ -100,7 +100,7 @@ def test_locked_versions(tmp_path: Path) -> None:
         ]
         """
     )
-    assert [*poetry_project.locked(tmp_path)] == [
+    assert [*python_needs.poetry_pins(tmp_path)] == [
         "one==1.0",
         "two==1.0 ; python_version < '3.11'",
         "two==2.0 ; python_version >= '3.11'",
@@ -120,7 +120,7 @@ def test_locked_versions(tmp_path: Path) -> None:
 )
 def test_a_lock_that_says_nothing_of_use_is_an_error_and_never_no_lock(tmp_path: Path, text: str) -> None:
     (tmp_path / "poetry.lock").write_text(text)
-    with pytest.raises(poetry_project.NotReadable, match=r"^poetry\.lock: "):
-        list(poetry_project.locked(tmp_path))
+    with pytest.raises(python_needs.PoetryFailed, match=r"^poetry\.lock: "):
+        list(python_needs.poetry_pins(tmp_path))
     (tmp_path / "poetry.lock").unlink()
-    assert list(poetry_project.locked(tmp_path)) == []
+    assert list(python_needs.poetry_pins(tmp_path)) == []

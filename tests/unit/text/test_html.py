@@ -8,21 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate import reports
-from evalgate.text import html, plain
+from evalgate.text import plain, templates
 
 ANYTHING = st.text(st.characters(codec=None, exclude_categories=()), max_size=60)
 
 
 @given(ANYTHING)
 def test_strings_stay_text(text: str) -> None:
-    tree = lxml.html.fromstring(f"<div><p>{html.text(text)}</p></div>")
+    tree = lxml.html.fromstring(f"<div><p>{templates.html_text(text)}</p></div>")
     assert [each.tag for each in tree.iter()] == ["div", "p"]
     assert (tree[0].text or "") == plain.visible(text)
 
 
 def test_names_between_backticks_are_code() -> None:
-    assert html.with_code("set `a<b>` & run") == "set <code>a&lt;b&gt;</code> &amp; run"
-    assert html.with_code("one ` alone") == "one ` alone"
+    assert templates.html_code("set `a<b>` & run") == "set <code>a&lt;b&gt;</code> &amp; run"
+    assert templates.html_code("one ` alone") == "one ` alone"
 
 
 def test_the_page_allows_its_own_style_and_script_only() -> None:

@@ -1,4 +1,4 @@
-"""`evalgate accept`: what the agent did becomes what its failing cases expect, one case after another."""
+"""`evalgate show`, `history` and `accept`: what earlier runs found of a case, which may become what it expects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,80 @@ import click
 
 from evalgate import cli, reports
 from evalgate.cli import commands
+from evalgate.comparison import labels
+from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
-from evalgate.errors import ConfigError, ExitCode
-from evalgate.gate import accept, known
-from evalgate.gate.accept import LeftAsItIs, Proposal
+from evalgate.errors import ConfigError, ExitCode, NothingToDo
+from evalgate.gate import edit, known
+from evalgate.gate.edit import LeftAsItIs, Proposal
+from evalgate.gate.known import Known
+from evalgate.model import Report
+from evalgate.reports.cases import CaseView
+from evalgate.results import kept
 from evalgate.text import plain, words
 
 SETTINGS = ("root", "config", "output", "debug")
 KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
+
+
+@click.command("show")
+@commands.settings_options(*SETTINGS)
+@click.argument("cases", nargs=-1, required=True)
+@click.option("--run", "run_number", type=click.IntRange(1), metavar="N", help="The Nth run. [default: the worst]")
+@click.option("--results", metavar="FILE", help="Results to look at. [default: the newest of each case]")
+@cli.ends
+def show(**values: Any) -> int:
+    """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn."""
+    settings = commands.settings_of(values, SETTINGS)
+    results = Path(values["results"]).absolute() if values["results"] else None
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    folder = str(settings.root) if cli.shows_links() else ""
+    for number, each in enumerate(known.select(known.newest(settings, results), values["cases"])):
+        run, policy = each.stored.run, load.policy_of(settings, each.stored.run.suites)
+        if number:
+            click.echo()
+        changed = " with uncommitted changes" if run.dirty else ""
+        commit = f", commit {run.commit[:7]}{changed}" if run.commit else ""
+        click.echo(plain.visible(f"ran at {run.started_at}{commit}"))
+        report = Report(run=run, verdict=comparison_verdict.decide(run, policy, comparison=None), policy=policy)
+        case = _view(each, report, values["run_number"])
+        click.echo(reports.render_whole_case(case, width=width, color=True, folder=folder), nl=False)
+    return ExitCode.PASS
+
+
+def _view(each: Known, report: Report, number: int | None) -> CaseView:
+    trials = [trial for trial in each.trials if number is None or trial.key.repeat == number - 1]
+    if number is not None and not trials:
+        raise ConfigError(f"case {each.key[1]!r} has no run {number}", hint=f"It has {len(each.trials)}.")
+    case = next(case for case in each.suite.eval_set.cases if case.case_id == each.key[1])
+    label = labels.label(each.verdict)
+    return CaseView(report=report, verdict=each.verdict, suite=each.suite, case=case, trials=tuple(trials), label=label)
+
+
+@click.command("history")
+@commands.settings_options(*SETTINGS)
+@click.argument("case")
+@cli.ends
+def history(**values: Any) -> int:
+    """Show how CASE (an id) ended in the runs that are kept, the newest first."""
+    settings = commands.settings_of(values, SETTINGS)
+    name, rows, names = values["case"], [("time", "commit", "verdict", "")], set[str]()
+    for run in kept.runs(settings.root):
+        about = run.about
+        for (suite, case), kind in about.kinds().items():
+            names.add(case)
+            if name in (case, f"{suite}:{case}"):
+                commit = f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
+                rows.append((about.started_at, commit, kind.value.replace("_", " "), plain.label(suite, 80)))
+    if len(rows) == 1:
+        near = words.nearest(name, names)
+        hint = f"Did you mean `{near}`?" if near else "Runs at a terminal are kept: `evalgate run`."
+        raise NothingToDo(f"no run of a case {plain.label(name, 80)!r} is kept", hint=hint)
+    for line in plain.table(rows):
+        click.echo(line)
+    if any(row[1].endswith("*") for row in rows[1:]):
+        click.echo("* with uncommitted changes")
+    return ExitCode.PASS
 
 
 @click.command("accept")
@@ -34,28 +100,24 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 @click.option("--results", metavar="FILE", help="Results to accept. [default: the newest of each case]")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--yes", is_flag=True, help="Accept all without being asked.")
-def command(**values: Any) -> None:
+@cli.ends
+def accept(**values: Any) -> int:
     """Accept what the agent did as what CASES (ids) expect: by default the calls or answers that their criteria found
     wrong. Only these values change in an evaluation file. Asks for each case."""
-    sys.exit(cli.run_command(lambda: run(values), debug=bool(values.get("debug"))))
-
-
-def run(values: dict[str, Any]) -> int:
-    """Accept cases; exit code 1 where one could not be. Raises EvalgateError."""
-    settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
+    settings = commands.settings_of(values, SETTINGS)
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked", hint="Use --dry-run to look, --yes to accept.")
     results = Path(values["results"]).absolute() if values["results"] else None
     chosen = known.select(known.newest(settings, results), values["cases"])
     if not values["cases"] or values["only_new"] or values["failed"]:
-        chosen = [each for each in chosen if accept.is_wanted(each, only_new=values["only_new"])]
+        chosen = [each for each in chosen if edit.is_wanted(each, only_new=values["only_new"])]
     parts = [name for name in ("calls", "answer") if values[name]]
     proposals: list[Proposal] = []
     left = 0
     for each in chosen:
         try:
-            proposals.append(accept.propose(each, root=settings.root, parts=parts, run=values["run_number"]))
+            proposals.append(edit.propose(each, root=settings.root, parts=parts, run=values["run_number"]))
         except LeftAsItIs as why:
             left += 1
             click.echo(plain.visible(f"{each.key[1]}: not accepted: {why}"), err=True)
@@ -69,25 +131,25 @@ def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterat
     """Whether each was accepted, in order, until somebody quits."""
     for number, proposal in enumerate(proposals, 1):
         try:
-            accept.apply(proposal)  # before anybody decides
+            edit.apply(proposal)  # before anybody decides
         except ConfigError as error:
             click.echo(
                 plain.visible(f"{proposal.known.key[1]}: not accepted: {error.message}\n  {error.hint}"), err=True
             )
             yield False
             continue
-        _show(proposal, f"{number} of {len(proposals)}")
+        _show_proposal(proposal, f"{number} of {len(proposals)}")
         answer = _answer() if asks else "a"
         if answer == "q":
             return
         asks = asks and answer != "A"
         is_accepted = answer in ("a", "A")
         if is_accepted and not dry_run:
-            accept.write(proposal)
+            edit.write(proposal)
         yield is_accepted
 
 
-def _show(proposal: Proposal, place: str) -> None:
+def _show_proposal(proposal: Proposal, place: str) -> None:
     suite, case_id = proposal.known.key
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     click.secho(plain.visible(f"{case_id} ({suite}), {place}"), bold=True)
