@@ -21,7 +21,7 @@ from evalgate.errors import Place, Problem
 from evalgate.judges import clients, panel, rate_limit
 from evalgate.judges import models as judges_models
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.rate_limit import RateLimiters, SystemClock
+from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
@@ -110,7 +110,7 @@ def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, 
 
 def limiters_of(settings: Settings) -> RateLimiters:
     """The limiters of a run, one a provider, for its agents and its judges."""
-    return rate_limit.limiters_for(defaults_of(settings), SystemClock())
+    return rate_limit.limiters_for(defaults_of(settings), Clock())
 
 
 @contextmanager

@@ -156,18 +156,8 @@ class JudgeReply:
         return "".join(part.text for part in self.parts if not part.thought)
 
 
-class Judge(Protocol):
+class Judge(ABC):
     """An opened client of one provider; safe to call from many threads. It never retries by itself."""
-
-    def ask(self, request: JudgeRequest) -> JudgeReply:
-        """Ask once. Raises JudgeFailed."""
-
-    def close(self) -> None:
-        """Let connections go. Never raises."""
-
-
-class ClientJudge(ABC):
-    """A Judge that asks by a client of somebody else's, whose errors it tells as failures."""
 
     def __init__(self, setting: JudgeSetting) -> None:
         self._setting = setting
@@ -177,14 +167,14 @@ class ClientJudge(ABC):
         """Ask once."""
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See Judge."""
+        """Ask once. Raises JudgeFailed."""
         outcome = self._ask(request)
         if isinstance(outcome, JudgeFailure):
             raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
         return outcome
 
     def close(self) -> None:  # noqa: B027 - not all hold something
-        """See Judge."""
+        """Let connections go. Never raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models, rate_limit
 from evalgate.judges.base import Judge, JudgeDriver, JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeSetting
 from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
-from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters, SystemClock
+from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
 from evalgate.system import redact
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -163,7 +163,7 @@ def key_names(
     environment: Mapping[str, str],
 ) -> frozenset[str]:
     """The variables that hold what these models are asked with."""
-    clients = Clients(drivers, defaults=defaults, environment=environment, clock=SystemClock())
+    clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
     secrets = {clients.secret(model) for model in models}
     return variables_with(secrets, environment, named={defaults.api_key_env})
 
@@ -193,5 +193,5 @@ def missing(
 
     Asks nobody and spends nothing.
     """
-    clients = Clients(drivers, defaults=defaults, environment=environment, clock=SystemClock())
+    clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
     return {model: said for model in dict.fromkeys(models) if (said := clients.missing(model))}

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from evalgate.formats import adk_shapes
 from evalgate.judges import base
 from evalgate.judges.base import (
-    ClientJudge,
     Judge,
     JudgeDriver,
     JudgeFailed,
@@ -74,7 +73,7 @@ def _client(setting: JudgeSetting) -> Client:
     return genai.Client(vertexai=setting.vertex, api_key=key, http_options=options)
 
 
-class GeminiJudge(ClientJudge):
+class GeminiJudge(Judge):
     """An opened client; its own retries are off, the rate limiter does them."""
 
     def __init__(self, setting: JudgeSetting, client: Client) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from evalgate.judges import base, prompting
 from evalgate.judges.base import (
-    ClientJudge,
     Judge,
     JudgeDriver,
     JudgeFailure,
@@ -62,7 +61,7 @@ def open_client(setting: JudgeSetting) -> Judge:
     return OpenAIJudge(setting, client)
 
 
-class OpenAIJudge(ClientJudge):
+class OpenAIJudge(Judge):
     """An opened client; its own retries are off, the rate limiter does them."""
 
     def __init__(self, setting: JudgeSetting, client: OpenAI) -> None:

@@ -38,7 +38,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Client, Clients
-from evalgate.judges.rate_limit import Clock, RateLimiters, SystemClock
+from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import JudgeUse, Usage
@@ -441,7 +441,7 @@ def open_panel(
     Clients are opened when they are first asked. Raises ConfigError on a budget in money with a model of unknown
     price, and on a recording that cannot be written.
     """
-    time = limiters.clock if limiters else clock or SystemClock()
+    time = limiters.clock if limiters else clock or Clock()
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=time, limiters=limiters)
     if defaults.budget.usd is not None:
         usage.check_priced(defaults.budget, {model: clients.is_priced(model) for model in models_asked})

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models
@@ -50,42 +50,26 @@ class RateLimits:
     outage_s: float = 60.0
 
 
-class Clock(Protocol):
-    """Seconds that only go forward, a sleep, and a number from 0 up to 1."""
-
-    def now(self) -> float:
-        """Seconds since some moment."""
-
-    def sleep(self, seconds: float) -> bool:
-        """Wait that long and answer True; False, and sooner, where all waits were called off."""
-
-    def random(self) -> float:
-        """Evenly from 0 up to 1."""
-
-    def call_off(self) -> None:
-        """End all sleeps, now and from now on: the program stops, and nobody waits for a backoff."""
-
-
-class SystemClock:
-    """The machine's clock."""
+class Clock:
+    """The machine's: seconds that only go forward, a sleep, and a number from 0 up to 1."""
 
     def __init__(self) -> None:
         self._called_off = threading.Event()
 
     def now(self) -> float:
-        """See Clock."""
+        """Seconds since some moment."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> bool:
-        """See Clock."""
+        """Wait that long and answer True; False, and sooner, where all waits were called off."""
         return not self._called_off.wait(max(0.0, seconds))
 
     def random(self) -> float:
-        """See Clock."""
+        """Evenly from 0 up to 1."""
         return random.random()  # noqa: S311 - it spreads retries, it guards nothing
 
     def call_off(self) -> None:
-        """See Clock."""
+        """End all sleeps, now and from now on: the program stops, and nobody waits for a backoff."""
         self._called_off.set()
 
 

@@ -12,6 +12,7 @@ from evalgate.judges.base import (
     Judge,
     JudgeDriver,
     JudgeFailed,
+    JudgeFailure,
     JudgeFailureKind,
     JudgeReply,
     JudgeRequest,
@@ -85,25 +86,22 @@ def open_client(setting: JudgeSetting) -> Judge:
     raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
 
 
-class ReplayJudge:
+class ReplayJudge(Judge):
     """Answers what was recorded for exactly this question, and nothing else."""
 
     def __init__(self, setting: JudgeSetting, recorded: Mapping[str, Entry]) -> None:
-        self._setting = setting
+        super().__init__(setting)
         self._recorded = recorded
 
-    def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See Judge. The reply is `cached`: it costs nothing."""
+    def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        """The reply is `cached`: it costs nothing."""
         entry = self._recorded.get(cache.address_of(request))
         if entry is None:
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
             if request.repeat:
                 detail += f", or fewer runs were recorded (this is {_run(request.repeat)})"
-            raise JudgeFailed(base.failure(JudgeFailureKind.NO_RECORDING, self._setting, detail=detail))
+            return base.failure(JudgeFailureKind.NO_RECORDING, self._setting, detail=detail)
         return entry.reply
-
-    def close(self) -> None:
-        """See Judge."""
 
 
 def _run(repeat: int) -> str:

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from evalgate.judges import base as judges_base
 from evalgate.judges.base import (
-    ClientJudge,
     Judge,
     JudgeDriver,
     JudgeFailure,
@@ -47,7 +46,7 @@ def open_client(setting: JudgeSetting) -> Judge:
     return VertexEvaluation(setting)
 
 
-class VertexEvaluation(ClientJudge):
+class VertexEvaluation(Judge):
     """An opened client. Credentials are looked for at the first question."""
 
     def __init__(self, setting: JudgeSetting) -> None:

@@ -34,7 +34,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.rate_limit import Clock, SystemClock
+from evalgate.judges.rate_limit import Clock
 from evalgate.judges.usage import Budget, UsageLedger
 
 pytestmark = pytest.mark.integration
@@ -84,7 +84,7 @@ def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     """Cases of one sample each, since llmock takes equal requests for repeats of one call."""
     llmock.rate_limit(times=12, retry_after=0.2).reply("valid", times=None)
     ledger = UsageLedger()
-    held = panel(client, llmock.base_url(client), ledger=ledger, clock=SystemClock())
+    held = panel(client, llmock.base_url(client), ledger=ledger, clock=Clock())
     ballots = [
         SampledRequest(request=request(f"case {number}", model=MODELS[client]), parse=label_in, num_samples=1)
         for number in range(8)

@@ -178,6 +178,7 @@ def test_many_writers_leave_whole_files(tmp_path: Path) -> None:
             found = caches[0].read(entry.address)
             assert found is None or found.text == "valid " * 500
     assert len(kept(tmp_path)) == 8
+    assert [found.text for entry in work if (found := caches[0].read(entry.address))] == ["valid " * 500] * 8
     assert not list(tmp_path.rglob(".new-*"))
 
 

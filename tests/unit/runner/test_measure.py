@@ -100,7 +100,7 @@ def session_of(*, concurrency: int = 4, budget: str = "", retries: int = 0) -> S
             **({"budget": budget} if budget else {}),
         }
     )
-    limiters = rate_limit.limiters_for(JudgeRule(), rate_limit.SystemClock())
+    limiters = rate_limit.limiters_for(JudgeRule(), rate_limit.Clock())
     return Session(settings, watcher=SilentWatcher(), now=NOW, panel=None, limiters=limiters)
 
 
@@ -137,7 +137,7 @@ def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(
     ended_early: list[bool] = []
     with Journal.create(tmp_path / "j", about={}) as journal:
         session = session_of(concurrency=8)
-        monkeypatch.setattr(rate_limit.SystemClock, "call_off", lambda _: called_off.set())
+        monkeypatch.setattr(rate_limit.Clock, "call_off", lambda _: called_off.set())
         side = side_of(session, journal, fakes.FakeAgent(interrupt), criterion=in_backoff)
         session.first(1)
         assert not session.run(side).complete

@@ -62,8 +62,6 @@ def test_an_empty_file_and_json_are_files(text: str) -> None:
 def test_a_mistake_has_its_line(text: str, line: int, words: str, hint: str) -> None:
     problem = mocks.parse_mocks(text, file="tools.yml").problems[0]
     assert problem.place is not None
-    assert (problem.place.file, problem.code) == ("tools.yml", "tool-mocks")
+    assert (problem.place.file, problem.place.line, problem.code) == ("tools.yml", line, "tool-mocks")
     assert words in problem.message
     assert problem.hint == hint
-    assert problem.place.line is not None
-    assert problem.place.line >= line - 1
