@@ -12,7 +12,6 @@ from typing import Any
 
 from evalgate import errors
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import settings as config_settings
@@ -121,7 +120,7 @@ def _settings(settings: Settings, whose: _Whose) -> Iterator[Problem]:
     for name in SETTINGS:
         ours, theirs = getattr(settings, name), _trusted(settings, name, whose.settings)
         if ours != theirs:
-            shown, place = config_settings.input_name(name), baseline_rules.place_of(settings, name)
+            shown, place = config_settings.input_name(name), settings.place_of(name)
             hint = HINT_INPUT if "action" in config_settings.doors_of(name) else HINT
             yield whose.notice(shown, theirs=theirs, ours=ours, place=place, hint=hint)
 
@@ -142,14 +141,14 @@ def _judge(settings: Settings, whose: _Whose) -> Iterator[Problem]:
     for name in JUDGE:
         if getattr(ours, name) != getattr(counts, name):
             values = {"theirs": getattr(counts, name), "ours": getattr(ours, name)}
-            place = baseline_rules.place_of(settings, "judge", name)
+            place = settings.place_of("judge", name)
             yield whose.notice(f"judge.{name}", **values, place=place, hint=HINT)
     asked = [name for name in ("model", "client", *JUDGE) if getattr(ours, name)]
     if whose.settings is None and counts == ours and asked:
         said = words.listed(f"`{name}: {plain.label(getattr(ours, name), WIDTH)}`" for name in asked)
         message = f"the judge of this change's evalgate.yml is asked ({said}): {whose.why}"
         why = "It counts because it is asked at a known provider's own address."
-        place = baseline_rules.place_of(settings, "judge")
+        place = settings.place_of("judge")
         yield errors.note(NO_FILE, message, place, why)
 
 

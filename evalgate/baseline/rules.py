@@ -552,15 +552,7 @@ def _tool_files(settings: Settings) -> tuple[str, ...]:
 
 
 def _setting(head: Settings, *path: str, was: Any, now: Any) -> RelaxedRule:
-    return _relaxed_rule(".".join(path), _value(was), _value(now), place=place_of(head, *path))
-
-
-def place_of(settings: Settings, *path: str) -> Place | None:
-    """Where evalgate.yml says so, however it is written; None where it says nothing."""
-    if settings.places is None:
-        return None
-    found = (settings.places(name, *path[1:]) for name in (path[0], path[0].replace("_", "-")))
-    return next((each for each in found if each.json_path != "$"), None)
+    return _relaxed_rule(".".join(path), _value(was), _value(now), place=head.place_of(*path))
 
 
 def _value(value: Any) -> str:

@@ -260,8 +260,7 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
         message = f"`{key}` cannot be set in evalgate.yml"
         return errors.error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
     known = [*GateFile.model_fields, *(config_settings.input_name(each) for each in allowed)]
-    close = words.nearest(key, known)
-    hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
+    hint = words.did_you_mean(key, known, otherwise=f"Known keys: {', '.join(known)}.")
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
@@ -298,8 +297,7 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
         path = each["loc"]
         hint, at = "", ()
         if each["type"] == "extra_forbidden":
-            close = words.nearest(str(path[-1]), known)
-            hint = f"Did you mean `{close}`?" if close else ""
+            hint = words.did_you_mean(str(path[-1]), known)
         elif each["type"] == config_gate_file.REFUSED:
             at, near = each["ctx"]["at"], each["ctx"]["near"]
             hint = f"Did you mean `{near}`?" if near else ""
