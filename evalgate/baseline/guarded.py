@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evalgate import errors
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.config import settings as config_settings
@@ -19,7 +19,7 @@ from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.judges import clients, models
 from evalgate.model import CriterionUse, Json, Suite
 from evalgate.text import plain, words
@@ -97,7 +97,7 @@ class _Whose:
         else:
             instead = f"; what counts is {_shown(theirs)}" if theirs else ""
             message = f"`{name}` of this change's evalgate.yml ({_shown(ours)}) does not count: {self.why}{instead}"
-        return Problem(severity=Severity.NOTE, code=NOT_HEADS, message=message, place=place, hint=hint)
+        return errors.note(NOT_HEADS, message, place, hint)
 
 
 def _shown(value: Any) -> str:
@@ -120,7 +120,7 @@ def _settings(settings: Settings, whose: _Whose) -> Iterator[Problem]:
     for name in SETTINGS:
         ours, theirs = getattr(settings, name), _trusted(settings, name, whose.settings)
         if ours != theirs:
-            shown, place = config_settings.input_name(name), baseline_rules.place_of(settings, name)
+            shown, place = config_settings.input_name(name), settings.place_of(name)
             hint = HINT_INPUT if "action" in config_settings.doors_of(name) else HINT
             yield whose.notice(shown, theirs=theirs, ours=ours, place=place, hint=hint)
 
@@ -141,15 +141,15 @@ def _judge(settings: Settings, whose: _Whose) -> Iterator[Problem]:
     for name in JUDGE:
         if getattr(ours, name) != getattr(counts, name):
             values = {"theirs": getattr(counts, name), "ours": getattr(ours, name)}
-            place = baseline_rules.place_of(settings, "judge", name)
+            place = settings.place_of("judge", name)
             yield whose.notice(f"judge.{name}", **values, place=place, hint=HINT)
     asked = [name for name in ("model", "client", *JUDGE) if getattr(ours, name)]
     if whose.settings is None and counts == ours and asked:
         said = words.listed(f"`{name}: {plain.label(getattr(ours, name), WIDTH)}`" for name in asked)
         message = f"the judge of this change's evalgate.yml is asked ({said}): {whose.why}"
         why = "It counts because it is asked at a known provider's own address."
-        place = baseline_rules.place_of(settings, "judge")
-        yield Problem(severity=Severity.NOTE, code=NO_FILE, message=message, place=place, hint=why)
+        place = settings.place_of("judge")
+        yield errors.note(NO_FILE, message, place, why)
 
 
 # --- how models are reached ----------------------------------------------------------------------
@@ -215,4 +215,4 @@ def _replaced(config: Json, then: Json) -> Json:
 def _other_client(what: str, then: Json, place: Place) -> Problem:
     counts = "the base's count" if then else "there are none on the base, so they do not count"
     message = f"the client options (`http_options`) of {what}: {counts}, not this change's"
-    return Problem(severity=Severity.NOTE, code=NOT_HEADS, message=message, place=place, hint=HINT)
+    return errors.note(NOT_HEADS, message, place, HINT)

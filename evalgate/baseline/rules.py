@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from evalgate import agents
+from evalgate import agents, errors
 from evalgate.agents import opening
 from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
@@ -23,7 +23,7 @@ from evalgate.config import load, places, quarantine
 from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Runs, Settings
 from evalgate.discovery import agents as discovery_agents
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentUse,
@@ -158,13 +158,13 @@ def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Probl
     if base.problem and settings.policy != "base":
         message = "could not check whether this change relaxes the base's rules"
         message += "" if base.base_failed else f": {base.problem}"  # else the comparison says so
-        yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=hint)
+        yield errors.warning(UNCHECKED, message, hint=hint)
     elif base.problem:
         message = f"`policy: base`: head's rules apply because the base's rules are unknown: {base.problem}"
-        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message, hint=hint)
+        yield errors.warning(UNKNOWN, message, hint=hint)
     elif settings.policy == "base":
         message = "`policy: base`: the base has no evaluation files, so head's rules apply"
-        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message)
+        yield errors.warning(UNKNOWN, message)
 
 
 def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
@@ -176,12 +176,12 @@ def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
     lacking = rules.unruled if by_base else frozenset()
     if lacking:
         message = f"`policy: base`: head's criteria apply to {words.listed(sorted(lacking))}: {why}"
-        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message, hint=REVIEW)
+        yield errors.warning(UNKNOWN, message, hint=REVIEW)
     wrong = {error.place.file for error in rules.errors if error.place is not None}
     files = (rules.unread | rules.unruled or wrong) - lacking
     if files:
         message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {why}"
-        yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=REVIEW)
+        yield errors.warning(UNCHECKED, message, hint=REVIEW)
 
 
 def _suites(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings) -> Iterator[Suite]:
@@ -552,15 +552,7 @@ def _tool_files(settings: Settings) -> tuple[str, ...]:
 
 
 def _setting(head: Settings, *path: str, was: Any, now: Any) -> RelaxedRule:
-    return _relaxed_rule(".".join(path), _value(was), _value(now), place=place_of(head, *path))
-
-
-def place_of(settings: Settings, *path: str) -> Place | None:
-    """Where evalgate.yml says so, however it is written; None where it says nothing."""
-    if settings.places is None:
-        return None
-    found = (settings.places(name, *path[1:]) for name in (path[0], path[0].replace("_", "-")))
-    return next((each for each in found if each.json_path != "$"), None)
+    return _relaxed_rule(".".join(path), _value(was), _value(now), place=head.place_of(*path))
 
 
 def _value(value: Any) -> str:

@@ -79,8 +79,7 @@ def history(**values: Any) -> int:
                 commit = f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
                 rows.append((about.started_at, commit, kind.value.replace("_", " "), plain.label(suite, 80)))
     if len(rows) == 1:
-        near = words.nearest(name, names)
-        hint = f"Did you mean `{near}`?" if near else "Runs at a terminal are kept: `evalgate run`."
+        hint = words.did_you_mean(name, names, otherwise="Runs at a terminal are kept: `evalgate run`.")
         raise NothingToDo(f"no run of a case {plain.label(name, 80)!r} is kept", hint=hint)
     for line in plain.table(rows):
         click.echo(line)

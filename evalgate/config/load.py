@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from evalgate import errors
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import places, variables, yaml
 from evalgate.config import settings as config_settings
@@ -27,7 +28,7 @@ from evalgate.config.gate_file import (
 )
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
-from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.errors import ConfigError, Place, Problem
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
 from evalgate.text import plain, words
 
@@ -127,10 +128,9 @@ def _validate(given: Mapping[str, Any]) -> Settings:
         return Settings.model_validate(dict(given))
     except ValidationError as error:
         problems = [
-            Problem(
-                severity=Severity.ERROR,
-                code="bad-setting",
-                message=f"`{config_settings.input_name(name)}`: {words.fault(each)}, found {repr(each['input'])[:200]}",
+            errors.error(
+                "bad-setting",
+                f"`{config_settings.input_name(name)}`: {words.fault(each)}, found {repr(each['input'])[:200]}",
                 hint=_form(name) if each["type"] == "string_pattern_mismatch" else "",
             )
             for each in error.errors()
@@ -164,12 +164,11 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
         raise ConfigError(text.message, where=text.place, hint=f"Save {file} as UTF-8.")
     reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
     unused = (
-        Problem(
-            severity=Severity.WARNING,
-            code="unused-gate-file",
-            message=f"`{other}` is ignored because `{file}` exists, too",
-            place=Place(file=other),
-            hint="Delete one, or set `config`.",
+        errors.warning(
+            "unused-gate-file",
+            f"`{other}` is ignored because `{file}` exists, too",
+            Place(file=other),
+            "Delete one, or set `config`.",
         )
         for other in others
     )
@@ -185,7 +184,7 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
         if why:
             shown = ".".join(str(step) for step in at)
             place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
-            refused[str(at[0])] = _error("bad-path", f"`{shown}`: {path[:200]!r} {why}", place)
+            refused[str(at[0])] = errors.error("bad-path", f"`{shown}`: {path[:200]!r} {why}", place)
     return dataclasses.replace(
         reading,
         given={name: value for name, value in reading.given.items() if name not in refused},
@@ -220,7 +219,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         return GateFileReading()
     if not isinstance(raw, dict):
         found = f"evalgate.yml must be a mapping, found {_kind(raw)}"
-        return GateFileReading(problems=(_error("gate-file-shape", found, Place(file=file, line=1)),))
+        return GateFileReading(problems=(errors.error("gate-file-shape", found, Place(file=file, line=1)),))
 
     locate = Locator(document.node, file)
     unusable = {key: why for key, value in raw.items() if (why := yaml.unusable([key, value]))}
@@ -228,7 +227,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
     given, problems = _settings_given(rest, locate)
-    problems += [_error("bad-setting", f"`{key}` {why}", locate(key)) for key, why in unusable.items()]
+    problems += [errors.error("bad-setting", f"`{key}` {why}", locate(key)) for key, why in unusable.items()]
     problems.extend(document.warnings)
     gate_file = GateFile()
     try:
@@ -259,11 +258,10 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
         doors = config_settings.doors_of(name.replace("-", "_"))
         said = {"cli": f"`--{name}` of the command", "action": f"the input `{name}` of the action"}
         message = f"`{key}` cannot be set in evalgate.yml"
-        return _error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
+        return errors.error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
     known = [*GateFile.model_fields, *(config_settings.input_name(each) for each in allowed)]
-    close = words.nearest(key, known)
-    hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
-    return _error("unknown-setting", f"unknown setting `{key}`", place, hint)
+    hint = words.did_you_mean(key, known, otherwise=f"Known keys: {', '.join(known)}.")
+    return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
 def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
@@ -280,13 +278,13 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
         except ValidationError as error:
             message = "; ".join(words.fault(each) for each in error.errors())
             hint = _form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
-            problems.append(_error("bad-setting", f"`{key}`: {message}, found {repr(value)[:200]}", locate(key), hint))
+            problems.append(
+                errors.error("bad-setting", f"`{key}`: {message}, found {repr(value)[:200]}", locate(key), hint)
+            )
             continue
         if name in given:  # `fail-on` and `fail_on`
             message = f"duplicate key `{key}` in two spellings; the last value is used"
-            problems.append(
-                Problem(severity=Severity.WARNING, code="duplicate-key", message=message, place=locate(key))
-            )
+            problems.append(errors.warning("duplicate-key", message, locate(key)))
         given[name] = value
     return given, problems
 
@@ -299,19 +297,16 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
         path = each["loc"]
         hint, at = "", ()
         if each["type"] == "extra_forbidden":
-            close = words.nearest(str(path[-1]), known)
-            hint = f"Did you mean `{close}`?" if close else ""
+            hint = words.did_you_mean(str(path[-1]), known)
         elif each["type"] == config_gate_file.REFUSED:
             at, near = each["ctx"]["at"], each["ctx"]["near"]
             hint = f"Did you mean `{near}`?" if near else ""
         where = ".".join(str(step) for step in path)
         found = f", found {each['input']!r}" if each["type"] == "literal_error" else ""
-        problems.append(_error("gate-file-shape", f"`{where}`: {words.fault(each)}{found}", locate(*path, *at), hint))
+        problems.append(
+            errors.error("gate-file-shape", f"`{where}`: {words.fault(each)}{found}", locate(*path, *at), hint)
+        )
     return problems
-
-
-def _error(code: str, message: str, place: Place, hint: str = "") -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
 
 
 def _kind(value: Any) -> str:

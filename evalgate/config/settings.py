@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
-from evalgate.errors import Problem
+from evalgate.errors import Place, Problem
 
 
 def split_list(value: Any) -> Any:
@@ -425,6 +425,13 @@ class Settings(BaseModel):
         json_schema_extra=TERMINAL,
     )
     debug: bool = Field(default=False, description="Show the traceback of an error.", json_schema_extra=TERMINAL)
+
+    def place_of(self, *path: str) -> Place | None:
+        """Where evalgate.yml says so, however it is written; None where it says nothing."""
+        if self.places is None:
+            return None
+        found = (self.places(name, *path[1:]) for name in (path[0], path[0].replace("_", "-")))
+        return next((each for each in found if each.json_path != "$"), None)
 
 
 NAMES = tuple(name for name, field in Settings.model_fields.items() if field.description)

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from evalgate.errors import Place, Problem, Severity
+from evalgate import errors
+from evalgate.errors import Place, Problem
 
 MOST_LEVELS = 100
 MOST_VALUES = 1_000_000
@@ -69,17 +70,17 @@ def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> Documen
         if node is None:
             return Document(raw=None, node=None)
         if _size(node, {}, set()) > MOST_VALUES:
-            return _problem("yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1))
+            return errors.error("yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1))
         warnings = tuple(_duplicate_keys(node, file))  # first: to construct it merges what `<<` names
         return Document(raw=loader.construct_document(node), node=node, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
-        return _problem("yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place)
+        return errors.error("yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place)
     except RecursionError:
-        return _problem("yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1))
+        return errors.error("yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1))
     except ValueError as error:  # impossible dates and endless numbers
-        return _problem("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
+        return errors.error("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
 
 
 def quoted(text: str) -> str:
@@ -145,18 +146,13 @@ def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
                 continue
             mark, name = key.start_mark, (key.tag, key.value)
             if name in seen:
-                yield Problem(
-                    severity=Severity.WARNING,
-                    code="duplicate-key",
-                    message=f"duplicate key `{key.value[:60]}` (first on line {seen[name]}); the last value is used",
-                    place=Place(file=file, line=mark.line + 1, column=mark.column + 1),
-                    hint="Delete one.",
+                yield errors.warning(
+                    "duplicate-key",
+                    f"duplicate key `{key.value[:60]}` (first on line {seen[name]}); the last value is used",
+                    Place(file=file, line=mark.line + 1, column=mark.column + 1),
+                    "Delete one.",
                 )
             seen[name] = mark.line + 1
-
-
-def _problem(code: str, message: str, place: Place) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, place=place)
 
 
 class Locator:

@@ -49,10 +49,9 @@ def check(
             problems.extend(_threshold_problems(use, None))
             checked.append(use)
         elif spec is None:
-            close = words.nearest(use.name, specs)
             names = ", ".join(sorted(name for name, each in specs.items() if not each.informational))
             hint = f"Known criteria: {names}. A metric of your own needs an entry in `custom_metrics`."
-            hint = f"Did you mean `{close}`?" if close else hint
+            hint = words.did_you_mean(use.name, specs, otherwise=hint)
             message = f"`{use.name}` is not a known criterion; ADK would skip it silently"
             problems.append(errors.error("unknown-criterion", message, use.place, hint))
             checked.append(use)
@@ -176,9 +175,8 @@ def _unknown_option(use: CriterionUse, spec: CriterionSpec, name: str) -> Proble
 
 def _known_options(name: str, known: Collection[str]) -> str:
     """The hint for an option that is not among the `known`."""
-    if close := words.nearest(name, known):
-        return f"Did you mean `{close}`?"
-    return f"Known options: {', '.join(known)}." if known else "Its only option is `threshold`."
+    otherwise = f"Known options: {', '.join(known)}." if known else "Its only option is `threshold`."
+    return words.did_you_mean(name, known, otherwise=otherwise)
 
 
 def _place_of(use: CriterionUse, shown: str) -> Place | None:

@@ -483,7 +483,6 @@ def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterato
     for case_id in selection.case_ids:
         if sets and case_id not in known:
             where = next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"
-            close = words.nearest(case_id, known)
-            hint = f"Did you mean `{close}`?" if close else f"Its cases: {words.listed(known, limit=8)}."
+            hint = words.did_you_mean(case_id, known, otherwise=f"Its cases: {words.listed(known, limit=8)}.")
             message = f"no case {case_id!r} in {where} (selected by {selection.text!r})"
             yield errors.error("unknown-case", message, Place(file=next(iter(sets))), hint)

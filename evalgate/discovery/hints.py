@@ -60,8 +60,7 @@ def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Pro
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:
-            close = words.nearest(path[-1], names)
-            hint = f"Did you mean `{close}`?" if close else "Remove the rule, or correct its name."
+            hint = words.did_you_mean(path[-1], names, otherwise="Remove the rule, or correct its name.")
             message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
             yield errors.warning("rule-matches-nothing", message, where(*path), hint)
 

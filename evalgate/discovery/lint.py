@@ -276,7 +276,8 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
     """Rules that assert nothing: a pass rate of 0, with which a suite passes where every case fails, and an empty
     `fail-on`, with which the job is green whatever the verdict."""
     places = settings.places
-    rates = [("pass-rate", _place_of_setting("pass_rate", settings))] if settings.pass_rate == 0 else []
+    written = {name: None if name in settings.given else settings.place_of(name) for name in ("pass_rate", "fail_on")}
+    rates = [("pass-rate", written["pass_rate"])] if settings.pass_rate == 0 else []
     for number, rule in enumerate(settings.gate_file.suites):
         if rule.pass_rate == 0 and rule.severity != "advisory":
             place = None if places is None else places("suites", number, "pass_rate")
@@ -289,16 +290,7 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
     if not settings.fail_on:
         message = "`fail-on` is empty: the job always passes"
         hint = "List the results that fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`."
-        yield errors.warning("nothing-blocks", message, place=_place_of_setting("fail_on", settings), hint=hint)
-
-
-def _place_of_setting(name: str, settings: Settings) -> Place | None:
-    """Where evalgate.yml says it; None for what was typed."""
-    places = settings.places
-    if name in settings.given or places is None:
-        return None
-    spellings = (places(each) for each in (name.replace("_", "-"), name))
-    return next((each for each in spellings if each.json_path != "$"), None)
+        yield errors.warning("nothing-blocks", message, place=written["fail_on"], hint=hint)
 
 
 def starting_prompts(suite: Suite) -> Iterator[Problem]:

@@ -155,8 +155,7 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
         seen.append(use)
         driver = agents.DRIVERS.get(use.driver)
         if driver is None:
-            close = words.nearest(use.driver, agents.DRIVERS)
-            hint = f"Did you mean `{close}`?" if close else f"Drivers: {', '.join(agents.DRIVERS)}."
+            hint = words.did_you_mean(use.driver, agents.DRIVERS, otherwise=f"Drivers: {', '.join(agents.DRIVERS)}.")
             yield errors.error("agent-options", f"`{use.driver}` is not a known agent driver", hint=hint)
             continue
         try:
@@ -166,7 +165,8 @@ def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
                 path, hint = ".".join(str(step) for step in each["loc"]) or "options", ""
                 if each["type"] == "extra_forbidden":
                     fields = driver.options.model_fields
-                    close = words.nearest(str(each["loc"][-1]), fields)
-                    hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
+                    hint = words.did_you_mean(
+                        str(each["loc"][-1]), fields, otherwise=f"The driver takes: {', '.join(fields)}."
+                    )
                 message = f"agent with driver `{use.driver}`: `{path}`: {words.fault(each)}"
                 yield errors.error("agent-options", message, hint=hint)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from evalgate import agents
+from evalgate import agents, errors
 from evalgate.agents.base import AgentFailed
 from evalgate.baseline import unchanged
 from evalgate.baseline.base import Base
@@ -20,7 +20,7 @@ from evalgate.comparison import compare
 from evalgate.config import variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem, Severity
+from evalgate.errors import EvalgateError, Problem
 from evalgate.formats import fingerprints
 from evalgate.github import events
 from evalgate.model import FRESH, Suite, TrialKey
@@ -198,4 +198,4 @@ def told(taken: TakenOver) -> Iterator[Problem]:
         since = f", the oldest of {taken.since[:16].replace('T', ' ')} UTC" if taken.since else ""
         message = f"{runs} of head are earlier results{since}: the agent, its environment and the cases are unchanged"
         hint = "`reuse-days: 0` runs an unchanged agent again."
-        yield Problem(severity=Severity.NOTE, code="earlier-results", message=message, hint=hint)
+        yield errors.note("earlier-results", message, hint=hint)

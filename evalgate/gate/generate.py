@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from evalgate import agents as agents_module
-from evalgate import criteria, formats
+from evalgate import criteria, errors, formats
 from evalgate import judges as judges_module
 from evalgate.agents import opening as agents_opening
 from evalgate.agents.base import AgentFailed
@@ -18,7 +18,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover, dotenv
-from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
+from evalgate.errors import ConfigError, NothingToDo, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
 from evalgate.judges import clients, prompting
@@ -238,7 +238,7 @@ def _insist(model: str, defaults: JudgeRule, environ: Mapping[str, str]) -> None
     found = clients.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
     if found:
         message = f"the model `{model}` that writes scenarios: {found[model]}"
-        raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
+        raise ConfigError.collected([errors.error("simulator-credentials", message)])
 
 
 def _ask_agent(use: AgentUse, settings: Settings, context: Context, *, judge_keys: Collection[str]) -> Invocation:

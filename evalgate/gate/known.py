@@ -83,8 +83,7 @@ def select(known: Mapping[CaseKey, Known], names: Sequence[str]) -> list[Known]:
     for name in names:
         found = [each for each in known.values() if name in (each.key[1], ":".join(each.key))]
         if not found:
-            near = words.nearest(name, [case for _, case in known])
-            hint = f"Did you mean `{near}`?" if near else "`evalgate list` shows the cases."
+            hint = words.did_you_mean(name, [case for _, case in known], otherwise="`evalgate list` shows the cases.")
             raise ConfigError(f"no results of a case {plain.label(name, 80)!r}", hint=hint)
         chosen += [each for each in found if each not in chosen]
     return chosen

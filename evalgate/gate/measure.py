@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalgate import agents, criteria
+from evalgate import agents, criteria, errors
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
@@ -29,7 +29,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Problem
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier as gate_earlier
 from evalgate.gate import prepare
@@ -265,12 +265,12 @@ class _Measuring:
         yield from gate_earlier.told(self._of_head)
         if self._ended:
             message = f"not every new or changed case was run as often as `burn-in` says: {self._ended}"
-            yield Problem(severity=Severity.WARNING, code="burn-in-cut-short", message=message, hint="Raise `budget`.")
+            yield errors.warning("burn-in-cut-short", message, hint="Raise `budget`.")
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
             hint = "Also limit `tokens` or `agent_calls`."
-            yield Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint)
+            yield errors.warning("price-unknown", message, hint=hint)
 
     def _confirmed(
         self, head: Run, base: Run | None, comparison: Comparison | None

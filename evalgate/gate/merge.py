@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from evalgate import errors
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import guarded, quarantine
 from evalgate.baseline import rules as baseline_rules
@@ -18,7 +19,7 @@ from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
+from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.gate import run as gate_run
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, Run, Shard, Suite
@@ -193,8 +194,4 @@ def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[
         shard = shards.shard_of(part)
         if shard.index not in have and shard.index in shard.homes.values():
             why = (part.comparison and part.comparison.problem) or "it had no baseline"
-            yield Problem(
-                severity=Severity.WARNING,
-                code="shard-without-base",
-                message=f"shard {shard} has no base results: {why}",
-            )
+            yield errors.warning("shard-without-base", f"shard {shard} has no base results: {why}")

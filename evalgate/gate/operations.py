@@ -63,7 +63,7 @@ class Operation:
         outcome = {key: value for key, value in (("response", self.response), ("error", self.error)) if value}
         return {"name": self.name, "done": self.over.is_set(), "metadata": metadata, **outcome}
 
-    # --- model.watcher.Watcher ----------------------------------------------------------------------------
+    # --- config.context.Watcher ----------------------------------------------------------------------------
 
     def begin(self, *, trials: int, done: int, why: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
         """See Watcher; reruns come on top."""

@@ -12,14 +12,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate import __version__, reports
+from evalgate import __version__, errors, reports
 from evalgate.baseline import quarantine
 from evalgate.calibration import apply
 from evalgate.comparison import compare
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
+from evalgate.errors import ConfigError, Problem, UnavailableError
 from evalgate.gate import run as gate_run
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
@@ -167,13 +167,15 @@ def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, j
         try:
             comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as failed:
-            problems.append(_not_posted(f"the comment could not be posted: {failed.message}", failed.hint))
+            problems.append(
+                errors.warning("not-posted", f"the comment could not be posted: {failed.message}", hint=failed.hint)
+            )
     if settings.check_run:
         try:
             _post_check_run(client, pull, report, decided, job=job, lead=lead)
         except GitHubFailed as failed:
             what = "no check run" if failed.not_permitted else "the check run could not be posted"
-            problems.append(_not_posted(f"{what}: {failed.message}", failed.hint))
+            problems.append(errors.warning("not-posted", f"{what}: {failed.message}", hint=failed.hint))
     return problems
 
 
@@ -190,7 +192,3 @@ def _post_check_run(client: Client, pull: Pull, report: Report, decided: Decided
     address = report.links.workflow_run
     check = check_run.start(client, head_sha=pull.head.sha, output=output, name=name, details_url=address)
     check_run.complete(client, check, conclusion=conclusion, output=output)
-
-
-def _not_posted(message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.WARNING, code="not-posted", message=message, hint=hint)

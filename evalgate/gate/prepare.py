@@ -11,7 +11,7 @@ from typing import Any
 
 import platformdirs
 
-from evalgate import agents
+from evalgate import agents, errors
 from evalgate.calibration import apply
 from evalgate.config import context as config_context
 from evalgate.config import quarantine, variables
@@ -22,7 +22,7 @@ from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import project
 from evalgate.discovery.dotenv import CREDENTIALS, Asking
 from evalgate.discovery.project import Project
-from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.errors import ConfigError, Place, Problem
 from evalgate.github import events, forks
 from evalgate.judges import models
 from evalgate.model import Case, CriterionUse, Need, Suite, ToolCall, Usage
@@ -67,14 +67,14 @@ def tell_keys(agents: AgentVariables, asking: Asking) -> Iterator[Problem]:
                 continue  # goes without saying
             message = f"{name} is a judge's key, and the agent gets it as well"
             hint = "An agent that should not use it: give the judge a key under another name (`judge: api_key_env`)."
-            yield Problem(severity=Severity.NOTE, code="key-of-both", message=message, hint=hint)
+            yield errors.note("key-of-both", message, hint=hint)
         elif name in agents.environ and variables.matches(name, agents.names):
             message = f"{name} is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
             hint = f"If the agent needs it, name it in full: `env: {name}`."
-            yield Problem(severity=Severity.NOTE, code="key-of-judge", message=message, hint=hint)
+            yield errors.note("key-of-judge", message, hint=hint)
     for file, names in asking.used.items() if agents.judge_keys else ():
         message = f"judges are asked with {words.listed(names)} of `{file}`, as the agent is"
-        yield Problem(severity=Severity.NOTE, code="key-of-file", message=message, place=Place(file=file))
+        yield errors.note("key-of-file", message, Place(file=file))
 
 
 def tell_token(root: Path, context: Context) -> Iterator[Problem]:
@@ -83,7 +83,7 @@ def tell_token(root: Path, context: Context) -> Iterator[Problem]:
         who = "the job's other steps" if context.isolate else "the agent"
         message = f"the checkout keeps the job's token in git's configuration, where {who} can read it"
         hint = "Set `persist-credentials: false` at actions/checkout: the action fetches the base by its own token."
-        yield Problem(severity=Severity.WARNING, code="token-in-checkout", message=message, hint=hint)
+        yield errors.warning("token-in-checkout", message, hint=hint)
 
 
 def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:

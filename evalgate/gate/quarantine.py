@@ -39,8 +39,8 @@ def add(settings: Settings, context: Context, key: CaseKey, given: Quarantine) -
     prints = _prints(settings, context)
     name = ":".join(key)
     if key not in prints:
-        close = words.nearest(name, [":".join(each) for each in prints])
-        raise ConfigError(f"there is no case `{name}`", hint=f"Did you mean `{close}`?" if close else _FORM)
+        hint = words.did_you_mean(name, [":".join(each) for each in prints], otherwise=_FORM)
+        raise ConfigError(f"there is no case `{name}`", hint=hint)
     reading = quarantine.read(settings.root)
     if reading.problems:
         raise ConfigError.collected(reading.problems)

@@ -126,7 +126,7 @@ def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
         does = f"scores {found.after:.2f} instead of {found.before:.2f} by `{name}`"
     message = f"since {found.since[:10]} the unchanged agent of the base branch {does} (p = {found.p:.1g})"
     hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
-    yield Problem(severity=Severity.WARNING, code="provider-drift", message=message, hint=hint)
+    yield errors.warning("provider-drift", message, hint=hint)
 
 
 def insist(rules: Rules, own: Settings, context: Context) -> None:
@@ -314,10 +314,10 @@ def _apart(rules: Rules) -> Iterator[Problem]:
     """What reports show of the rules beside the base's results, where there are none to be compared with."""
     if rules.by_base:
         message = "the base branch's rules apply (`policy: base`), not this change's"
-        yield Problem(severity=Severity.NOTE, code="rules-of-base", message=message)
+        yield errors.note("rules-of-base", message)
     lines = view.relaxed_lines(rules.relaxed, mark=lambda text: f"`{plain.label(text, NAME_WIDTH)}`", named=NAMED)
     for line in lines:
-        yield Problem(severity=Severity.WARNING, code="relaxed-rule", message=f"relaxed rule: {line.text}")
+        yield errors.warning("relaxed-rule", f"relaxed rule: {line.text}")
 
 
 def _results(

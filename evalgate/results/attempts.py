@@ -139,11 +139,7 @@ class Kept:
 
     def is_recent(self, at: str) -> bool:
         """Whether what was measured then counts still; not where it cannot be told."""
-        try:
-            when = datetime.fromisoformat(at)
-        except ValueError:
-            return False
-        return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)) >= self.oldest
+        return stores.moment(at) >= self.oldest
 
 
 def key_of(environ: Mapping[str, str], names: Collection[str]) -> bytes:

@@ -25,6 +25,12 @@ def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str
     return lowered[found[0]] if found else None
 
 
+def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
+    """The hint that names the candidate that `word` was probably meant to be; `otherwise` where there is none."""
+    close = nearest(word, candidates)
+    return otherwise if close is None else f"Did you mean `{close}`?"
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 case`, `2 cases`, `1,204 cases`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -25,7 +25,7 @@ Tell = Callable[..., None]
 
 
 class LineWatcher:
-    """Tells what it is told (model.watcher.Watcher)."""
+    """Tells what it is told (config.context.Watcher)."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

@@ -31,7 +31,9 @@ def faults(name: str, document: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_a_schema(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(schema(name))
+    rules = jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.META_SCHEMA)
+    assert [error.message for error in rules.iter_errors(schema(name))] == []
+    assert schema(name)["properties"]  # an empty one takes anything
 
 
 CASE = {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}
