@@ -12,7 +12,7 @@ from evalgate import errors
 from evalgate.ces import compare, convert, outcomes, read, shapes
 from evalgate.ces.cxas import Simulation, expectation_id
 from evalgate.ces.outcomes import Plan
-from evalgate.ces.read import Kind, Library, Reading, Resource
+from evalgate.ces.read import AppEvaluation, Kind, Library, Resource
 from evalgate.ces.shapes import (
     ComparisonType,
     Evaluation,
@@ -105,8 +105,8 @@ def eval_sets(found: Library) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
 
 def _app(found: Library, folder: str) -> _App:
     mine = [reading for file, reading in found.every.items() if read.app_folder(file) == folder]
-    said = next((each for each in mine if each.kind is Kind.APP), Reading(kind=Kind.APP))
-    settings = said.settings or EvaluationSettings()
+    said = next((each.app for each in mine if each.app is not None), AppEvaluation())
+    settings = said.evaluation_settings or EvaluationSettings()
     prompts = {
         name: each.message.llm_criteria.prompt
         for reading in mine
@@ -119,7 +119,7 @@ def _app(found: Library, folder: str) -> _App:
         settings=settings,
         plan=Plan(
             evaluation=Evaluation(),
-            thresholds=said.thresholds or shapes.EvaluationMetricsThresholds(),
+            thresholds=said.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
             config=settings.metrics_config or shapes.EvaluationMetricsConfig(),
             prompts={**prompts, **read.written_prompts(mine)},
         ),
