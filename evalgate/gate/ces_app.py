@@ -64,7 +64,8 @@ class AppFiles:
     """An app and the files of its evaluations below a folder."""
 
     def __init__(self, folder: Path, *, app: str, environment: Mapping[str, str], endpoint: str = "") -> None:
-        """`app`: its name; without one the files say it, but not in CI, where they may be anybody's. Raises ConfigError."""
+        """`app`: its name; without one the files say it, but not in CI, where anybody may have written them. Raises
+        ConfigError."""
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder")
         self._files = Resources(folder)

@@ -68,6 +68,7 @@ from evalgate.model.comparison import (
 from evalgate.model.conversation import (
     AgentDetails,
     Attachment,
+    CallTime,
     Content,
     Event,
     Invocation,
@@ -135,6 +136,7 @@ __all__ = [
     "BaseSource",
     "BurnIn",
     "Calibration",
+    "CallTime",
     "Case",
     "CaseComparison",
     "CaseKey",
