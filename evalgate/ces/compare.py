@@ -217,7 +217,7 @@ def _why_of_added(change: Change, keys: Sequence[str]) -> Iterator[str]:
         if "$matchType" in held:
             yield "an argument is compared less strictly"
         return
-    if not _ASKED.intersection(keys) or last in _FREE | _ONLY_MORE or "updatedVariables" in keys:
+    if not _ASKED.intersection(keys) or last in _FREE | _ONLY_MORE or {"updatedVariables", "llmCriteria"} & {*keys}:
         return
     if change.is_last and (last == "turns" or (last == "steps" and "goal" in held)):  # nothing comes after it
         return

@@ -157,8 +157,9 @@ def file_name(title: str) -> str:
 
 # --- kinds ------------------------------------------------------------------------------------------
 
-_TOP_KEY = re.compile(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
-_INNER_KEY = re.compile(r"^[ \t]+(?:-[ \t]+)?([A-Za-z_]\w*)[ \t]*:|^-[ \t]+([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+_KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
+_TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
+_INNER_KEY = re.compile(rf"^[ \t]+(?:-[ \t]+)?{_KEY}|^-[ \t]+{_KEY}", re.MULTILINE)
 _HEAD = 65_536  # characters that are looked at
 _MARKS: Final[tuple[tuple[Kind, frozenset[str], frozenset[str]], ...]] = (
     # the keys at the top, and one of these in it
@@ -189,7 +190,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     """
     if not file.endswith(ENDINGS):
         return None
-    if file.endswith(".json"):
+    if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML takes JSON
         top, opening, inner, innermost = first_keys(text)
         if opening == "[":
             return None
@@ -388,16 +389,10 @@ class _Reader:
             return raw
         made = dict(raw)
         for key in ("golden", "scenario"):
-            inputs = raw.get(key)
-            listed = next(
-                (
-                    name
-                    for name in ("evaluationExpectations", "evaluation_expectations")
-                    if isinstance(inputs, dict) and isinstance(inputs.get(name), list)
-                ),
-                None,
-            )
-            if listed is None or not isinstance(inputs, dict):
+            inputs = raw[key] if isinstance(raw.get(key), dict) else {}
+            spellings = ("evaluationExpectations", "evaluation_expectations")
+            listed = next((name for name in spellings if isinstance(inputs.get(name), list)), None)
+            if listed is None:
                 continue
             names = []
             for number, each in enumerate(inputs[listed]):

@@ -163,7 +163,7 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
     """What differs between two versions of files, and the warnings of both."""
     libraries = [library([path]) for path in (old, new)]
     found = []
-    for left, right in pairs(*(each.of(*Kind) for each in libraries)):
+    for left, right in pairs(*map(_compared, libraries)):
         one = right or left
         assert one is not None
         if left is None or right is None:
@@ -176,6 +176,16 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
             relaxing = tuple(compare.relaxations(changes))
             found.append(Difference(kind=one.kind, title=one.title, changes=changes, relaxations=relaxing))
     return found, tuple(problem for each in libraries for problem in each.problems)
+
+
+def _compared(found: Library) -> list[Resource]:
+    """The resources of files, and what apps say as one each, with their personas."""
+    apps = [
+        Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file=file))
+        for file, reading in found.readings.items()
+        if reading.app is not None
+    ]
+    return [*apps, *(each for each in found.of(*Kind) if each.kind is not Kind.PERSONA or not each.path)]
 
 
 def pairs(before: Iterable[Resource], after: Iterable[Resource]) -> Iterator[tuple[Resource | None, Resource | None]]:

@@ -122,16 +122,18 @@ def test_how_a_golden_was_run_is_told(tmp_path: Path, app: Any, fault: str, meth
 
 
 def test_each_call_of_a_tool_and_of_a_model_has_its_latency(tmp_path: Path, judge: Judge) -> None:
-    root = repository(tmp_path, judge, agent="adk")
+    root = repository(tmp_path, judge, agent="adk", names=(GOLDEN, SCENARIO))
     code, said = run(root)
     assert code == 0, said
-    (found,) = json.loads((root / "evalgate-report/ces-results.json").read_text())["evaluationResults"]
-    turn = found["goldenResult"]["turnReplayResults"][1]
+    content = json.loads((root / "evalgate-report/ces-results.json").read_text())
+    of_golden, of_scenario = (valid(library.EvaluationResult, each) for each in content["evaluationResults"])
+    assert [each["displayName"] for each in of_scenario["scenarioResult"]["toolCallLatencies"]] == ["block_card"]
+    turn = of_golden["goldenResult"]["turnReplayResults"][1]
     # the desk asks its model and transfers, the loans ask theirs, call the tool and ask again
     assert [each["type"] for each in turn["spanLatencies"]] == ["LLM", "LLM", "TOOL", "LLM"]
     assert [each["displayName"] for each in turn["toolCallLatencies"]] == ["find_loan"]
-    (report,) = json.loads((root / "evalgate-report/ces-results.json").read_text())["evaluationRuns"]
-    assert [each["model"] for each in report["latencyReport"]["llmCallLatencies"]] == ["desk"]
+    (evaluation_run,) = (valid(library.EvaluationRun, each) for each in content["evaluationRuns"])
+    assert [each["model"] for each in evaluation_run["latencyReport"]["llmCallLatencies"]] == ["desk"]
 
 
 def test_an_assistant_runs_an_evaluation_and_reads_its_result(

@@ -171,6 +171,7 @@ APPS = [  # what an app says, what it says then, and what is told of it
     ({}, {"evaluationSettings": {"scenarioConversationInitiator": "AGENT"}}, ["becomes AGENT"]),
     ({"evaluationPersonas": [PERSONA]}, {"evaluationPersonas": [{**PERSONA, "personality": "kind"}]}, ["replaced"]),
     ({}, {"evaluationPersonas": [PERSONA]}, ["the persona is added"]),
+    ({"llmCriteria": {}}, {"llmCriteria": {"polite": "Is it polite?"}}, []),  # one more prompt, by its name
 ]
 
 

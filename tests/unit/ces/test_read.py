@@ -69,6 +69,8 @@ KINDS = [  # file, text, kind
     ("x.json", '{"goldenResult": {}}', Kind.RESULT),
     ("x.json", '{"evaluationRunSummaries": {}}', Kind.RUN),
     ("some/app.json", '{"displayName": "a", "evaluationMetricsThresholds": {}}', Kind.APP),
+    ("some/app.yaml", '{"displayName": "a", "evaluationMetricsThresholds": {}}', Kind.APP),  # YAML takes JSON
+    ("some/app.yaml", '"displayName": a\n"evaluationMetricsThresholds": {}\n', Kind.APP),
     ("evals/a.yaml", CONVERSATIONS, Kind.CONVERSATIONS),
     ("evals/a.yml", SIMULATIONS, Kind.SIMULATIONS),
     ("evals/a.yaml", TOOL_TESTS, Kind.TOOL_TESTS),
