@@ -188,7 +188,7 @@ def render_variables_table() -> str:
 def render_ces_fields() -> str:
     """The tables of docs/ces.md: what becomes of every field and of every value of an enum."""
     members = [each for each in vars(shapes).values() if isinstance(each, type) and each.__module__ == shapes.__name__]
-    messages = [each for each in members if issubclass(each, shapes.Proto) and each.model_fields]
+    messages = [each for each in members if issubclass(each, shapes.Proto) and each.model_fields and each.__doc__]
     rows = ["| Message | " + " | ".join(each.value for each in Handling) + " |", "| --- " * 5 + "|"]
     of_enums: dict[type[shapes.ProtoEnum], set[Handling]] = {}
     for shape in sorted(messages, key=lambda each: each.__doc__ or ""):

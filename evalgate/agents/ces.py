@@ -514,6 +514,7 @@ class CesDriver(AgentDriver):
     options = CesOptions
     argument = "app"
     identity = ("app", "path", "version", "entry_agent")
+    easier = ("tool_fakes",)
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The app; nothing is asked or made yet."""

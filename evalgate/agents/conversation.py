@@ -282,8 +282,10 @@ class WorkerConversation:
         if self._traces is not None and message.trace:
             trace = self._traces.kept(message.trace, self._worker.redact)
             invocation = dataclasses.replace(invocation, trace=trace)
-        if message.state is not None and self._case.ces is not None:
+        if self._case.ces is not None:
             invocation = dataclasses.replace(invocation, state=message.state)
+        elif invocation.timings is not None:
+            invocation = dataclasses.replace(invocation, timings=dataclasses.replace(invocation.timings, calls=()))
         self._done.append(invocation)
         return invocation
 

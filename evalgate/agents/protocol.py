@@ -14,6 +14,7 @@ from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
 from evalgate.model import (
     AgentDescription,
+    CallTime,
     Content,
     CriterionUse,
     Evidence,
@@ -82,16 +83,27 @@ class EventSaid(EventWire):
         return StepEvent(**self.fields(), at=self.at, final=self.final)
 
 
+class CallTimeWire(Said):
+    """How long one call took."""
+
+    kind: Literal["model", "tool"]
+    name: str = ""
+    at: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
+    seconds: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
+
+
 class TimingsWire(Said):
     """Wall seconds of a turn."""
 
     total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
     model_s: Seconds = None
     tool_s: Seconds = None
+    calls: list[CallTimeWire] = Field(default_factory=list)
 
     def noun(self) -> Timings:
         """The timings."""
-        return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s)
+        calls = tuple(CallTime(**each.model_dump()) for each in self.calls)
+        return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
 
 
 class TurnEnd(Said):

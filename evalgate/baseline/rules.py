@@ -287,6 +287,11 @@ def _relaxed_suite(base: Suite, head: Suite | None, before: Policy, policy: Poli
     # where the base has no agent yet, any is as good
     if was and was != now and not baseline_base.is_unknown(base.agent):
         yield _relaxed_rule(f"agent of {head.key}", *_in_words(was, now))
+    driver = agents.DRIVERS.get(head.agent.driver)
+    for name in driver.easier if driver is not None else ():
+        is_given, before_it = head.agent.options.get(name), base.agent.options.get(name)
+        if is_given and is_given != before_it:
+            yield _relaxed_rule(f"{name} of {head.key}", _value(before_it), _value(is_given))
     # a shorter or a longer conversation may each be the easier one; results of an older evalgate do not tell who played
     if user.has_scenarios(base) and base.simulator.model and head.simulator.model:
         for name in PLAYS_USERS:

@@ -12,7 +12,7 @@ from evalgate import errors
 from evalgate.ces import compare, convert, outcomes, read, shapes
 from evalgate.ces.cxas import Simulation, expectation_id
 from evalgate.ces.outcomes import Plan
-from evalgate.ces.read import Kind, Library, Reading, Resource
+from evalgate.ces.read import AppEvaluation, Kind, Library, Resource
 from evalgate.ces.shapes import (
     ComparisonType,
     Evaluation,
@@ -39,6 +39,7 @@ from evalgate.model import (
     ConversationScenario,
     EvalSet,
     Invocation,
+    Json,
     Part,
     Persona,
     Text,
@@ -105,8 +106,8 @@ def eval_sets(found: Library) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
 
 def _app(found: Library, folder: str) -> _App:
     mine = [reading for file, reading in found.every.items() if read.app_folder(file) == folder]
-    said = next((each for each in mine if each.kind is Kind.APP), Reading(kind=Kind.APP))
-    settings = said.settings or EvaluationSettings()
+    said = next((each.app for each in mine if each.app is not None), AppEvaluation())
+    settings = said.evaluation_settings or EvaluationSettings()
     prompts = {
         name: each.message.llm_criteria.prompt
         for reading in mine
@@ -119,7 +120,7 @@ def _app(found: Library, folder: str) -> _App:
         settings=settings,
         plan=Plan(
             evaluation=Evaluation(),
-            thresholds=said.thresholds or shapes.EvaluationMetricsThresholds(),
+            thresholds=said.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
             config=settings.metrics_config or shapes.EvaluationMetricsConfig(),
             prompts={**prompts, **read.written_prompts(mine)},
         ),
@@ -452,6 +453,11 @@ def relaxed(base: Case, head: Case) -> list[str]:
     fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
     if fakes[1] and not fakes[0]:
         told.append("tools are faked")
+    said, states = ([_beginning_of(case)[at] for case in (base, head)] for at in (0, 1))
+    if said[0] != said[1]:
+        told.append("what the user begins with is replaced by another")
+    if states[0] != states[1]:
+        told.append("the variables that the session begins with are others")
     if base.scenario is not None and head.scenario is not None and base.scenario.persona != head.scenario.persona:
         was, now = (
             each.persona.persona_id if isinstance(each.persona, Persona) else "none"
@@ -459,6 +465,13 @@ def relaxed(base: Case, head: Case) -> list[str]:
         )
         told.append(f"persona: {was} {'is changed' if was == now else f'-> {now}'}")  # it may be easier to please
     return told
+
+
+def _beginning_of(case: Case) -> tuple[str, Json]:
+    """What a scenario begins with: the user's words; of a simulation also the state, which its evaluation lacks."""
+    plan = Plan.read(case.ces or {})
+    state = case.session.state if case.session is not None and plan.goals else {}
+    return case.scenario.starting_prompt if case.scenario else "", dict(state)
 
 
 def _comparable(case: Case) -> dict[str, Any]:

@@ -24,11 +24,13 @@ LONGEST_SHOWN: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A field that differs. Places within lists are those of the old version; of what is added those of the new one."""
+    """A field that differs. Places within lists are those of the old version; of what is added those of the new one.
+    `is_last`: it is added behind all that was in the list."""
 
     path: Path
     old: Any
     new: Any
+    is_last: bool = False
 
     def __str__(self) -> str:
         return f"{path_text(self.path) or '(whole)'}: {shown(self.old)} -> {shown(self.new)}"
@@ -80,7 +82,7 @@ def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Ch
         for number in range(start + pairs, end):
             yield Change(path=(*path, number), old=old[number], new=MISSING)
         for number in range(begin + pairs, stop):
-            yield Change(path=(*path, number), old=MISSING, new=new[number])
+            yield Change(path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old))
 
 
 # --- what relaxes ---------------------------------------------------------------------------------------
@@ -103,12 +105,18 @@ _STRICTNESS: Final[Mapping[str, Mapping[str, int]]] = {
     "hallucinationMetricBehaviorOverride": _HALLUCINATION,
     "userGoalBehavior": {"USER_GOAL_IGNORED": 0, "USER_GOAL_REJECTED": 1, "USER_GOAL_SATISFIED": 1, "": 1},
     "taskCompletionBehavior": {"TASK_REJECTED": 1, "TASK_SATISFIED": 1, "": 1},
+    "goldenEvaluationToolCallBehaviour": {"FAKE": 0, "REAL": 1, "": 1},
+    "scenarioEvaluationToolCallBehaviour": {"FAKE": 0, "REAL": 1, "": 1},
+    "goldenRunMethod": {"STABLE": 1, "NAIVE": 1, "": 1},
+    "scenarioConversationInitiator": {"USER": 1, "AGENT": 1, "": 1},
 }
 _GOALS: Final[Mapping[str, str]] = {
     "userGoalBehavior": "USER_GOAL_SATISFIED",
     "taskCompletionBehavior": "TASK_SATISFIED",
+    "goldenRunMethod": "STABLE",
+    "scenarioConversationInitiator": "USER",
 }
-"""Fields whose values are goals of their own, with what an absent one means."""
+"""Fields of which no value asks for less, but perhaps for something easier; with what an absent one means."""
 
 _FREE: Final = frozenset(
     {"name", "displayName", "description", "tags", "note", "id", "eventTime", "rootSpan", "semanticSimilarityChannel"}
@@ -117,13 +125,24 @@ _FREE: Final = frozenset(
 
 _STRUCTS: Final = frozenset({"args", "response", "variables", "updatedVariables", "payload", "variableOverrides"})
 """Fields whose keys are of the app, and mean nothing by their names."""
-_ASKED: Final = frozenset({"golden", "scenario", "llmCriteria", "evaluations"})
+_ASKED: Final = frozenset(
+    {"golden", "scenario", "llmCriteria", "evaluations", "evaluationPersonas"}
+    | {"steps", "expectations", "session_parameters", "max_turns", "args"}  # of simulations and tool tests
+)
 """Where all that is there is asked or expected."""
+
+_ONLY_MORE: Final = frozenset(
+    {"golden", "scenario", "llmCriteria", "rubrics", "evaluationExpectations", "expectations", "evaluations"}
+    | {"agentTransfer", "updatedVariables", "noToolCalls", "prompt"}
+)
+"""What may be added without letting anything pass that did not pass before."""
 
 
 def relaxations(found: Sequence[Change]) -> list[Relaxation]:
     """Those of the changes that relax: lower thresholds, weaker comparisons, metrics that are switched off, and all
-    that was asked or expected and is no longer, or is replaced by something else. What is added or tightened is none.
+    that was asked or expected and is no longer, or is replaced by something else. What is tightened is none, nor what
+    is added, unless it lets something pass: a call or an answer that was not expected, a tool that is answered for,
+    words of the user, variables.
     """
     return [Relaxation(path=each.path, why=why) for each in found for why in _why(each)]
 
@@ -155,13 +174,13 @@ def _why(change: Change) -> Iterator[str]:
     elif _is_setting(last) and within:
         yield from _why_of_settings(change)
     elif change.old is MISSING:
-        yield from _why_of_added(change)
+        yield from _why_of_added(change, keys)
     elif _ASKED.intersection(keys) and not _FREE.intersection(keys[-1:]):
         yield _why_of_content(change, keys)
 
 
 def _is_setting(key: str) -> bool:
-    return "Metrics" in key or key.startswith("toolMatching")
+    return "Metrics" in key or key.startswith(("toolMatching", "metricsConfig", "evaluationSettings"))
 
 
 def _why_of_enum(name: str, change: Change) -> Iterator[str]:
@@ -170,7 +189,8 @@ def _why_of_enum(name: str, change: Change) -> Iterator[str]:
     if ranks.get(new, 0) < ranks.get(old, 0):
         yield f"{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
     elif name in _GOALS and (new or _GOALS[name]) != (old or _GOALS[name]) and ranks.get(old, 0):
-        yield f"another goal: {name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
+        goal = "another goal: " if name.endswith("Behavior") else ""
+        yield f"{goal}{name} becomes {new or 'unspecified'}, was {old or 'unspecified'}"
 
 
 def _why_of_settings(change: Change) -> Iterator[str]:
@@ -189,37 +209,53 @@ def _why_of_settings(change: Change) -> Iterator[str]:
             yield from _why(inner)
 
 
-def _why_of_added(change: Change) -> Iterator[str]:
-    """What is added whole may hold what relaxes: skipped expectations of its own do not, overrides for a turn do."""
-    if change.path and change.path[-1] == "noToolCalls":
+def _why_of_added(change: Change, keys: Sequence[str]) -> Iterator[str]:
+    """What is added may let pass what did not pass before."""
+    new, last = change.new, keys[-1] if keys else ""
+    held = new if isinstance(new, dict) else {}
+    if "args" in keys and keys[0] != "args":
+        if "$matchType" in held:
+            yield "an argument is compared less strictly"
         return
-    if isinstance(change.new, dict) and "$matchType" in change.new and "args" in change.path:
-        yield "an argument is compared less strictly"
+    if not _ASKED.intersection(keys) or last in _FREE | _ONLY_MORE or {"updatedVariables", "llmCriteria"} & {*keys}:
+        return
+    if change.is_last and (last == "turns" or (last == "steps" and "goal" in held)):  # nothing comes after it
+        return
+    if last == "scenarioExpectations" and "mockToolResponse" not in held.get("toolExpectation", {}):
+        return  # other calls and answers do no harm there
+    if not _ONLY_MORE.isdisjoint(held.get("expectation", {})):
+        return
+    yield f"the {_what(change.new, keys)} is added: what failed without it may pass"
 
 
 def _why_of_content(change: Change, keys: Sequence[str]) -> str:
     """What was asked or expected and is not so any more."""
-    is_gone, last = change.new is MISSING, keys[-1]
-    what = {
+    what = _what(change.old, keys)
+    return f"the {what} is removed" if change.new is MISSING else f"the {what} is replaced by another"
+
+
+def _what(value: Any, keys: Sequence[str]) -> str:
+    """What a value is that is asked or expected."""
+    last = keys[-1]
+    if "args" in keys:
+        return "expected argument"
+    if last == "steps" and isinstance(value, dict) and "expectation" in value:
+        return "expectation"
+    named = {
         "turns": "turn",
         "steps": "step",
         "rubrics": "rubric",
-        "evaluationExpectations": "expectation",
-        "scenarioExpectations": "expectation",
         "userFacts": "fact",
         "evaluations": "evaluation",
         "golden": "golden",
         "scenario": "scenario",
         "prompt": "prompt",
         "maxTurns": "limit of turns",
+        "max_turns": "limit of turns",
         "task": "task",
-    }.get(last, "")
-    if last == "steps" and isinstance(change.old, dict) and "expectation" in change.old:
-        what = "expectation"
-    if "args" in keys:
-        what = "expected argument"
-    elif not what and "userInput" in keys:
-        what = "user input"
-    elif not what:
-        what = "expectation"
-    return f"the {what} is removed" if is_gone else f"the {what} is replaced by another"
+    }
+    if last in named:
+        return named[last]
+    if "userInput" in keys:
+        return "user input"
+    return "persona" if "evaluationPersonas" in keys else "expectation"

@@ -6,6 +6,7 @@ Equivalences, which are no loss: the role `agent` of an answer is implied; varia
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ from evalgate.ces.shapes import (
     UserFact,
 )
 from evalgate.formats.json_source import Path, path_text
-from evalgate.model import Attachment, Case, Content, ConversationScenario, Invocation, Part, Rubric, Text
+from evalgate.model import Attachment, Case, Content, ConversationScenario, Invocation, Json, Part, Rubric, Text
 from evalgate.model import Event as AdkEvent
 from evalgate.model import SessionInput as AdkSession
 from evalgate.model import ToolCall as AdkCall
@@ -148,17 +149,11 @@ def to_adk(evaluation: Evaluation, *, app: str, prompts: Mapping[str, str]) -> t
             rubrics=tuple(rubrics),
             expects_state=expected,
         )
-    if state:
-        session = AdkSession(app_name=app.rpartition("/")[2], user_id="user", state=state)
-        case = Case(
-            case_id=case.case_id,
-            conversation=case.conversation,
-            scenario=case.scenario,
-            rubrics=case.rubrics,
-            expects_state=case.expects_state,
-            session=session,
-        )
-    return case, report.losses
+    return dataclasses.replace(case, session=_session(state, app)), report.losses
+
+
+def _session(state: Json, app: str) -> AdkSession | None:
+    return AdkSession(app_name=app.rpartition("/")[2], user_id="user", state=state) if state else None
 
 
 def simulation_to_adk(simulation: Simulation, *, app: str) -> tuple[Case, list[Loss]]:
@@ -178,9 +173,8 @@ def simulation_to_adk(simulation: Simulation, *, app: str) -> tuple[Case, list[L
     plan = "Follow these goals in order, one after another:\n" + "\n".join(goals)
     report.note(("steps",), "the goals are one plan: no goal is scored of its own")
     rubrics = tuple(Rubric(rubric_id=f"rubric_{i + 1}", text=text) for i, text in enumerate(simulation.expectations))
-    state = simulation.session_parameters
     scenario = ConversationScenario(starting_prompt=first or STARTING_PROMPT, conversation_plan=plan)
-    session = AdkSession(app_name=app.rpartition("/")[2], user_id="user", state=state) if state else None
+    session = _session(simulation.session_parameters, app)
     return Case(case_id=simulation.name, scenario=scenario, rubrics=rubrics, session=session), report.losses
 
 
@@ -311,7 +305,7 @@ class _Turn:
             part = self._attachment(given, (*path, "userInput"))
         else:
             whys = {"variables": "ADK sets state before the first turn only"}
-            name = next(each for each in type(given).oneofs["input_type"] if getattr(given, each) is not None)
+            name = shapes.given_of(given)
             self._report.dropped(path, whys.get(name, f"ADK's user has no {name}"))
             return
         self._input_fields(step, path)
@@ -327,7 +321,7 @@ class _Turn:
         return Attachment(data={"inline_data": {"mime_type": found.mime_type, "data": found.data}})
 
     def _expectation(self, expected: GoldenExpectation, number: int, path: Path, *, is_last: bool) -> None:
-        said = next((name for name in type(expected).oneofs["condition"] if getattr(expected, name) is not None), "")
+        said = shapes.given_of(expected)
         if said == "mock_tool_response":
             self._report.dropped(path[:-1], "ADK's file has no mocks; evalgate has them in `tools`")
             return
@@ -571,12 +565,8 @@ def _from_content(content: Content, path: Path, report: _Report) -> tuple[Chunk,
             chunks.append(Chunk(text=part.text))
         elif isinstance(data, Mapping):
             mime, base64 = str(data.get("mime_type") or data.get("mimeType") or ""), str(data.get("data") or "")
-            is_image = mime.startswith("image/")
-            chunks.append(
-                Chunk(image=Image(mime_type=mime, data=base64))
-                if is_image
-                else Chunk(blob=Blob(mime_type=mime, data=base64))
-            )
+            key, shape = ("image", Image) if mime.startswith("image/") else ("blob", Blob)
+            chunks.append(Chunk.model_validate({key: shape(mime_type=mime, data=base64)}))
         else:
             report.dropped((*path, "parts", number), "CES has texts, images and data")
     return tuple(chunks)

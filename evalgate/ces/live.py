@@ -12,8 +12,9 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from evalgate.ces import shapes
-from evalgate.ces.shapes import EvaluationMetricsThresholds, EvaluationPersona, EvaluationSettings, Proto
+from evalgate.ces.shapes import Proto
 from evalgate.formats.json_source import Path, path_text
+from evalgate.model.shapes import MOST_LEVELS
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
 
 ENDPOINT: Final = "https://ces.googleapis.com"
@@ -33,14 +34,6 @@ class LiveFailed(Exception):  # noqa: N818 - it says what happened
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
-
-
-class AppEvaluation(Proto):
-    """What an app says of its evaluations."""
-
-    evaluation_metrics_thresholds: EvaluationMetricsThresholds | None = None
-    evaluation_settings: EvaluationSettings | None = None
-    evaluation_personas: tuple[EvaluationPersona, ...] = ()
 
 
 class Live:
@@ -76,7 +69,10 @@ class Live:
         query = {"pageSize": "100"}
         while True:
             page = self.call("GET", f"{parent}/{collection}", query=query)
-            yield from page.get(key or collection, ())
+            found = page.get(key or collection, [])
+            if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+                raise LiveFailed("UNKNOWN", f"no list of {key or collection} in the answer")
+            yield from found
             if not page.get("nextPageToken"):
                 return
             query["pageToken"] = str(page["nextPageToken"])
@@ -181,7 +177,7 @@ _REFERENCES: Final = {
 
 def known(raw: Any, shape: type[Proto], path: Path = ()) -> tuple[Any, list[str]]:
     """What the API gave without the fields that we do not know, and where those stand: it may be newer than we are."""
-    if not isinstance(raw, dict):
+    if not isinstance(raw, dict) or len(path) > 2 * MOST_LEVELS:  # whoever reads it refuses that
         return raw, []
     kept, unknown = {}, []
     for key, value in raw.items():
@@ -197,7 +193,9 @@ def known(raw: Any, shape: type[Proto], path: Path = ()) -> tuple[Any, list[str]
             kept[key] = [each for each, _ in pairs]
             unknown += [each for _, more in pairs for each in more]
         elif shapes.is_map(shape, name) and isinstance(value, dict):
-            kept[key] = {each: known(content, inner)[0] for each, content in value.items()}
+            pairs = [known(content, inner, (*path, key, each)) for each, content in value.items()]
+            kept[key] = dict(zip(value, (each for each, _ in pairs), strict=True))
+            unknown += [each for _, more in pairs for each in more]
         else:
             kept[key], more = known(value, inner, (*path, key))
             unknown += more

@@ -9,9 +9,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-from evalgate.ces import read
+from evalgate.ces import read, shapes
 from evalgate.ces.cxas import TRANSFER
 from evalgate.ces.shapes import (
     AgentTransfer,
@@ -64,14 +64,19 @@ GOAL_LABELS: Final = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1
 
 UNEXPECTED_RESPONSE: Final = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL: Final = "UNEXPECTED TOOL CALL"
-DEFAULT_SIMILARITY, DEFAULT_SHARE = 3, 1.0
 UNKNOWN: Final = Outcome.OUTCOME_UNSPECIFIED
 AS_WRITTEN: Final = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
+T = TypeVar("T")
+DEFAULT_SIMILARITY: Final = 3
 
 
 def outcome_of(*, passed: bool) -> Outcome:
     """PASS or FAIL."""
     return Outcome.PASS if passed else Outcome.FAIL
+
+
+def _nearest(given: Iterable[T | None], default: T) -> T:
+    return next((each for each in given if each is not None), default)
 
 
 # --- what applies ---------------------------------------------------------------------------------------
@@ -141,20 +146,19 @@ class Plan:
 
     def similarity(self, turn: GoldenTurn | None) -> int:
         """The lowest similarity that passes: the turn's, else the evaluation's, else the app's, else the default."""
-        given = (each.semantic_similarity_success_threshold for each in self._turn_levels(turn))
-        return next((each for each in given if each is not None), DEFAULT_SIMILARITY)
+        return _nearest(
+            (each.semantic_similarity_success_threshold for each in self._turn_levels(turn)), DEFAULT_SIMILARITY
+        )
 
     def invocation(self, turn: GoldenTurn | None) -> float:
         """The share of a turn's expected tools that have to be called."""
-        given = (each.overall_tool_invocation_correctness_threshold for each in self._turn_levels(turn))
-        return next((each for each in given if each is not None), DEFAULT_SHARE)
+        return _nearest((each.overall_tool_invocation_correctness_threshold for each in self._turn_levels(turn)), 1.0)
 
     def parameters(self, expected: GoldenExpectation | None) -> float:
         """The share of an expected call's parameters that have to be as expected."""
         own = expected.expectation_level_metrics_thresholds_override if expected else None
         levels = [own, *(each.expectation_level_metrics_thresholds for each in self._golden_levels())]
-        given = (each.tool_invocation_parameter_correctness_threshold for each in levels if each is not None)
-        return next((each for each in given if each is not None), DEFAULT_SHARE)
+        return _nearest((each.tool_invocation_parameter_correctness_threshold for each in levels if each), 1.0)
 
     @property
     def allows_extra_calls(self) -> bool:
@@ -183,43 +187,35 @@ class Plan:
                 said += [level.golden_hallucination_metric_behavior, level.hallucination_metric_behavior]
         return next((each for each in said if each), None) is HallucinationMetricBehavior.ENABLED
 
-    def _golden_config(self, name: str) -> Any:
-        return self._switch("golden_metrics_config", name)
-
-    def _switch(self, group: str, name: str) -> Any:
-        """The switch of a metric: the evaluation's own, else the app's; None where nobody says anything."""
+    def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
+        """Whether a metric is switched on: by the evaluation, else by the app, else by default. `of`: what the metric
+        is called in its switch, where that is otherwise."""
         for config in (self.evaluation.evaluation_metrics_config_override, self.config):
-            held = getattr(config, group) if config is not None else None
-            found = getattr(held, name) if held is not None else None
+            held = getattr(config, f"{group}_metrics_config") if config is not None else None
+            found = getattr(held, f"{name}_metrics_config") if held is not None else None
             if found is not None:
-                return found
-        return None
+                return bool(getattr(found, f"enable_{of or name}_metrics"))
+        return True
 
     def compares_answers(self, expected: GoldenExpectation) -> bool:
         """Whether an expected answer is compared by a judge, where its comparison is by meaning."""
         own = expected.agent_response_semantic_similarity_metrics_config_override
-        found = own if own is not None else self._golden_config("semantic_similarity_metrics_config")
-        return found is None or found.enable_semantic_similarity_metrics
+        return self._is_on("golden", "semantic_similarity") if own is None else own.enable_semantic_similarity_metrics
 
     def compares_tools(self, *, of_step: bool) -> bool:
         """Whether tool calls count: each of them (`of_step`), or those of a turn together."""
-        found = self._golden_config(
-            "step_tool_correctness_metrics_config" if of_step else "tool_correctness_metrics_config"
-        )
-        return found is None or found.enable_tool_correctness_metrics
+        return self._is_on("golden", f"{'step_' if of_step else ''}tool_correctness", of="tool_correctness")
 
     @property
     def judges_goal(self) -> bool:
         """Whether the goal of the simulated user counts."""
-        found = self._switch("scenario_metrics_config", "user_goal_met_metrics_config")
-        is_on = found is None or found.enable_user_goal_met_metrics
+        is_on = self._is_on("scenario", "user_goal_met")
         return is_on and not self.goals and self.goal is not UserGoalBehavior.USER_GOAL_IGNORED
 
     @property
     def compares_scenario(self) -> bool:
         """Whether the expectations of a scenario count."""
-        found = self._switch("scenario_metrics_config", "expectations_met_metrics_config")
-        return found is None or found.enable_expectations_met_metrics
+        return self._is_on("scenario", "expectations_met")
 
     @property
     def goal(self) -> UserGoalBehavior:
@@ -518,27 +514,19 @@ class _Turn:
 
     def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's at its end."""
-        outcomes = [self._outcome(step, each, verdicts, state) for step, each in self._steps]
+        outcomes = [self._scored(step, each, verdicts, state) for step, each in self._steps]
         if not self._answers and self._messages:
             said = Message(role="agent", chunks=tuple(Chunk(text=text) for text in self._messages))
             expected = GoldenExpectation(note=UNEXPECTED_RESPONSE)
-            outcomes.append(
-                GoldenExpectationOutcome(expectation=expected, outcome=Outcome.FAIL, observed_agent_response=said)
-            )
+            outcomes.append(_outcome(expected, Outcome.FAIL, observed_agent_response=said))
         overall, order = self._overall()
         if overall is not None and not self._plan.allows_extra_calls:
             taken = {id(call) for call in self._found.values()}
-            for call in self._calls:
-                if id(call) not in taken:
-                    expected = GoldenExpectation(note=UNEXPECTED_CALL)
-                    outcomes.append(
-                        GoldenExpectationOutcome(
-                            expectation=expected, outcome=Outcome.FAIL, observed_tool_call=self._observed(call)
-                        )
-                    )
+            expected = GoldenExpectation(note=UNEXPECTED_CALL)
+            extra = (call for call in self._calls if id(call) not in taken)
+            outcomes += [_outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call)) for call in extra]
         similar = [each.semantic_similarity_result for each in outcomes if each.semantic_similarity_result]
         known = [each for each in similar if each.score is not None]
-        timings = self._actual.timings
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
             hallucination_result=_claims(self._plan, self._number, self._actual, verdicts),
@@ -548,7 +536,6 @@ class _Turn:
             else None,
             overall_tool_invocation_result=overall,
             tool_ordered_invocation_score=order,
-            turn_latency=f"{timings.total_s:.3f}s" if timings else None,
         )
 
     def _overall(self) -> tuple[OverallToolInvocationResult | None, float | None]:
@@ -566,25 +553,21 @@ class _Turn:
     def _observed(self, call: ActualCall, expected: ToolCall | None = None) -> ToolCall:
         return observed_call(call, app=self._plan.app, expected=expected)
 
-    def _outcome(  # noqa: PLR0911 - a row each
+    def _scored(  # noqa: PLR0911 - a row each
         self, step: int, expected: GoldenExpectation, verdicts: Verdicts, state: Json | None
     ) -> GoldenExpectationOutcome:
         if expected.skip_evaluation or expected.mock_tool_response is not None:
-            return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.SKIPPED)
+            return _outcome(expected, Outcome.SKIPPED)
         if expected.agent_response is not None:
             return self._of_answer(step, expected, expected.agent_response, verdicts)
         if expected.updated_variables is not None:
             return _of_variables(expected, expected.updated_variables, state)
         if expected.agent_transfer is not None:
             return self._of_transfer(expected, expected.agent_transfer)
-        is_tools = self._plan.compares_tools(of_step=True)
-        if not is_tools:
-            return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.SKIPPED)
+        if not self._plan.compares_tools(of_step=True):
+            return _outcome(expected, Outcome.SKIPPED)
         if self._actual.events is None:
-            why = "the agent's steps were not recorded"
-            return GoldenExpectationOutcome(
-                expectation=expected, tool_invocation_result=ToolInvocationResult(explanation=why)
-            )
+            return _explained(expected, passed=None, why=_UNRECORDED)
         if expected.tool_call is not None:
             return self._of_call(step, expected, expected.tool_call, verdicts)
         if expected.tool_response is not None:
@@ -603,27 +586,16 @@ class _Turn:
         whole = "\n".join(said)
         observed = Message(role="agent", chunks=tuple(Chunk(text=each) for each in said)) if said else None
         if not text:  # a payload, an image: there is nothing to compare
-            return GoldenExpectationOutcome(
-                expectation=expected, outcome=Outcome.SKIPPED, observed_agent_response=observed
-            )
+            return _outcome(expected, Outcome.SKIPPED, observed_agent_response=observed)
         if expected.comparison_type in (ComparisonType.EQUALS, ComparisonType.CONTAINS):
             is_equal = text.strip() in {whole.strip(), *(each.strip() for each in said)}
             passed = is_equal if expected.comparison_type is ComparisonType.EQUALS else text in whole
-            return GoldenExpectationOutcome(
-                expectation=expected, outcome=outcome_of(passed=passed), observed_agent_response=observed
-            )
+            return _outcome(expected, outcome_of(passed=passed), observed_agent_response=observed)
         if not self._plan.compares_answers(expected):
-            return GoldenExpectationOutcome(
-                expectation=expected, outcome=Outcome.SKIPPED, observed_agent_response=observed
-            )
+            return _outcome(expected, Outcome.SKIPPED, observed_agent_response=observed)
         given = verdicts.get((Kind.ANSWER, self._number, step, "")) if said else Verdict(score=0, explanation=_SILENT)
         result = similarity(given, least=self._plan.similarity(self._turn))
-        return GoldenExpectationOutcome(
-            expectation=expected,
-            outcome=result.outcome,
-            semantic_similarity_result=result,
-            observed_agent_response=observed,
-        )
+        return _outcome(expected, result.outcome, semantic_similarity_result=result, observed_agent_response=observed)
 
     def _of_call(
         self, step: int, expected: GoldenExpectation, wanted: ToolCall, verdicts: Verdicts
@@ -633,7 +605,7 @@ class _Turn:
             result = ToolInvocationResult(
                 parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation="it was not called"
             )
-            return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.FAIL, tool_invocation_result=result)
+            return _outcome(expected, Outcome.FAIL, tool_invocation_result=result)
         place = (Kind.ARGUMENT, self._number, step)
         result = parameters(
             wanted,
@@ -642,12 +614,8 @@ class _Turn:
             verdict_of=lambda name: verdicts.get((*place, name)),
             least=self._plan.parameters(expected),
         )
-        return GoldenExpectationOutcome(
-            expectation=expected,
-            outcome=result.outcome,
-            tool_invocation_result=result,
-            observed_tool_call=self._observed(call, wanted),
-        )
+        observed = self._observed(call, wanted)
+        return _outcome(expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed)
 
     def _of_response(self, expected: GoldenExpectation, wanted: ToolResponse) -> GoldenExpectationOutcome:
         """The response of the call with the same id in the file, else of any call of the tool."""
@@ -671,7 +639,7 @@ class _Turn:
         transfers = [str((call.args or {}).get("agent_name") or (call.args or {}).get("agent") or "") for call in calls]
         authors = [event.author for event in self._actual.events or ()]
         if self._actual.events is None:
-            return _explained(expected, passed=None, why="the agent's steps were not recorded")
+            return _explained(expected, passed=None, why=_UNRECORDED)
         reached = next((name for name in (*transfers, *authors) if name in named), "")
         other = reached or next(iter(transfers), "")
         observed = AgentTransfer(target_agent=f"{self._plan.app}/agents/{other}") if other else None
@@ -680,6 +648,11 @@ class _Turn:
 
 
 _SILENT: Final = "the agent said nothing"
+_UNRECORDED: Final = "the agent's steps were not recorded"
+
+
+def _outcome(expected: GoldenExpectation, outcome: Outcome, **more: Any) -> GoldenExpectationOutcome:
+    return GoldenExpectationOutcome(expectation=expected, outcome=outcome, **more)
 
 
 def _explained(
@@ -688,12 +661,12 @@ def _explained(
     """An outcome whose reason has no field of its own; `passed` None: unknown."""
     outcome = UNKNOWN if passed is None else outcome_of(passed=passed)
     told = ToolInvocationResult(outcome=outcome, explanation=why) if why else None
-    return GoldenExpectationOutcome(expectation=expected, outcome=outcome, tool_invocation_result=told, **observed)
+    return _outcome(expected, outcome, tool_invocation_result=told, **observed)
 
 
 def _of_variables(expected: GoldenExpectation, wanted: Json, state: Json | None) -> GoldenExpectationOutcome:
     if not wanted:  # there is nothing to compare
-        return GoldenExpectationOutcome(expectation=expected, outcome=Outcome.SKIPPED)
+        return _outcome(expected, Outcome.SKIPPED)
     if state is None:
         return _explained(expected, passed=None, why="the session's variables were not recorded")
     wrong = [name for name, value in wanted.items() if not same(value, state.get(name, json_match.MISSING))]
@@ -1025,8 +998,7 @@ def described(expected: GoldenExpectation) -> str:
     """What is expected, for people: the note, else what it says."""
     if expected.note:
         return expected.note
-    said = next((name for name in type(expected).oneofs["condition"] if getattr(expected, name) is not None), "")
-    value = getattr(expected, said) if said else None
+    value = getattr(expected, shapes.given_of(expected), None)
     match value:
         case ToolCall() | ToolResponse():
             what = "calls" if isinstance(value, ToolCall) else "response of"

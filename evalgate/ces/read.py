@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from posixpath import basename, dirname
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from evalgate import errors
 from evalgate.ces import cxas, shapes
@@ -76,12 +76,22 @@ CXAS: Final[Mapping[Kind, type[Proto]]] = {
     Kind.SIMULATIONS: Simulations,
     Kind.TOOL_TESTS: ToolTests,
 }
-_OF_APP: Final[Mapping[str, type[Proto]]] = {
-    "evaluationMetricsThresholds": EvaluationMetricsThresholds,
-    "evaluationSettings": EvaluationSettings,
-    "evaluationPersonas": EvaluationPersona,
-}
-MOST_PERSONAS = 30
+
+
+class AppEvaluation(Proto):
+    """What an app says of its evaluations."""
+
+    evaluation_metrics_thresholds: EvaluationMetricsThresholds | None = None
+    evaluation_settings: EvaluationSettings | None = None
+    evaluation_personas: Annotated[tuple[EvaluationPersona, ...], Field(max_length=30)] = ()
+
+
+SHAPES: Final[Mapping[Kind, type[Proto]]] = {**RESOURCES, Kind.APP: AppEvaluation}
+"""What the API has as one message each."""
+
+APPLIES: Final = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
+"""What evaluations beside it are run and judged by."""
+
 COLLECTIONS: Final[Mapping[str, Kind]] = {
     "evaluations": Kind.EVALUATION,
     "evaluationExpectations": Kind.EXPECTATION,
@@ -125,15 +135,14 @@ class Resource:
 class Reading:
     """What stands in a file; `raw` is its whole content as it is written, None where it cannot be read.
 
-    `thresholds`, `settings`: those of an app, with their place. A resource with an error is not among `resources`.
+    A resource with an error is not among `resources`, nor is `app`, what an app says.
     """
 
     kind: Kind
     resources: tuple[Resource, ...] = ()
     problems: tuple[Problem, ...] = ()
     raw: Any = None
-    thresholds: EvaluationMetricsThresholds | None = None
-    settings: EvaluationSettings | None = None
+    app: AppEvaluation | None = None
 
 
 def stem(file: str) -> str:
@@ -148,8 +157,9 @@ def file_name(title: str) -> str:
 
 # --- kinds ------------------------------------------------------------------------------------------
 
-_TOP_KEY = re.compile(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
-_INNER_KEY = re.compile(r"^[ \t]+(?:-[ \t]+)?([A-Za-z_]\w*)[ \t]*:|^-[ \t]+([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+_KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
+_TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
+_INNER_KEY = re.compile(rf"^[ \t]+(?:-[ \t]+)?{_KEY}|^-[ \t]+{_KEY}", re.MULTILINE)
 _HEAD = 65_536  # characters that are looked at
 _MARKS: Final[tuple[tuple[Kind, frozenset[str], frozenset[str]], ...]] = (
     # the keys at the top, and one of these in it
@@ -180,7 +190,7 @@ def kind_of(text: str, *, file: str) -> Kind | None:
     """
     if not file.endswith(ENDINGS):
         return None
-    if file.endswith(".json"):
+    if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML takes JSON
         top, opening, inner, innermost = first_keys(text)
         if opening == "[":
             return None
@@ -223,21 +233,14 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     if problems.failed or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(file, kind, problems, raw)
+    app = None
     if kind is Kind.APP:
-        thresholds, settings = reader.app(raw)
-        return Reading(
-            kind=kind,
-            resources=tuple(reader.found),
-            problems=problems.all(),
-            raw=raw,
-            thresholds=thresholds,
-            settings=settings,
-        )
-    if kind in CXAS:
+        app = reader.app(raw)
+    elif kind in CXAS:
         reader.of_cxas(raw)
     else:
         reader.resource(raw, (), kind)
-    return Reading(kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw)
+    return Reading(kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw, app=app)
 
 
 def parse_message(
@@ -254,10 +257,10 @@ def parse_message(
         return None, problems.all()
     reader = _Reader(file, kind, problems, raw, is_partial=is_partial)
     if is_partial:
-        return reader.message(RESOURCES[kind], raw, ()), problems.all()
+        return reader.message(SHAPES[kind], raw, ()), problems.all()
     reader.resource(raw, (), kind)
     mine = [each.message for each in reader.found if not each.path]
-    return (mine[0] if mine else None), problems.all()
+    return (mine[0] if mine and not problems.failed else None), problems.all()
 
 
 def _json(text: str, problems: Problems) -> Any:
@@ -312,7 +315,7 @@ class _Reader:
         """Read the resource at `path`."""
         if kind is Kind.EVALUATION:
             raw = self._with_named_expectations(raw, path)
-        message = self.message(RESOURCES[kind], raw, path)
+        message = self.message(SHAPES[kind], raw, path)
         if message is not None:
             before = self.problems.failed
             if isinstance(message, Evaluation):
@@ -322,30 +325,20 @@ class _Reader:
             if self.problems.failed == before:
                 self._add(kind, path, message)
 
-    def app(self, raw: dict[str, Any]) -> tuple[EvaluationMetricsThresholds | None, EvaluationSettings | None]:
+    def app(self, raw: dict[str, Any]) -> AppEvaluation | None:
         """Read what an app says of its evaluations; the rest of it is not ours."""
-        given: dict[str, Any] = {}
-        for key, value in raw.items():
-            name = to_camel(key) if isinstance(key, str) and "_" in key else key
-            if name in given:
-                self.problems.error("duplicate-key", f"`{key}` is given in two spellings", path=(key,))
-            if name in _OF_APP and value is not None:
-                given[name] = value
-        thresholds = self.message(
-            EvaluationMetricsThresholds, given.get("evaluationMetricsThresholds"), ("evaluationMetricsThresholds",)
+        known = shapes.fields_of(AppEvaluation)
+        for key in raw:
+            near = words.nearest(key[:100], known, cutoff=0.8) if isinstance(key, str) and key not in known else None
+            if near:
+                message = f"`{key}` is not read"
+                self.problems.warning("unknown-key", message, path=(key,), hint=f"did you mean `{near}`?")
+        said: AppEvaluation | None = self.message(
+            AppEvaluation, {key: value for key, value in raw.items() if key in known}, ()
         )
-        settings = self.message(EvaluationSettings, given.get("evaluationSettings"), ("evaluationSettings",))
-        personas = given.get("evaluationPersonas", [])
-        where: Path = ("evaluationPersonas",)
-        if not isinstance(personas, list):
-            self.problems.error("wrong-type", f"expected a list, found {described(personas)}", path=where)
-            personas = []
-        if len(personas) > MOST_PERSONAS:
-            message = f"{len(personas)} personas; an app has at most {MOST_PERSONAS}"
-            self.problems.error("wrong-value", message, path=where)
-        for number, persona in enumerate(personas):
-            self.resource(persona, (*where, number), Kind.PERSONA)
-        return thresholds, settings
+        for number, persona in enumerate(said.evaluation_personas if said else ()):
+            self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
+        return said
 
     def of_cxas(self, raw: dict[str, Any]) -> None:
         """Read a file that is written for `cxas`."""
@@ -396,16 +389,10 @@ class _Reader:
             return raw
         made = dict(raw)
         for key in ("golden", "scenario"):
-            inputs = raw.get(key)
-            listed = next(
-                (
-                    name
-                    for name in ("evaluationExpectations", "evaluation_expectations")
-                    if isinstance(inputs, dict) and isinstance(inputs.get(name), list)
-                ),
-                None,
-            )
-            if listed is None or not isinstance(inputs, dict):
+            inputs = raw[key] if isinstance(raw.get(key), dict) else {}
+            spellings = ("evaluationExpectations", "evaluation_expectations")
+            listed = next((name for name in spellings if isinstance(inputs.get(name), list)), None)
+            if listed is None:
                 continue
             names = []
             for number, each in enumerate(inputs[listed]):
@@ -691,7 +678,13 @@ def app_folder(file: str) -> str:
 
 
 def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
-    """Names that are used twice in an app or a file for `cxas`, and references that lead nowhere."""
+    """Names that are used twice in an app or a file for `cxas`, references that lead nowhere, and apps of two files."""
+    files: dict[str, str] = {}
+    for file in (file for file, reading in found.readings.items() if reading.kind is Kind.APP):
+        first = files.setdefault(app_folder(file), file)
+        if first != file:
+            message = f"{first} says already what applies to the evaluations of this app"
+            yield _problem("ces-duplicate-name", message, Place(file=file), "Delete one of the two files.")
     apps: dict[str, list[Resource]] = {}
     for resource in found.of(*Kind):
         apps.setdefault(app_folder(resource.file), []).append(resource)

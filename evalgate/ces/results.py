@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from evalgate.ces.cxas import TRANSFER
 from evalgate.ces.shapes import (
     AggregatedMetrics,
     ErrorType,
@@ -44,7 +45,7 @@ from evalgate.ces.shapes import (
     TurnLatencyMetrics,
     TurnReplayResult,
 )
-from evalgate.model import AgentFailure, FailureKind, Invocation
+from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
 
 _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
@@ -69,6 +70,7 @@ class Measured:
     why: str = ""
     number: int = 1
     thresholds: EvaluationMetricsThresholds | None = None
+    method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,6 @@ class Batch:
     created_at: str
     version: str = ""
     version_title: str = ""
-    method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
     display_name: str = ""
 
     @property
@@ -101,7 +102,6 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
     """One run of one evaluation."""
     title, evaluation = measured.evaluation.display_name, measured.evaluation
     found = _with_latencies(measured, batch.app)
-    is_golden = evaluation.golden is not None
     is_known = measured.status is not None and measured.failure is None
     return EvaluationResult(
         name=f"{evaluation.name or f'{batch.app}/evaluations/{title}'}/results/{batch.run_id}-{measured.number}",
@@ -114,7 +114,7 @@ def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
         evaluation_metrics_thresholds=measured.thresholds,
-        golden_run_method=batch.method if is_golden else GoldenRunMethod(0),
+        golden_run_method=measured.method,
         golden_result=found if isinstance(found, GoldenResult) else None,
         scenario_result=found if isinstance(found, ScenarioResult) else None,
     )
@@ -130,7 +130,7 @@ def _error(measured: Measured) -> EvaluationErrorInfo:
 
 
 def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResult | None:
-    """The result with what is known of times; of calls, where a turn has one alone."""
+    """The result with what is known of times."""
     found = measured.result
     if isinstance(found, GoldenResult):
         replays = [
@@ -153,18 +153,16 @@ def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResu
 
 
 def _tool_latencies(turns: Iterable[Invocation], app: str) -> Iterable[ToolCallLatency]:
-    for name, seconds in _tool_seconds(turns):
+    for name, seconds in _seconds_of(turns, "tool"):
         yield ToolCallLatency(tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds))
 
 
 def _spans(turns: Iterable[Invocation], app: str) -> Iterable[SpanLatency]:
-    for turn in turns:
-        for name, seconds in _tool_seconds([turn]):
-            latency = _duration(seconds)
-            resource = tool_name(name, app)
-            yield SpanLatency(type=SpanType.TOOL, resource=resource, display_name=name, execution_latency=latency)
-        for model, seconds in _model_seconds([turn]):
-            yield SpanLatency(type=SpanType.LLM, model=model, execution_latency=_duration(seconds))
+    for kind, name, seconds in _call_seconds(turns):
+        about: dict[str, Any] = {"type": SpanType.LLM, "model": name}
+        if kind == "tool":
+            about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
+        yield SpanLatency(**about, execution_latency=_duration(seconds))
 
 
 def tool_name(name: str, app: str) -> str:
@@ -172,19 +170,25 @@ def tool_name(name: str, app: str) -> str:
     return name if "/" in name else f"{app}/tools/{name}"
 
 
-def _tool_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, float]]:
-    """How long calls of tools took. Of several in a turn only the time together is known."""
+def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
+    """How long the calls of tools and models took, in order: kind, name, seconds. Where nobody told them apart, that of
+    a turn's only one: of several only the time together is known."""
     for turn in turns:
-        calls = turn.tool_calls
-        if len(calls) == 1 and turn.timings is not None and turn.timings.tool_s is not None:
-            yield calls[0].name, turn.timings.tool_s
+        timings = turn.timings or Timings(total_s=0.0)
+        if timings.calls:
+            yield from ((each.kind, each.name, each.seconds) for each in timings.calls if each.name != TRANSFER)
+            continue
+        names = {
+            "tool": [call.name for call in turn.tool_calls],
+            "model": [str(event.model_version) for event in turn.events or () if event.model_version],
+        }
+        for kind, seconds in (("tool", timings.tool_s), ("model", timings.model_s)):
+            if len(names[kind]) == 1 and seconds is not None:
+                yield kind, names[kind][0], seconds
 
 
-def _model_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, float]]:
-    for turn in turns:
-        models = [event.model_version for event in turn.events or () if event.model_version]
-        if len(models) == 1 and turn.timings is not None and turn.timings.model_s is not None:
-            yield str(models[0]), turn.timings.model_s
+def _seconds_of(turns: Iterable[Invocation], kind: str) -> Iterable[tuple[str, float]]:
+    yield from ((name, seconds) for each, name, seconds in _call_seconds(turns) if each == kind)
 
 
 def _duration(seconds: float) -> str:
@@ -205,6 +209,7 @@ def run_of(
     results = [result_of(each, batch) for each in measured]
     names = list(dict.fromkeys(_evaluation_of(each.name) for each in results))
     kinds = {each.evaluation.golden is not None for each in measured}
+    methods = {each.method for each in measured} - {GoldenRunMethod(0)}
     made = EvaluationRun(
         name=batch.name,
         display_name=batch.display_name or f"run - {batch.created_at}",
@@ -220,7 +225,7 @@ def run_of(
         },
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
-        golden_run_method=batch.method,
+        golden_run_method=methods.pop() if len(methods) == 1 else GoldenRunMethod(0),
         run_count=max((each.number for each in measured), default=0),
         latency_report=latency_report(measured, batch.app),
     )
@@ -265,7 +270,7 @@ def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
     """The percentiles of what took how long, over all sessions."""
     sessions = [each.turns for each in measured if each.turns]
     turns = [turn for session in sessions for turn in session]
-    tools, models = _grouped(_tool_seconds(turns)), _grouped(_model_seconds(turns))
+    tools, models = _grouped(_seconds_of(turns, "tool")), _grouped(_seconds_of(turns, "model"))
     return LatencyReport(
         tool_latencies=tuple(
             ToolLatency(tool=tool_name(name, app), tool_display_name=name, latency_metrics=_percentiles(seconds))

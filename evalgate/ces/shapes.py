@@ -1,7 +1,8 @@
 """The resources of Customer Engagement Suite (CES) that have to do with evaluation, as protobuf's JSON writes them.
 
-The docstring of a class is its name in google.cloud.ces.v1beta; a test walks google-cloud-ces and misses no field and
-no enum value. Markers on fields say what becomes of them; those without one are read (docs/ces.md).
+The docstring of a class is its name in google.cloud.ces.v1beta; what several share has a name with `_`. A test walks
+google-cloud-ces and misses no field and no enum value. Markers on fields say what becomes of them; those without one
+are read (docs/ces.md).
 """
 
 from __future__ import annotations
@@ -226,6 +227,12 @@ def comparable(message: Proto) -> dict[str, Any]:
         else:
             made[key] = written[key]
     return made
+
+
+def given_of(message: Proto) -> str:
+    """Which field of its oneofs a message has; "" for none."""
+    names = (name for group in type(message).oneofs.values() for name in group)
+    return next((name for name in names if getattr(message, name) is not None), "")
 
 
 @functools.cache
@@ -488,16 +495,20 @@ class ToolsetTool(Proto):
     tool_id: str = ""
 
 
-class ToolResponse(Proto):
-    """ToolResponse."""
-
+class _OfTool(Proto):
     oneofs: ClassVar = {"tool_identifier": ("tool", "toolset_tool")}
-    required: ClassVar = ("response",)
 
     tool: str | None = None
     toolset_tool: ToolsetTool | None = None
     id: str = ""
     display_name: Annotated[str, OUTPUT] = ""
+
+
+class ToolResponse(_OfTool):
+    """ToolResponse."""
+
+    required: ClassVar = ("response",)
+
     response: Struct | None = None
 
 
@@ -507,22 +518,19 @@ class ToolResponses(Proto):
     tool_responses: tuple[ToolResponse, ...] = ()
 
 
-class Image(Proto):
+class _Data(Proto):
+    required: ClassVar = ("mime_type", "data")
+
+    mime_type: str = ""
+    data: Base64 = ""
+
+
+class Image(_Data):
     """Image."""
 
-    required: ClassVar = ("mime_type", "data")
 
-    mime_type: str = ""
-    data: Base64 = ""
-
-
-class Blob(Proto):
+class Blob(_Data):
     """Blob."""
-
-    required: ClassVar = ("mime_type", "data")
-
-    mime_type: str = ""
-    data: Base64 = ""
 
 
 class Event(Proto):
@@ -560,15 +568,9 @@ class AgentTransfer(Proto):
     display_name: Annotated[str, OUTPUT] = ""
 
 
-class ToolCall(Proto):
+class ToolCall(_OfTool):
     """ToolCall."""
 
-    oneofs: ClassVar = {"tool_identifier": ("tool", "toolset_tool")}
-
-    tool: str | None = None
-    toolset_tool: ToolsetTool | None = None
-    id: str = ""
-    display_name: Annotated[str, OUTPUT] = ""
     args: Struct | None = None
 
 
@@ -759,16 +761,16 @@ class ToolMetrics(Result):
     fail_count: Int32 = 0
 
 
-class SemanticSimilarityMetrics(Result):
+class _Mean(Result):
+    score: Float = 0.0
+
+
+class SemanticSimilarityMetrics(_Mean):
     """AggregatedMetrics.SemanticSimilarityMetrics."""
 
-    score: Float = 0.0
 
-
-class HallucinationMetrics(Result):
+class HallucinationMetrics(_Mean):
     """AggregatedMetrics.HallucinationMetrics."""
-
-    score: Float = 0.0
 
 
 class ToolCallLatencyMetrics(Result):
@@ -784,26 +786,24 @@ class TurnLatencyMetrics(Result):
     average_latency: Duration | None = None
 
 
-class MetricsByTurn(Result):
+class _Metrics(Result):
+    tool_metrics: tuple[ToolMetrics, ...] = ()
+    semantic_similarity_metrics: tuple[SemanticSimilarityMetrics, ...] = ()
+    hallucination_metrics: tuple[HallucinationMetrics, ...] = ()
+    tool_call_latency_metrics: tuple[ToolCallLatencyMetrics, ...] = ()
+    turn_latency_metrics: tuple[TurnLatencyMetrics, ...] = ()
+
+
+class MetricsByTurn(_Metrics):
     """AggregatedMetrics.MetricsByTurn."""
 
     turn_index: Int32 = 0
-    tool_metrics: tuple[ToolMetrics, ...] = ()
-    semantic_similarity_metrics: tuple[SemanticSimilarityMetrics, ...] = ()
-    hallucination_metrics: tuple[HallucinationMetrics, ...] = ()
-    tool_call_latency_metrics: tuple[ToolCallLatencyMetrics, ...] = ()
-    turn_latency_metrics: tuple[TurnLatencyMetrics, ...] = ()
 
 
-class MetricsByAppVersion(Result):
+class MetricsByAppVersion(_Metrics):
     """AggregatedMetrics.MetricsByAppVersion."""
 
     app_version_id: str = ""
-    tool_metrics: tuple[ToolMetrics, ...] = ()
-    semantic_similarity_metrics: tuple[SemanticSimilarityMetrics, ...] = ()
-    hallucination_metrics: tuple[HallucinationMetrics, ...] = ()
-    tool_call_latency_metrics: tuple[ToolCallLatencyMetrics, ...] = ()
-    turn_latency_metrics: tuple[TurnLatencyMetrics, ...] = ()
     pass_count: Int32 = 0
     fail_count: Int32 = 0
     metrics_by_turn: tuple[MetricsByTurn, ...] = ()
@@ -815,12 +815,15 @@ class AggregatedMetrics(Result):
     metrics_by_app_version: tuple[MetricsByAppVersion, ...] = ()
 
 
-class SemanticSimilarityResult(Result):
-    """EvaluationResult.SemanticSimilarityResult."""
-
+class _Judged(Result):
     score: Int32 | None = None
     label: str = ""
     explanation: str = ""
+
+
+class SemanticSimilarityResult(_Judged):
+    """EvaluationResult.SemanticSimilarityResult."""
+
     outcome: Outcome = Outcome(0)
 
 
@@ -856,22 +859,21 @@ class GoldenExpectationOutcome(Result):
     tool_invocation_result: ToolInvocationResult | None = None
 
 
-class HallucinationResult(Result):
+class HallucinationResult(_Judged):
     """EvaluationResult.HallucinationResult."""
 
-    score: Int32 | None = None
-    label: str = ""
-    explanation: str = ""
 
-
-class ToolCallLatency(Result):
-    """EvaluationResult.ToolCallLatency."""
-
-    tool: str = ""
+class _Latency(Result):
     display_name: str = ""
     start_time: Timestamp | None = None
     end_time: Timestamp | None = None
     execution_latency: Duration | None = None
+
+
+class ToolCallLatency(_Latency):
+    """EvaluationResult.ToolCallLatency."""
+
+    tool: str = ""
 
 
 class OverallToolInvocationResult(Result):
@@ -890,7 +892,7 @@ class EvaluationErrorInfo(Result):
     user_facing_error_message: str = ""
 
 
-class SpanLatency(Result):
+class SpanLatency(_Latency):
     """EvaluationResult.SpanLatency."""
 
     oneofs: ClassVar = {"identifier": ("resource", "toolset", "model", "callback")}
@@ -900,10 +902,6 @@ class SpanLatency(Result):
     model: str | None = None
     callback: str | None = None
     type: SpanType = SpanType(0)
-    display_name: str = ""
-    start_time: Timestamp | None = None
-    end_time: Timestamp | None = None
-    execution_latency: Duration | None = None
 
 
 class TurnReplayResult(Result):
@@ -964,20 +962,12 @@ class ScenarioRubricOutcome(Result):
     score_explanation: str = ""
 
 
-class TaskCompletionResult(Result):
+class TaskCompletionResult(_Judged):
     """EvaluationResult.TaskCompletionResult."""
 
-    score: Int32 | None = None
-    label: str = ""
-    explanation: str = ""
 
-
-class UserGoalSatisfactionResult(Result):
+class UserGoalSatisfactionResult(_Judged):
     """EvaluationResult.UserGoalSatisfactionResult."""
-
-    score: Int32 | None = None
-    label: str = ""
-    explanation: str = ""
 
 
 class ScenarioResult(Result):
@@ -1041,16 +1031,6 @@ class EvaluationMetricsThresholds(Proto):
     scenario_hallucination_metric_behavior: HallucinationMetricBehavior = HallucinationMetricBehavior(0)
 
 
-class InputAudioConfig(Proto):
-    """InputAudioConfig."""
-
-    required: ClassVar = ("audio_encoding", "sample_rate_hertz")
-
-    audio_encoding: Annotated[AudioEncoding, KEPT] = AudioEncoding(0)
-    sample_rate_hertz: Annotated[Int32, KEPT] = 0
-    noise_suppression_level: Annotated[str, KEPT] = ""
-
-
 class OutputAudioConfig(Proto):
     """OutputAudioConfig."""
 
@@ -1058,6 +1038,12 @@ class OutputAudioConfig(Proto):
 
     audio_encoding: Annotated[AudioEncoding, KEPT] = AudioEncoding(0)
     sample_rate_hertz: Annotated[Int32, KEPT] = 0
+
+
+class InputAudioConfig(OutputAudioConfig):
+    """InputAudioConfig."""
+
+    noise_suppression_level: Annotated[str, KEPT] = ""
 
 
 class EvaluationConfig(Proto):
@@ -1069,30 +1055,33 @@ class EvaluationConfig(Proto):
     tool_call_behaviour: EvaluationToolCallBehaviour = EvaluationToolCallBehaviour(0)
 
 
-class EvaluationResult(Result):
+class _Ran(Result):
+    name: str = ""
+    display_name: str = ""
+    create_time: Timestamp | None = None
+    initiated_by: str = ""
+    app_version: str = ""
+    app_version_display_name: str = ""
+    changelog: str = ""
+    changelog_create_time: Timestamp | None = None
+    config: EvaluationConfig | None = None
+    error: Struct | None = None
+    error_info: EvaluationErrorInfo | None = None
+    golden_run_method: GoldenRunMethod = GoldenRunMethod(0)
+
+
+class EvaluationResult(_Ran):
     """EvaluationResult."""
 
     oneofs: ClassVar = {"result": ("golden_result", "scenario_result")}
 
     golden_result: GoldenResult | None = None
     scenario_result: ScenarioResult | None = None
-    name: str = ""
-    display_name: str = ""
-    create_time: Timestamp | None = None
     evaluation_status: Outcome = Outcome(0)
     evaluation_run: str = ""
     persona: EvaluationPersona | None = None
-    error_info: EvaluationErrorInfo | None = None
-    error: Struct | None = None
-    initiated_by: str = ""
-    app_version: str = ""
-    app_version_display_name: str = ""
-    changelog: str = ""
-    changelog_create_time: Timestamp | None = None
     execution_state: ExecutionState = ExecutionState(0)
     evaluation_metrics_thresholds: EvaluationMetricsThresholds | None = None
-    config: EvaluationConfig | None = None
-    golden_run_method: GoldenRunMethod = GoldenRunMethod(0)
 
 
 class ToolCorrectnessMetricsConfig(Proto):
@@ -1135,26 +1124,33 @@ class EvaluationMetricsConfig(Proto):
     scenario_metrics_config: ScenarioMetricsConfig | None = None
 
 
-class Evaluation(Proto):
+class _Stored(Proto):
+    required: ClassVar = ("display_name",)
+
+    name: str = ""
+    display_name: str = ""
+    create_time: Annotated[Timestamp | None, OUTPUT] = None
+    update_time: Annotated[Timestamp | None, OUTPUT] = None
+    etag: Annotated[str, OUTPUT] = ""
+
+
+class _Authored(_Stored):
+    created_by: Annotated[str, OUTPUT] = ""
+    last_updated_by: Annotated[str, OUTPUT] = ""
+    aggregated_metrics: Annotated[AggregatedMetrics | None, OUTPUT] = None
+
+
+class Evaluation(_Authored):
     """Evaluation."""
 
     oneofs: ClassVar = {"inputs": ("golden", "scenario")}
-    required: ClassVar = ("display_name",)
 
-    golden: Golden | None = None
-    scenario: Scenario | None = None
-    name: str = ""
-    display_name: str = ""
     description: str = ""
     tags: tuple[str, ...] = ()
+    golden: Golden | None = None
+    scenario: Scenario | None = None
     evaluation_datasets: Annotated[tuple[str, ...], OUTPUT] = ()
-    create_time: Annotated[Timestamp | None, OUTPUT] = None
-    created_by: Annotated[str, OUTPUT] = ""
-    update_time: Annotated[Timestamp | None, OUTPUT] = None
-    last_updated_by: Annotated[str, OUTPUT] = ""
     evaluation_runs: Annotated[tuple[str, ...], OUTPUT] = ()
-    etag: Annotated[str, OUTPUT] = ""
-    aggregated_metrics: Annotated[AggregatedMetrics | None, OUTPUT] = None
     last_completed_result: Annotated[EvaluationResult | None, OUTPUT] = None
     invalid: Annotated[Bool, OUTPUT] = False
     last_ten_results: Annotated[tuple[EvaluationResult, ...], OUTPUT] = ()
@@ -1170,35 +1166,19 @@ class LlmCriteria(Proto):
     prompt: str = ""
 
 
-class EvaluationExpectation(Proto):
+class EvaluationExpectation(_Stored):
     """EvaluationExpectation."""
 
     oneofs: ClassVar = {"criteria": ("llm_criteria",)}
-    required: ClassVar = ("display_name",)
 
     llm_criteria: LlmCriteria | None = None
-    name: str = ""
-    display_name: str = ""
     tags: tuple[str, ...] = ()
-    create_time: Annotated[Timestamp | None, OUTPUT] = None
-    update_time: Annotated[Timestamp | None, OUTPUT] = None
-    etag: Annotated[str, OUTPUT] = ""
 
 
-class EvaluationDataset(Proto):
+class EvaluationDataset(_Authored):
     """EvaluationDataset."""
 
-    required: ClassVar = ("display_name",)
-
-    name: str = ""
-    display_name: str = ""
     evaluations: tuple[str, ...] = ()
-    create_time: Annotated[Timestamp | None, OUTPUT] = None
-    update_time: Annotated[Timestamp | None, OUTPUT] = None
-    etag: Annotated[str, OUTPUT] = ""
-    created_by: Annotated[str, OUTPUT] = ""
-    last_updated_by: Annotated[str, OUTPUT] = ""
-    aggregated_metrics: Annotated[AggregatedMetrics | None, OUTPUT] = None
 
 
 class EvaluationRunCachingSettings(Proto):
@@ -1219,23 +1199,20 @@ class EvaluationSettings(Proto):
     evaluation_run_caching_settings: Annotated[EvaluationRunCachingSettings | None, KEPT] = None
 
 
-class Progress(Result):
-    """EvaluationRun.Progress."""
-
-    total_count: Int32 = 0
-    failed_count: Int32 = 0
-    error_count: Int32 = 0
-    completed_count: Int32 = 0
-    passed_count: Int32 = 0
-    cancelled_count: Int32 = 0
-
-
 class EvaluationRunSummary(Result):
     """EvaluationRun.EvaluationRunSummary."""
 
     passed_count: Int32 = 0
     failed_count: Int32 = 0
     error_count: Int32 = 0
+
+
+class Progress(EvaluationRunSummary):
+    """EvaluationRun.Progress."""
+
+    total_count: Int32 = 0
+    completed_count: Int32 = 0
+    cancelled_count: Int32 = 0
 
 
 class LatencyMetrics(Result):
@@ -1309,31 +1286,19 @@ class OptimizationConfig(Result):
     loss_report: Annotated[Struct | None, KEPT] = None
 
 
-class EvaluationRun(Result):
+class EvaluationRun(_Ran):
     """EvaluationRun."""
 
-    name: str = ""
-    display_name: str = ""
     evaluation_results: tuple[str, ...] = ()
-    create_time: Timestamp | None = None
-    initiated_by: str = ""
-    app_version: str = ""
-    app_version_display_name: str = ""
-    changelog: str = ""
-    changelog_create_time: Timestamp | None = None
     evaluations: tuple[str, ...] = ()
     evaluation_dataset: str = ""
     evaluation_type: EvaluationType = EvaluationType(0)
     state: EvaluationRunState = EvaluationRunState(0)
     progress: Progress | None = None
-    config: EvaluationConfig | None = None
-    error: Struct | None = None
-    error_info: EvaluationErrorInfo | None = None
     evaluation_run_summaries: dict[str, EvaluationRunSummary] = Field(default_factory=dict)
     latency_report: LatencyReport | None = None
     run_count: Int32 = 0
     persona_run_configs: tuple[PersonaRunConfig, ...] = ()
     optimization_config: OptimizationConfig | None = None
     scheduled_evaluation_run: str = ""
-    golden_run_method: GoldenRunMethod = GoldenRunMethod(0)
     operation: str = ""

@@ -104,7 +104,7 @@ def ces_lines(found: Library, *, run: Collection[str]) -> list[str]:
         is_ready = any(not cases.why_not_run(each.message) for each in reading.resources)
         why = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
         lines += [file, f"  CES       {reading.kind} ({why})"]
-        if reading.thresholds is not None:
+        if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
             lines.append("    - thresholds of the app")
         lines += [f"    - {each.title} ({described(each)})" for each in reading.resources]
     return lines

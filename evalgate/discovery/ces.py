@@ -46,7 +46,8 @@ def _is_of_ces(tree: Tree, path: str) -> bool:
 
 
 def library(tree: Tree, files: Iterable[str], *, chosen: Collection[str]) -> Library:
-    """What stands in the `chosen` files and is wrong with them; what they refer to may be in any of the `files`."""
+    """What stands in the `chosen` files and is wrong with them and with what applies to them; what they refer to may be
+    in any of the `files`."""
     texts, problems = dict[str, str](), list[Problem]()
     for key in files if chosen else ():
         data = tree.read(key, largest=LARGEST_BYTES)
@@ -56,9 +57,16 @@ def library(tree: Tree, files: Iterable[str], *, chosen: Collection[str]) -> Lib
         else:
             texts[key] = text
     found = read.library(texts, folders=lambda folder: walk.folder_names(tree.root, folder))
+    apps = {read.app_folder(file) for file in chosen}
+    applies = {
+        file
+        for file, reading in found.readings.items()
+        if reading.kind in read.APPLIES and read.app_folder(file) in apps
+    }
+    told = {*chosen, *applies}
     return Library(
         readings={file: reading for file, reading in found.readings.items() if file in chosen},
-        problems=tuple(each for each in (*problems, *found.problems) if each.place and each.place.file in chosen),
+        problems=tuple(each for each in (*problems, *found.problems) if each.place and each.place.file in told),
         beside={file: reading for file, reading in found.readings.items() if file not in chosen},
     )
 

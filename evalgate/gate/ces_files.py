@@ -7,6 +7,7 @@ Every update of an app has a mask of what changed and the etag that was read.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from evalgate.ces.compare import Change, Relaxation
 from evalgate.ces.convert import Loss
 from evalgate.ces.cxas import Simulation
 from evalgate.ces.edit import Refused
-from evalgate.ces.live import APP_NAME, AppEvaluation, Live, LiveFailed
+from evalgate.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.ces.read import Kind, Library, Resource
 from evalgate.ces.shapes import Evaluation, EvaluationExpectation, Proto
 from evalgate.discovery import walk
@@ -171,12 +172,22 @@ def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, 
     """What differs between two versions of files, and the warnings of both."""
     libraries = [library([path]) for path in (old, new)]
     found: list[Difference] = []
-    for pair in pairs(*(each.of(*Kind) for each in libraries)):
+    for pair in pairs(*map(_compared, libraries)):
         one = pair[1] or pair[0]
         assert one is not None
         left, right = (None if each is None else shapes.comparable(each.message) for each in pair)
         found += _difference(one, left, right)
     return found, tuple(problem for each in libraries for problem in each.problems)
+
+
+def _compared(found: Library) -> list[Resource]:
+    """The resources of files, and what apps say as one each, with their personas."""
+    apps = [
+        Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file=file))
+        for file, reading in found.readings.items()
+        if reading.app is not None
+    ]
+    return [*apps, *(each for each in found.of(*Kind) if each.kind is not Kind.PERSONA or not each.path)]
 
 
 def pairs(before: Iterable[Resource], after: Iterable[Resource]) -> Iterator[tuple[Resource | None, Resource | None]]:
@@ -223,7 +234,7 @@ class Pair:
     @property
     def shape(self) -> type[Proto]:
         """The message that it is."""
-        return AppEvaluation if self.kind is Kind.APP else read.RESOURCES[self.kind]
+        return read.SHAPES[self.kind]
 
 
 @dataclass(slots=True)
@@ -239,7 +250,8 @@ class AppFiles:
     """An app and the files of its evaluations below a folder."""
 
     def __init__(self, folder: Path, *, app: str, environment: Mapping[str, str], endpoint: str = "") -> None:
-        """`app`: its name; without one the files say it. Raises ConfigError."""
+        """`app`: its name; without one the files say it, but not in CI, where anybody may have written them. Raises
+        ConfigError."""
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder")
         self._files = Resources(folder)
@@ -247,6 +259,9 @@ class AppFiles:
         broken = [each for each in self._library.problems if each.severity is Severity.ERROR]
         if broken:
             raise ConfigError.collected(broken)
+        if not app and environment.get("CI", "").lower() not in ("", "0", "false"):
+            message = "in CI the app must be named (`--app`): the files of a change could name any other"
+            raise ConfigError(message, hint=_APP_HINT)
         self.app = app or _app_named(self._library)
         if not APP_NAME.fullmatch(self.app):
             raise ConfigError(f"{self.app[:200]!r} is not the name of an app", hint=_APP_HINT)
@@ -339,18 +354,7 @@ class AppFiles:
 
     def _theirs(self, kind: Kind) -> list[Pair]:
         """What the app has of a kind. Raises ConfigError for what cannot be read."""
-        found = []
-        for raw in self._live.listed(self.app, COLLECTION_OF[kind]):
-            name = str(raw.get("name", ""))
-            content, unknown = live.known(raw, read.RESOURCES[kind])
-            message, problems = read.parse_message(content, kind, file=name)
-            if message is None:
-                raise ConfigError.collected(problems)
-            made = shapes.comparable(message)
-            made.pop("name", None)
-            title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
-            found.append(Pair(kind=kind, title=title, theirs=made, name=name, etag=etag, unknown=tuple(unknown)))
-        return found
+        return [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
 
     def _of_app(self, raw: Mapping[str, Any]) -> list[Pair]:
         """What app.json says beside what the app says."""
@@ -359,31 +363,19 @@ class AppFiles:
             raise ConfigError(
                 f"more than one app: {words.listed(files)}", hint="Name the folder of the one that is meant."
             )
-        content, unknown = live.known({key: raw[key] for key in _OF_APP if key in raw}, AppEvaluation)
-        theirs = shapes.comparable(AppEvaluation.model_validate(content))
-        mine = None
+        # the rest of an app is not ours
+        theirs = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
+        mine, my_etag = None, ""
         if files:
             reading = self._library.readings[files[0]]
-            personas = [shapes.comparable(each.message) for each in reading.resources]
-            settings = {
-                "evaluationMetricsThresholds": reading.thresholds and shapes.comparable(reading.thresholds),
-                "evaluationSettings": reading.settings and shapes.comparable(reading.settings),
-                "evaluationPersonas": personas,
-            }
-            mine = live.moved({key: value for key, value in settings.items() if value}, self.app, self._names)
-        if not theirs and not mine:
+            said = shapes.comparable(reading.app) if reading.app else {}
+            mine, my_etag = live.moved(said, self.app, self._names), str(reading.raw.get("etag", ""))
+        if not theirs.theirs and not mine:
             return []
+        title, etag, file = str(raw.get("displayName") or self.app), str(raw.get("etag", "")), files[0] if files else ""
         return [
-            Pair(
-                kind=Kind.APP,
-                title=str(raw.get("displayName") or self.app),
-                file=files[0] if files else "",
-                mine=mine,
-                my_etag=str(self._library.readings[files[0]].raw.get("etag", "")) if files else "",
-                theirs=theirs,
-                name=self.app,
-                etag=str(raw.get("etag", "")),
-                unknown=tuple(unknown),
+            dataclasses.replace(
+                theirs, title=title, name=self.app, etag=etag, file=file, mine=mine or None, my_etag=my_etag
             )
         ]
 
@@ -464,6 +456,19 @@ class AppFiles:
             raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
         if made != text:
             self._files.save(pair.file, made)
+
+
+def _read(raw: Mapping[str, Any], kind: Kind) -> Pair:
+    """What the app has, as it gave it. Raises ConfigError for what cannot be read."""
+    name = str(raw.get("name", ""))
+    content, unknown = live.known(raw, read.SHAPES[kind])
+    message, problems = read.parse_message(content, kind, file=name)
+    if message is None:
+        raise ConfigError.collected(problems)
+    made = shapes.comparable(message)
+    made.pop("name", None)
+    title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
+    return Pair(kind=kind, title=title, theirs=made, name=name, etag=etag, unknown=tuple(unknown))
 
 
 def _joined(resource: Resource, content: dict[str, Any], name: str, match: Pair | None) -> Pair:

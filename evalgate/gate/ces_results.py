@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from evalgate.ces import cases, outcomes, read, results
 from evalgate.ces.outcomes import Plan
 from evalgate.ces.results import Batch, Measured
-from evalgate.ces.shapes import EvaluationMetricsThresholds, EvaluationResult, EvaluationRun, Outcome
+from evalgate.ces.shapes import EvaluationMetricsThresholds, EvaluationResult, EvaluationRun, GoldenRunMethod, Outcome
 from evalgate.criteria import ces
-from evalgate.model import AgentFailure, Case, Evidence, FailureKind, GradedTrial, NotEvaluated, Run, Transcript
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    Evidence,
+    FailureKind,
+    GradedTrial,
+    Json,
+    NotEvaluated,
+    Run,
+    Transcript,
+)
 from evalgate.model.run import FRESH
 
 FILE: Final = "ces-results.json"
@@ -76,9 +86,9 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
         named = read.file_name(evaluation.display_name or case.case_id)
         evaluation = evaluation.model_copy(update={"name": f"{plan.app}/evaluations/{named}"})
     override = evaluation.evaluation_metrics_threshold_override
-    effective = {**plan.thresholds.json(), **(override.json() if override else {})}
+    effective = _merged(plan.thresholds.json(), override.json() if override else {})
     thresholds = EvaluationMetricsThresholds.model_validate(effective) if effective else None
-    own: Mapping[str, Any] = {"evaluation": evaluation, "number": trial.key.repeat + 1, "thresholds": thresholds}
+    own: dict[str, Any] = {"evaluation": evaluation, "number": trial.key.repeat + 1, "thresholds": thresholds}
     if trial.failure is not None or transcript is None:
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
         return Measured(**own, failure=trial.failure or lost)
@@ -97,4 +107,13 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     status = outcomes.status(outcomes.checks(plan, result))
     if lacking and status is not Outcome.SKIPPED:  # of what is skipped, nothing could be told
         status = None
+    if evaluation.golden is not None:  # of one turn, there is nothing before it
+        is_stable = transcript.isolated or len(evaluation.golden.turns) == 1
+        own["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
     return Measured(**own, result=result, status=status, turns=transcript.invocations, why="; ".join(lacking))
+
+
+def _merged(far: Json, near: Json) -> dict[str, Any]:
+    """Two objects as one; where both say something, the second counts."""
+    both = {key: _merged(far[key], near[key]) for key in far if isinstance(far[key], dict) and key in near}
+    return {**far, **near, **both}

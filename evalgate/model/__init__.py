@@ -68,6 +68,7 @@ from evalgate.model.comparison import (
 from evalgate.model.conversation import (
     AgentDetails,
     Attachment,
+    CallTime,
     Content,
     Event,
     Invocation,
@@ -119,7 +120,7 @@ from evalgate.model.trial import (
 __all__ = [
     "BURN_IN", "FRESH", "INFRASTRUCTURE", "MOST_REPEATS", "OPEN", "POOLED", "USER_SIMULATOR", "AgentDescription",
     "AgentDetails", "AgentFailure", "AgentUse", "AppliedRule", "AskedJudge", "Attachment", "BaseOrigin",
-    "BaseSource", "BurnIn", "Calibration", "Case", "CaseComparison", "CaseKey", "CaseOutcome", "CaseStatus",
+    "BaseSource", "BurnIn", "Calibration", "CallTime", "Case", "CaseComparison", "CaseKey", "CaseOutcome", "CaseStatus",
     "CaseVerdict", "Change", "ComparedCases", "Comparison", "ConfigOrigin", "Confusion", "ConfusionKind", "Content",
     "ConversationScenario", "CriteriaSource", "CriterionCalibration", "CriterionComparison", "CriterionRule",
     "CriterionUse", "CriterionVerdict", "Difference", "Divergence", "Drift", "Ending", "EvalSet", "Event",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -100,12 +100,24 @@ class AgentDetails:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallTime:
+    """How long one call of a model or a tool took: from `at`, seconds since the invocation began."""
+
+    kind: Literal["model", "tool"]
+    name: str
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """Wall seconds of one invocation; model and tool intervals are merged, never counted twice."""
+    """Wall seconds of one invocation; model and tool intervals are merged, never counted twice. `calls`: each of them,
+    where the agent's worker tells them."""
 
     total_s: float
     model_s: float | None = None
     tool_s: float | None = None
+    calls: tuple[CallTime, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

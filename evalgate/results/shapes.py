@@ -33,6 +33,7 @@ from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, Invoca
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
+    CallTime,
     Ending,
     FailureKind,
     Grade,
@@ -173,12 +174,16 @@ class OutcomeEntry(Entry):
     invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
     final_state: dict[str, Any] | None = None
     ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
+    isolated: bool = Field(default=False, description="Whether each turn had a session of its own.")
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
         default_factory=list, description="For each turn, when its events came: seconds since it began."
     )
     traces: list[list[dict[str, Any]]] = Field(
         default_factory=list, description="Of each turn what was recorded of it, where `--trace` asked for it."
+    )
+    calls: list[list[CallTime]] = Field(
+        default_factory=list, description="Of a CES evaluation: how long each call of a model or a tool took, by turn."
     )
     states: list[dict[str, Any] | None] = Field(
         default_factory=list, description="Of a CES evaluation: the session's state at the end of each turn."
@@ -221,6 +226,8 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
             made["final_state"] = dict(outcome.final_state)
         if outcome.ended_by is not None:
             made["ended_by"] = outcome.ended_by.value
+        if outcome.isolated:
+            made["isolated"] = True
         if any(each.state is not None for each in turns):
             made["states"] = [None if each.state is None else dict(each.state) for each in turns]
         if any(each.agents for each in turns):
@@ -234,6 +241,9 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     times = [[event.at for event in each.events or () if event.at is not None] for each in done]
     if any(times):
         made["times"] = times
+    calls = [[dataclasses.asdict(one) for one in each.timings.calls] if each.timings else [] for each in done]
+    if any(calls):
+        made["calls"] = calls
     if any(each.trace for each in done):
         made["traces"] = [[dict(one) for one in each.trace] for each in done]
     if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
@@ -250,6 +260,11 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
     if read.times:
         times = [*read.times, *([] for _ in turns)]
         turns = tuple(_timed(turn, times[at]) for at, turn in enumerate(turns))
+    if read.calls:
+        turns = tuple(
+            dataclasses.replace(turn, timings=turn.timings and dataclasses.replace(turn.timings, calls=tuple(calls)))
+            for turn, calls in zip(turns, [*read.calls, *([] for _ in turns)], strict=False)
+        )
     if read.traces:
         traces = [*read.traces, *([] for _ in turns)]
         turns = tuple(dataclasses.replace(turn, trace=tuple(traces[at])) for at, turn in enumerate(turns))
@@ -270,7 +285,7 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
     if read.states:
         pairs = zip(turns, read.states, strict=False)
         turns = tuple(turn if state is None else dataclasses.replace(turn, state=state) for turn, state in pairs)
-    return Transcript(invocations=turns, final_state=read.final_state, ended_by=read.ended_by)
+    return Transcript(invocations=turns, final_state=read.final_state, ended_by=read.ended_by, isolated=read.isolated)
 
 
 def _timed(turn: Invocation, times: Sequence[float]) -> Invocation:

@@ -258,7 +258,7 @@ def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopw
         except AgentFailed as failed:
             raise AgentFailed(dataclasses.replace(failed.failure, turn=number + 1, partial=())) from failed
         done.append(dataclasses.replace(made, state=state if made.state is None else made.state))
-    return Transcript(invocations=tuple(done), final_state=state)
+    return Transcript(invocations=tuple(done), final_state=state, isolated=True)
 
 
 def _answered(turn: Invocation, *, number: int) -> Invocation:

@@ -126,7 +126,7 @@ class BeforeCalls:
         watch = server.CURRENT.get()
         if watch is not None:
             key = (_key(tool_context), tool_context.function_call_id)
-            watch.tool_begins(key)
+            watch.tool_begins(key, tool.name)
             if watch.trace is not None:
                 about = {"agent": tool_context.agent_name, "name": tool.name, "args": dict(tool_args)}
                 watch.trace.begin("tool", key, **about)

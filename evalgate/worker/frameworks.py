@@ -90,7 +90,7 @@ class FrameworkSession(ABC):
         self, key: Any, text: str, usage: Message | None, *, model: Any = "", calls: Any = (), author: str = "agent"
     ) -> None:
         """A model has answered; it is told with the first tool that it calls, or as the answer, or by itself."""
-        self.watch.model_answers(key)
+        self.watch.model_answers(key, model if isinstance(model, str) else "")
         told: Message = {"usage_metadata": usage} if usage else {}
         if isinstance(model, str) and model:
             told["model_version"] = model
@@ -124,7 +124,7 @@ class FrameworkSession(ABC):
         call = {"function_call": {"id": number, "name": name, "args": plain(dict(args or {}))}}
         parts = [{"text": held["text"]}, call] if held.get("text") else [call]
         self._event(parts, author=held.get("author") or "agent", told=held.get("told"))
-        self.watch.tool_begins(number)
+        self.watch.tool_begins(number, name)
         return number
 
     def tool_ends(self, number: str, name: str, response: Any) -> None:

@@ -75,39 +75,45 @@ class TurnWatch:
         self.started = time.monotonic()
         self.trace: Any = None
         self.requests: dict[str, Any] = {}
-        self._open: dict[tuple[str, Any], float] = {}
-        self._models: dict[Any, Interval] = {}
-        self._tools: list[Interval] = []
+        self._open: dict[tuple[str, Any], tuple[float, str]] = {}
+        self._calls: dict[tuple[str, Any, float], tuple[str, float]] = {}
 
     def model_begins(self, key: Any, agent: str, request: Any) -> None:
         """An agent is about to ask its model; only its first request of the turn is kept."""
         self.requests.setdefault(agent, request)
-        self._open["model", key] = time.monotonic()
+        self._open["model", key] = (time.monotonic(), str(getattr(request, "model", None) or ""))
 
-    def model_answers(self, key: Any) -> None:
-        """A chunk of the model's answer is there."""
-        begun = self._open.get(("model", key))
-        if begun is not None:
-            self._models[key, begun] = (begun, time.monotonic())
+    def model_answers(self, key: Any, name: str = "") -> None:
+        """A chunk of the model's answer is there. `name`: of the model, where the request did not say it."""
+        self._ends("model", key, name)
 
-    def tool_begins(self, key: Any) -> None:
+    def tool_begins(self, key: Any, name: str) -> None:
         """A tool is about to run."""
-        self._open["tool", key] = time.monotonic()
+        self._open["tool", key] = (time.monotonic(), name)
 
     def tool_ends(self, key: Any) -> None:
         """A tool has answered, or raised."""
-        begun = self._open.pop(("tool", key), None)
-        if begun is not None:
-            self._tools.append((begun, time.monotonic()))
+        self._ends("tool", key)
+        self._open.pop(("tool", key), None)
 
-    def timings(self) -> dict[str, float]:
+    def _ends(self, kind: str, key: Any, name: str = "") -> None:
+        if (kind, key) in self._open:
+            begun, known = self._open[kind, key]
+            self._calls[kind, key, begun] = (name or known, time.monotonic())
+
+    def timings(self) -> dict[str, Any]:
         """Wall seconds to the millisecond, as ADK has them: overlaps count once, and as the model's before a tool's."""
-        models = list(self._models.values())
+        every = [(kind, name, begun, end) for (kind, _, begun), (name, end) in self._calls.items()]
+        models, tools = ([each[2:] for each in every if each[0] == kind] for kind in ("model", "tool"))
         model_s = seconds_of(models)
         return {
             "total_s": round(time.monotonic() - self.started, 3),
             "model_s": round(model_s, 3),
-            "tool_s": round(seconds_of(models + self._tools) - model_s, 3),
+            "tool_s": round(seconds_of(models + tools) - model_s, 3),
+            "calls": [
+                {"kind": kind, "name": name, "at": round(begun - self.started, 3), "seconds": round(end - begun, 3)}
+                for kind, name, begun, end in sorted(every, key=lambda each: each[2])
+            ],
         }
 
     def agents(self, authors: list[str]) -> list[dict[str, Any]]:

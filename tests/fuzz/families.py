@@ -22,14 +22,14 @@ from evalgate.agents import protocol
 from evalgate.agents.tools import cassette
 from evalgate.calibration import labels
 from evalgate.ces import compare as ces_compare
-from evalgate.ces import convert
+from evalgate.ces import convert, live
 from evalgate.ces import read as ces_read
 from evalgate.ces.read import Kind as CesKind
 from evalgate.ces.shapes import Evaluation, comparable
 from evalgate.config import load
 from evalgate.criteria import hallucinations_v1, rubrics, vertex
 from evalgate.discovery import walk
-from evalgate.errors import EvalgateError, Problem
+from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import criteria_file, eval_set, fingerprints, kind, recordings
 from evalgate.gate import generate
 from evalgate.judges import base, cache, prompting
@@ -49,6 +49,7 @@ from evalgate.model import (
 )
 from evalgate.results import calibration_file, file, history, shards, stores
 from evalgate.results.journal import Journal
+from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates
 from evalgate.text import workflow_commands as commands
 
@@ -177,6 +178,44 @@ conversations:
     goals = b"evals:\n  - name: a\n    steps: [{goal: g, success_criteria: s, max_turns: 3}]\n"
     tests = b"tests:\n  - name: a\n    tool: t\n    expectations: {response: [{path: $.a, operator: equals}]}\n"
     return [json.dumps(app).encode(), yaml, goals, tests, *_examples("tests/data/ces/*.json")]
+
+
+def _read_ces_app(data: bytes) -> None:
+    """What a live app gives, as `evalgate ces` reads it, and the mask of what differs from what the files have."""
+    try:
+        raw = Answer(status=200, body=data).json()
+    except ValueError:
+        return
+    for each_kind, shape in ces_read.SHAPES.items():
+        content, _ = live.known(raw, shape)
+        message, problems = ces_read.parse_message(content, each_kind, file="a")
+        assert (message is None) == any(one.severity is Severity.ERROR for one in problems)
+        if message is not None:
+            theirs = live.moved(comparable(message), ces_read.LOCAL_APP, {("tools", "t"): "a"})
+            for mine in ({}, _ces_seed(each_kind), theirs):
+                assert bool(live.mask(theirs, mine, shape)) == bool(theirs != mine and (theirs or mine))
+                live.mask(mine, theirs, shape)
+
+
+@functools.cache
+def _ces_seed(kind: CesKind) -> dict[str, Any]:
+    """A resource of the kind, where there is an example of it."""
+    for data in _ces_app_answers():
+        raw = json.loads(data)
+        if ces_read.kind_of(data.decode(), file="app.json" if kind is CesKind.APP else "a.json") is kind:
+            message, _ = ces_read.parse_message(live.known(raw, ces_read.SHAPES[kind])[0], kind, file="a")
+            return comparable(message) if message else {}
+    return {}
+
+
+def _ces_app_answers() -> list[bytes]:
+    span: dict[str, Any] = {"name": "s", "childSpans": [{"duration": "1s", "childSpans": [{}]}]}
+    turn = {"steps": [{"userInput": {"text": "a", "newer": 1}}], "rootSpan": span}
+    made = [
+        {"displayName": "a", "name": "p", "etag": "e", "golden": {"turns": [turn]}, "newer": {"x": [1]}},
+        {"displayName": "a", "name": "p", "evaluations": ["projects/p/locations/l/apps/a/evaluations/b"]},
+    ]
+    return [*(json.dumps(each).encode() for each in made), *_ces_files()[:1], *_examples("tests/data/ces/*.json")]
 
 
 def _read_config(data: bytes) -> None:
@@ -479,6 +518,7 @@ FAMILIES: Final = {
     for each in (
         Family("evaluation", _read_evaluation, _evaluations),
         Family("ces", _read_ces, _ces_files),
+        Family("ces_app", _read_ces_app, _ces_app_answers),
         Family("config", _read_config, _configs),
         Family("gate_file", _read_gate_file, _gate_files),
         Family("protocol", _read_protocol, _messages),

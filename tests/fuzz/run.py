@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import itertools
 import sys
 from pathlib import Path
 
@@ -22,8 +23,14 @@ def main(options: argparse.Namespace) -> None:
         path.write_bytes(found.data)
         print(f"{family.name}: {found.what}: {path.name}: {found.data[:100]!r}", flush=True)
 
-    engine.run(family.read, family.all_seeds(), seconds=options.seconds, seed=options.seed, on_found=keep)
-    print(f"{family.name}: done", flush=True)
+    count = itertools.count()
+
+    def read(data: bytes) -> object:
+        next(count)
+        return family.read(data)
+
+    engine.run(read, family.all_seeds(), seconds=options.seconds, seed=options.seed, on_found=keep)
+    print(f"{family.name}: {next(count):,} inputs read", flush=True)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ def called(double: CesDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Calls `evalgate ces` in an empty folder."""
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(google_account.written(tmp_path, f"{double.url}/token")))
     monkeypatch.setenv("CES_API_ENDPOINT", double.url)
+    monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "repository").mkdir()
     monkeypatch.chdir(tmp_path / "repository")
@@ -176,6 +177,19 @@ def test_push_updates_what_changed_and_no_more(
     assert called("drift").exit_code == 0
     stored = double.resources[asked.body["name"]]
     assert json.loads(Path(file).read_text())["etag"] == stored.etag  # noted, so that the next push is no stale one
+
+
+@pytest.mark.parametrize("action", ["pull", "push", "drift"])
+def test_in_ci_the_files_of_a_change_do_not_say_which_app_is_meant(
+    double: CesDouble, called: Callable[..., Result], pulled: Path, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    edited(pulled / GOLDEN, lambda raw: raw.update(description="of another app"))
+    double.asked.clear()
+    done = called(action)
+    assert (done.exit_code, double.asked) == (2, []), done.output
+    assert "in CI the app must be named" in done.output
+    assert called(action, "--app", APP).exit_code == (1 if action == "drift" else 0)
 
 
 def test_what_relaxes_is_told_and_refused(double: CesDouble, called: Callable[..., Result], pulled: Path) -> None:

@@ -21,6 +21,9 @@ from tests.integration.test_ces_run import GOLDEN, SCENARIO, Judge, repository, 
 pytestmark = pytest.mark.integration
 
 judge = test_ces_run.judge
+SIMILAR = {
+    "goldenEvaluationMetricsThresholds": {"turnLevelMetricsThresholds": {"semanticSimilaritySuccessThreshold": 4}}
+}
 STATES = {"pass": ("COMPLETED", "PASS"), "fail": ("COMPLETED", "FAIL"), "not_measured": ("ERROR", None)}
 
 
@@ -95,6 +98,42 @@ def test_both_sides_are_versions_of_an_evaluation(tmp_path: Path) -> None:
     base, head = metrics["metricsByAppVersion"]
     assert head["appVersionId"] == f"{base['appVersionId']}-changed"
     assert (base["passCount"], head["failCount"]) == (2, 2)
+    assert {each["goldenRunMethod"] for each in (*results, *runs)} == {"STABLE"}
+
+
+METHODS = [  # what the app says, the fault of the agent, what is said of the run
+    (test_ces_run.NAIVE, "", "NAIVE"),
+    (None, "no history", "NAIVE"),  # what was done, not what was asked for
+    (None, "", "STABLE"),
+]
+
+
+@pytest.mark.parametrize(("app", "fault", "method"), METHODS, ids=range(len(METHODS)))
+def test_how_a_golden_was_run_is_told(tmp_path: Path, app: Any, fault: str, method: str) -> None:
+    asked = test_ces_run.without_loan(test_ces_run.desk_golden(evaluationMetricsThresholdOverride=SIMILAR))
+    root = test_ces_run.desk_repository(tmp_path, asked, app={**(app or {}), **test_ces_run.THRESHOLDS})
+    code, said = run(root, fault=fault)
+    assert code == 0, said
+    (found,) = json.loads((root / "evalgate-report/ces-results.json").read_text())["evaluationResults"]
+    assert found["goldenRunMethod"] == method
+    # the thresholds are those that count: the evaluation's before the app's, one by one
+    both = {**test_ces_run.LENIENT["goldenEvaluationMetricsThresholds"], **SIMILAR["goldenEvaluationMetricsThresholds"]}
+    assert found["evaluationMetricsThresholds"] == {"goldenEvaluationMetricsThresholds": both}
+
+
+def test_each_call_of_a_tool_and_of_a_model_has_its_latency(tmp_path: Path, judge: Judge) -> None:
+    root = repository(tmp_path, judge, agent="adk", names=(GOLDEN, SCENARIO))
+    code, said = run(root)
+    assert code == 0, said
+    content = json.loads((root / "evalgate-report/ces-results.json").read_text())
+    of_golden, of_scenario = (valid(library.EvaluationResult, each) for each in content["evaluationResults"])
+    assert [each["displayName"] for each in of_scenario["scenarioResult"]["toolCallLatencies"]] == ["block_card"]
+    turn = of_golden["goldenResult"]["turnReplayResults"][1]
+    # the desk asks its model and transfers, the loans ask theirs, call the tool and ask again
+    assert [each["type"] for each in turn["spanLatencies"]] == ["LLM", "LLM", "TOOL", "LLM"]
+    assert [each["displayName"] for each in turn["toolCallLatencies"]] == ["find_loan"]
+    (evaluation_run,) = (valid(library.EvaluationRun, each) for each in content["evaluationRuns"])
+    assert [each["model"] for each in evaluation_run["latencyReport"]["llmCallLatencies"]] == ["desk"]
 
 
 def test_an_assistant_runs_an_evaluation_and_reads_its_result(

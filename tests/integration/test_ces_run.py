@@ -414,6 +414,20 @@ def test_no_evaluation_is_no_pass(tmp_path: Path) -> None:
     assert "nothing that evalgate runs was found, only 1 CES evaluation" in said
 
 
+def test_what_applies_and_cannot_be_read_stops_also_the_run_of_one_evaluation(tmp_path: Path) -> None:
+    """With the defaults in its place, less than the app asks for would be a pass."""
+    behavior = {"evaluationMetricsThresholds": {"goldenHallucinationMetricBehavior": "ENABLE"}}
+    root = desk_repository(tmp_path, desk_golden(), app=behavior)
+    code, said = run(root, "evaluations/desk")
+    assert code == 2, said
+    assert "app.json:1" in said
+    (root / "app.json").write_text(json.dumps({"displayName": "desk", **THRESHOLDS}))
+    (root / "app.yaml").write_text("evaluationSettings:\n  goldenRunMethod: NAIVE\n")
+    code, said = run(root, "evaluations/desk")
+    assert code == 2, said
+    assert "app.json says already what applies" in said
+
+
 def test_an_evaluation_that_is_not_text_is_not_run_and_told(tmp_path: Path) -> None:
     evaluation = desk_golden()
     evaluation["golden"]["turns"][0]["steps"][1]["userInput"] = {"dtmf": "1"}

@@ -189,6 +189,12 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
             suite(WORDS, driver="http", url="https://b"),
             ["policy agent of a.json: http https://a > http https://b"],
         ),
+        (
+            suite(WORDS, driver="ces", app="a"),
+            suite(WORDS, driver="ces", app="a", tool_fakes=True),  # what its tools answer is written down
+            ["policy tool_fakes of a.json: unset > true"],
+        ),
+        (suite(WORDS, driver="ces", app="a", tool_fakes=True), suite(WORDS, driver="ces", app="a"), []),
         (suite(WORDS, driver=""), suite(WORDS, path="desk"), []),  # the base has none yet
         (suite(WORDS, driver="replay"), suite(WORDS, driver="replay"), []),
         (suite(TOOLS), suite(TOOLS, cases="one"), ["case_removed two:  > "]),

@@ -231,9 +231,18 @@ def test_what_is_no_text_is_not_run_and_told(raw: dict[str, Any], why: str) -> N
     assert why in problem.message
 
 
+TALK = {"displayName": "s", "scenario": {"task": "t"}}
+
+
+def changes(name: str) -> dict[str, Any]:
+    return {"expectation": {"updatedVariables": {name: 1}}}
+
+
 RELAXED = [
     # the older one, the newer one with its app, and what it asks for less
-    (golden(says("x")), golden(says("x"), call("find")), {}, []),
+    (golden(says("x")), golden(says("x"), changes("a")), {}, []),
+    (golden(says("x")), golden(says("x"), call("find")), {}, ["the expectation is added"]),  # no extra call any more
+    (TALK, TALK, {"evaluationSettings": {"scenarioConversationInitiator": "AGENT"}}, ["the user begins with"]),
     (golden(says("x"), call("find")), golden(says("x")), {}, ["the expectation is removed"]),
     (golden(says("x")), golden(says("y")), {}, ["the user input is replaced by another"]),
     (

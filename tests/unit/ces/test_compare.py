@@ -37,7 +37,7 @@ def changed(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str,
         here = here.setdefault(step, {}) if isinstance(here, dict) else here[step]
     if value is ...:
         del here[path[-1]]
-    elif isinstance(here, list) and path[-1] == len(here):
+    elif isinstance(here, list) and path[-1] >= len(here):
         here.append(value)
     else:
         here[path[-1]] = value
@@ -83,6 +83,19 @@ RELAXES = [  # what is changed, to what, and what is said of it
     (SCENARIO, ("scenario", "rubrics", 0), "Whatever", "the rubric is replaced"),
     (SCENARIO, ("scenario", "task"), "Say hello", "the task is replaced"),
     (SCENARIO, ("scenario", "maxTurns"), ..., "limit of turns"),
+    # added: what failed as unexpected is expected, or is not looked at; more is said to the agent; its tools are faked
+    (GOLDEN, (*FIRST, 4), SKIPPED, "the expectation is added"),
+    (GOLDEN, (*LAST, "steps", 9), {"expectation": {"toolCall": {"tool": "x"}}}, "the expectation is added"),
+    (GOLDEN, (*FIRST, 4), {"expectation": {"mockToolResponse": {"tool": "x", "response": {"a": 1}}}}, "is added"),
+    (GOLDEN, (*FIRST, 2, "expectation", "agentResponse", "chunks", 1), {"text": "x"}, "the expectation is added"),
+    (GOLDEN, (*FIRST, 4), {"userInput": {"text": "The answer is 7."}}, "the step is added"),
+    (GOLDEN, (*FIRST, 4), {"agentTransfer": {"targetAgent": "x"}}, "the step is added"),
+    (GOLDEN, (*FIRST, 0, "userInput", "variables", "more"), 1, "the user input is added"),
+    (SCENARIO, ("scenario", "userFacts", 9), {"name": "a", "value": "b"}, "the fact is added"),
+    (SCENARIO, ("scenario", "variableOverrides", "more"), 1, "is added"),
+    (SCENARIO, ("scenario", "scenarioExpectations", 9),
+     {"toolExpectation": {"expectedToolCall": {"tool": "x"}, "mockToolResponse": {"tool": "x", "response": {"a": 1}}}},
+     "is added"),
 ]  # fmt: skip
 
 TIGHTENS = [
@@ -94,11 +107,13 @@ TIGHTENS = [
     (GOLDEN, (*LAST, "steps", 4, "expectation", "comparisonType"), "EQUALS"),
     (GOLDEN, (*LAST, "steps", 5, "expectation", "skipEvaluation"), ...),
     (GOLDEN, (*FIRST, 4), {"expectation": {"updatedVariables": {"a": 1}}}),  # a further expectation
+    (GOLDEN, (*FIRST, 4), {"expectation": {"agentTransfer": {"targetAgent": "x"}}}),
+    (GOLDEN, (*TURNS, 3), {"steps": [{"userInput": {"text": "And?"}}]}),  # behind all others
+    (SCENARIO, ("scenario", "scenarioExpectations", 9), {"agentResponse": {"chunks": [{"text": "x"}]}}),
     (SCENARIO, ("scenario", "rubrics", 2), "Is polite"),
     (SCENARIO, ("evaluationMetricsThresholdOverride", "goldenHallucinationMetricBehavior"), "ENABLED"),
     (GOLDEN, METRICS, ...),  # switched on as by default
     (GOLDEN, (*METRICS, "toolCorrectnessMetricsConfig"), ...),
-    (GOLDEN, (*FIRST, 4), SKIPPED),
 ]
 
 
@@ -145,6 +160,39 @@ def test_what_does_not(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -
     differences = found(raw, path, value)
     assert differences
     assert [str(each) for each in compare.relaxations(differences)] == []
+
+
+PERSONA = {"displayName": "p", "personality": "curt"}
+APPS = [  # what an app says, what it says then, and what is told of it
+    ({}, {"evaluationSettings": {"goldenEvaluationToolCallBehaviour": "FAKE"}}, ["becomes FAKE"]),
+    ({"evaluationSettings": {}}, {"evaluationSettings": {"goldenRunMethod": "NAIVE"}}, ["becomes NAIVE"]),
+    ({}, {"evaluationSettings": {"goldenRunMethod": "STABLE"}}, []),
+    ({}, {"evaluationSettings": {"metricsConfig": changed({}, METRICS[1:], {SIMILARITY[-1]: {}})}}, ["switched off"]),
+    ({}, {"evaluationSettings": {"scenarioConversationInitiator": "AGENT"}}, ["becomes AGENT"]),
+    ({"evaluationPersonas": [PERSONA]}, {"evaluationPersonas": [{**PERSONA, "personality": "kind"}]}, ["replaced"]),
+    ({}, {"evaluationPersonas": [PERSONA]}, ["the persona is added"]),
+    ({"llmCriteria": {}}, {"llmCriteria": {"polite": "Is it polite?"}}, []),  # one more prompt, by its name
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), APPS)
+def test_what_relaxes_in_an_app(old: Any, new: Any, said: list[str]) -> None:
+    told = [str(each) for each in compare.relaxations(list(compare.changes(old, new)))]
+    assert len(told) == len(said), told
+    assert all(words in text for words, text in zip(said, told, strict=True)), told
+
+
+def test_what_relaxes_in_a_simulation() -> None:
+    step = {"goal": "g", "success_criteria": "s"}
+    old = {"name": "a", "steps": [step], "expectations": ["polite"]}
+    for new, said in (
+        ({**old, "expectations": []}, "the expectation is removed"),
+        ({**old, "steps": [{**step, "static_utterance": "x"}]}, "is added"),
+        ({**old, "steps": [{**step, "success_criteria": "t"}]}, "is replaced"),
+        ({**old, "steps": [step, step], "expectations": ["polite", "brief"]}, ""),
+    ):
+        assert said in " ".join(map(str, compare.relaxations(list(compare.changes(old, new)))))
+        assert bool(said) == bool(compare.relaxations(list(compare.changes(old, new))))
 
 
 CHANGES = [  # old, new, what is told

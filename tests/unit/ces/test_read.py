@@ -69,6 +69,8 @@ KINDS = [  # file, text, kind
     ("x.json", '{"goldenResult": {}}', Kind.RESULT),
     ("x.json", '{"evaluationRunSummaries": {}}', Kind.RUN),
     ("some/app.json", '{"displayName": "a", "evaluationMetricsThresholds": {}}', Kind.APP),
+    ("some/app.yaml", '{"displayName": "a", "evaluationMetricsThresholds": {}}', Kind.APP),  # YAML takes JSON
+    ("some/app.yaml", '"displayName": a\n"evaluationMetricsThresholds": {}\n', Kind.APP),
     ("evals/a.yaml", CONVERSATIONS, Kind.CONVERSATIONS),
     ("evals/a.yml", SIMULATIONS, Kind.SIMULATIONS),
     ("evals/a.yaml", TOOL_TESTS, Kind.TOOL_TESTS),
@@ -250,17 +252,26 @@ def test_an_app_has_thresholds_settings_and_personas() -> None:
     }
     reading = read.parse(json.dumps(raw), file="app.json")
     assert reading.problems == ()
-    assert reading.thresholds is not None
-    assert reading.thresholds.json() == raw["evaluationMetricsThresholds"]
-    assert reading.settings is not None
+    assert reading.app is not None
+    assert reading.app.json() == {key: raw[key] for key in raw if key.startswith("evaluation")}
     assert [each.title for each in reading.resources] == ["Hurried"]
     for key, value, where in (
         ("evaluationPersonas", [{"displayName": "x"}], "evaluationPersonas[0]"),
         ("evaluationPersonas", raw["evaluationPersonas"] * 31, "evaluationPersonas"),
         ("evaluationSettings", {"goldenRunMethod": "STABL"}, "evaluationSettings.goldenRunMethod"),
+        ("evaluationMetricsTresholds", {}, "evaluationMetricsTresholds"),  # else its thresholds would not count
     ):
         problems = read.parse(json.dumps({**raw, key: value}), file="app.json").problems
         assert any(each.place and each.place.json_path == where for each in problems), problems
+
+
+def test_two_files_that_say_what_applies_to_one_app() -> None:
+    settings = "evaluationSettings: {goldenRunMethod: NAIVE}\n"
+    texts = {"a/app.json": '{"evaluationSettings": {}}', "a/app.yaml": settings, "b/app.yaml": settings}
+    problems = read.library(texts).problems
+    assert [str(each).partition("\n")[0] for each in problems] == [
+        "a/app.yaml: error: a/app.json says already what applies to the evaluations of this app [ces-duplicate-name]"
+    ]
 
 
 # --- what people write for cxas -------------------------------------------------------------------------

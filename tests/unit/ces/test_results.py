@@ -20,15 +20,14 @@ from evalgate.ces.shapes import (
     Outcome,
     Proto,
 )
-from evalgate.model import AgentFailure, Event, FailureKind, Timings, ToolCall
+from evalgate.model import AgentFailure, CallTime, Event, FailureKind, Timings, ToolCall
 
 DATA = Path(__file__).parents[2] / "data/ces"
 APP = "projects/local/locations/local/apps/library-desk"
 RENEW, LOST = f"{APP}/evaluations/renew-loan-happy-path", f"{APP}/evaluations/lost-card-scenario"
 TOOL = f"{APP}/tools/renew_loan"
-BATCH = Batch(
-    app=APP, run_id="run-7", created_at="2027-02-01T10:00:00Z", version="git-4f2a9c1", method=GoldenRunMethod.STABLE
-)
+BATCH = Batch(app=APP, run_id="run-7", created_at="2027-02-01T10:00:00Z", version="git-4f2a9c1")
+STABLE, NAIVE = GoldenRunMethod.STABLE, GoldenRunMethod.NAIVE
 
 
 def read(shape: type[Proto], name: str) -> Any:
@@ -40,11 +39,17 @@ OF_GOLDEN = read(EvaluationResult, "result_golden.json").golden_result
 OF_SCENARIO = read(EvaluationResult, "result_scenario.json").scenario_result
 
 
-def asked(*tools: str, total: float = 1.25, tool: float | None = 0.5, model: str | None = "m") -> Any:
+def asked(
+    *tools: str,
+    total: float = 1.25,
+    tool: float | None = 0.5,
+    model: str | None = "m",
+    calls: tuple[CallTime, ...] = (),
+) -> Any:
     """A turn with these calls, and how long it took."""
     made = turn("renew", *(ToolCall(name=name) for name in tools), answer="done")
     events = (*(made.events or ()), Event(author="agent", model_version=model))
-    timings = Timings(total_s=total, tool_s=tool, model_s=0.25)
+    timings = Timings(total_s=total, tool_s=tool, model_s=0.25, calls=calls)
     return type(made)(
         user_content=made.user_content, final_response=made.final_response, events=events, timings=timings
     )
@@ -52,7 +57,7 @@ def asked(*tools: str, total: float = 1.25, tool: float | None = 0.5, model: str
 
 def golden(status: Outcome | None = Outcome.PASS, **changed: Any) -> Measured:
     held: dict[str, Any] = {"result": OF_GOLDEN, "turns": (asked("renew_loan"),), **changed}
-    return Measured(evaluation=GOLDEN, status=status, **held)
+    return Measured(evaluation=GOLDEN, status=status, **{"method": STABLE, **held})
 
 
 def scenario(status: Outcome | None = Outcome.PASS) -> Measured:
@@ -99,11 +104,19 @@ def test_states(measured: Measured, state: str, status: str | None, error: str |
     assert found.get("goldenRunMethod") == ("STABLE" if measured.evaluation.golden else None)
 
 
+CALLS = (
+    CallTime(kind="model", name="m", at=0.0, seconds=0.5),
+    CallTime(kind="tool", name="transfer_to_agent", at=0.5, seconds=0.0),
+    CallTime(kind="tool", name="renew_loan", at=0.5, seconds=0.125),
+    CallTime(kind="tool", name="find", at=0.5, seconds=0.25),
+)
 LATENCIES: list[tuple[Any, list[str], list[str]]] = [  # a turn, the latencies of tools, the kinds of spans
     (asked("renew_loan"), ["0.500s"], ["TOOL", "LLM"]),
     (asked("renew_loan", "find"), [], ["LLM"]),  # of several calls only the time together is known
     (asked("renew_loan", tool=None, model=None), [], []),
     (asked(model="m"), [], ["LLM"]),
+    # what is told of each call counts, and a transfer is none
+    (asked("renew_loan", "find", calls=CALLS), ["0.125s", "0.250s"], ["LLM", "TOOL", "TOOL"]),
 ]
 
 
@@ -132,6 +145,9 @@ def test_a_run_counts_each_state_once() -> None:
     assert (found["evaluationType"], found["state"], found["runCount"]) == ("MIXED", "COMPLETED", 2)
     assert found["evaluationResults"] == [each.name for each in made]
     assert found["evaluations"] == [RENEW, LOST]
+    assert found["goldenRunMethod"] == "STABLE"
+    mixed, _ = results.run_of([golden(), golden(method=NAIVE), scenario()], BATCH)
+    assert "goldenRunMethod" not in valid(mixed)  # of two none is that of the run
     of_dataset = valid(results.run_of([scenario()], BATCH, dataset=f"{APP}/evaluationDatasets/d")[0])
     assert of_dataset["evaluationDataset"] == f"{APP}/evaluationDatasets/d"
     assert "evaluations" not in of_dataset  # one or the other

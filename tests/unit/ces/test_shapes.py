@@ -41,7 +41,7 @@ def descriptors() -> dict[str, Descriptor | EnumDescriptor]:
 def ours() -> dict[str, type[Proto | ProtoEnum]]:
     members = [each for each in vars(shapes).values() if isinstance(each, type) and each.__module__ == shapes.__name__]
     bases = (Proto, shapes.Result, ProtoEnum)
-    listed = [each for each in members if issubclass(each, (Proto, ProtoEnum)) and each not in bases]
+    listed = [each for each in members if issubclass(each, (Proto, ProtoEnum)) and each not in bases and each.__doc__]
     return {(each.__doc__ or "").rstrip("."): each for each in listed}
 
 

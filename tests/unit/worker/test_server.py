@@ -51,15 +51,23 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_a_model_within_a_tool_counts_as_the_model(clock: Clock) -> None:
     watch = TurnWatch()
-    watch.tool_begins("tool")
+    watch.tool_begins("tool", "look_up")
     clock.now = 1.0
     watch.model_begins("inner", "inner", None)
     clock.now = 3.0
-    watch.model_answers("inner")
+    watch.model_answers("inner", "m")
     clock.now = 4.0
     watch.tool_ends("tool")
     clock.now = 5.0
-    assert watch.timings() == {"total_s": 5.0, "model_s": 2.0, "tool_s": 2.0}
+    assert watch.timings() == {
+        "total_s": 5.0,
+        "model_s": 2.0,
+        "tool_s": 2.0,
+        "calls": [
+            {"kind": "tool", "name": "look_up", "at": 0.0, "seconds": 4.0},
+            {"kind": "model", "name": "m", "at": 1.0, "seconds": 2.0},
+        ],
+    }
 
 
 def test_a_streamed_answer_is_one_call(clock: Clock) -> None:
@@ -73,14 +81,15 @@ def test_a_streamed_answer_is_one_call(clock: Clock) -> None:
     clock.now = 10.0
     watch.model_answers("k")
     assert watch.timings()["model_s"] == 4.0
+    assert [(each["at"], each["seconds"]) for each in watch.timings()["calls"]] == [(0.0, 3.0), (9.0, 1.0)]
 
 
 def test_an_end_without_a_beginning_is_nothing(clock: Clock) -> None:
     watch = TurnWatch()
     watch.tool_ends("x")
     watch.model_answers("x")
-    watch.tool_begins("never ended")
-    assert watch.timings() == {"total_s": 0.0, "model_s": 0.0, "tool_s": 0.0}
+    watch.tool_begins("never ended", "look_up")
+    assert watch.timings() == {"total_s": 0.0, "model_s": 0.0, "tool_s": 0.0, "calls": []}
 
 
 class Tool:
