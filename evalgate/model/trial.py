@@ -39,12 +39,14 @@ class Ending(enum.StrEnum):
 class Transcript:
     """A conversation that came to its end; `final_state` None where the driver cannot know it.
 
-    `ended_by` None: the user's turns were written down, or nobody kept how it ended.
+    `ended_by` None: the user's turns were written down, or nobody kept how it ended. `redacted`: secrets were taken out
+    of it, so that it is for readers alone: what is scored by it would have another score.
     """
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
     ended_by: Ending | None = None
+    redacted: bool = False
 
 
 class FailureKind(enum.StrEnum):
