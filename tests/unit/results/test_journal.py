@@ -45,6 +45,7 @@ from evalgate.model.trial import MOST
 from evalgate.results import journal as results_journal
 from evalgate.results import shapes
 from evalgate.results.journal import Journal
+from evalgate.system import redact as redaction
 
 text = st.text(max_size=12)
 anything = st.recursive(
@@ -439,3 +440,14 @@ def test_a_secret_that_is_a_word_of_the_layout_breaks_nothing(word: str, tmp_pat
         transcript = Transcript(invocations=(Invocation(user_content=said),))
         journal.add_trial("t", Trial(key=key, outcome=transcript))
         assert journal.find(key) == transcript
+
+
+def test_a_secret_that_is_json_itself_is_taken_out(tmp_path: Path) -> None:
+    account = {"kind": "account", "private_key": "MIIEvQIBADANBg"}
+    redact = redaction.redactor_of_files({"GOOGLE_CREDENTIALS": json.dumps(account, separators=(",", ":"))})
+    key, said = TrialKey(suite="s", case_id="c"), Content(parts=(ToolCall(name="f", args=account),))
+    with Journal.create(tmp_path / "journal.jsonl", about={}, redact=redact) as journal:
+        transcript = Transcript(invocations=(Invocation(user_content=said),))
+        journal.add_trial("t", Trial(key=key, outcome=transcript))
+        assert "MIIEvQIBADANBg" not in str(journal.find(key))
+        assert "account" in str(journal.find(key))
