@@ -73,23 +73,31 @@ def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
 
 def _without_parts(text: str, secrets: Collection[str]) -> str:
     """Without the beginnings and ends of secrets that stand where a text was cut."""
-    if len(text) < SHORTEST_PART:
-        return text
     for secret in secrets:
-        start = text.find(secret[:SHORTEST_PART])
-        while start >= 0:
-            end = start + SHORTEST_PART
-            while text[end : end + 1] == secret[end - start : end - start + 1] != "":
-                end += 1
-            if _CUT_BEHIND.match(text, end):
-                text = text[:start] + MARK + text[end:]
-            start = text.find(secret[:SHORTEST_PART], start + 1)
-        start = text.find(secret[-SHORTEST_PART:])
-        while start >= 0:
-            end, size = start + SHORTEST_PART, SHORTEST_PART
-            while end > size and size < len(secret) and text[end - size - 1] == secret[-size - 1]:
-                size += 1
-            if end == size or _CUT_BEFORE.search(text[max(end - size - 5, 0) : end - size]):
-                text = text[: end - size] + MARK + text[end:]
-            start = text.find(secret[-SHORTEST_PART:], start + 1)
+        pieces, left = list[str](), 0
+        for start, end in sorted([*_begun(text, secret), *_ended(text, secret)]):
+            if start >= left:
+                pieces += (text[left:start], MARK)
+                left = end
+        text = "".join((*pieces, text[left:])) if pieces else text
     return text
+
+
+def _begun(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    end = 0
+    while (start := text.find(secret[:SHORTEST_PART], end)) >= 0:
+        end = start + SHORTEST_PART
+        while text[end : end + 1] == secret[end - start : end - start + 1] != "":
+            end += 1
+        if _CUT_BEHIND.match(text, end):
+            yield start, end
+
+
+def _ended(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    end = 0
+    while (found := text.find(secret[-SHORTEST_PART:], end)) >= 0:
+        start, end = found, found + SHORTEST_PART
+        while start > 0 and end - start < len(secret) and text[start - 1] == secret[start - 1 - end]:
+            start -= 1
+        if start == 0 or _CUT_BEFORE.search(text[max(start - 5, 0) : start]):
+            yield start, end
