@@ -264,7 +264,8 @@ class WorkerPool(Agent):
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
-            self._about = self._about or {**ready.about, **launch.about}
+            told = {worker.redact(name): worker.redact(text) for name, text in ready.about.items()}
+            self._about = self._about or {**told, **launch.about}
             self._description = self._description or protocol.description_of(ready.description, redact=worker.redact)
             self._slots.append(slot)
             self._changed.notify_all()

@@ -87,8 +87,9 @@ def create(path: FilePath, text: str, *, root: FilePath) -> None:
     """Write a file that is not there yet. Raises ConfigError where it is, UnavailableError where it cannot be made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        data = text.encode()
+        with path.open("xb") as file:
+            file.write(data)
     except FileExistsError:
         shown = path.relative_to(root) if path.is_relative_to(root) else path
         raise ConfigError(f"{shown} exists already") from None

@@ -29,6 +29,7 @@ class Chat:
         self.turns: list[Invocation] = []
         self._stack = ExitStack()
         self._speaking = threading.Lock()
+        self._closed = False
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # cassettes are of cases
             settings = settings.model_copy(update={"tools": "live"})
         rules = baseline_rules.of(settings, (suite,), None)
@@ -36,7 +37,7 @@ class Chat:
         keys = guarded.judge_keys(settings, rules, None, context, asked_with=asked_with)
         opened = opening.opened((suite,), settings, context, root=settings.root, judge_keys=keys)
         try:
-            agent = self._stack.enter_context(opened)[fingerprints.agent_key(suite.agent)]
+            agent = self._agent = self._stack.enter_context(opened)[fingerprints.agent_key(suite.agent)]
             self._conversation: Conversation = self._stack.enter_context(
                 agent.converse(Case(case_id=CASE, conversation=()), TrialKey(suite=suite.key, case_id=CASE))
             )
@@ -48,8 +49,10 @@ class Chat:
             raise
 
     def say(self, text: str) -> Invocation:
-        """What the agent does next. Raises UnavailableError where it fails; the session is then over."""
+        """What the agent does next. Raises UnavailableError where it fails, and where the session is over."""
         with self._speaking:
+            if self._closed:
+                raise UnavailableError("the session with the agent has ended", hint="Start one.")
             try:
                 turn = self._conversation.send(Content(parts=(Text(text=text),), role="user"))
             except AgentFailed as failed:
@@ -58,8 +61,10 @@ class Chat:
             return turn
 
     def close(self) -> None:
-        """End the session and the agent's processes."""
-        with suppress(AgentFailed):
+        """End the session and the agent's processes; a turn that is under way fails."""
+        self._closed = True
+        self._agent.close()  # which a turn that is under way hears of as long as the session is open
+        with self._speaking, suppress(AgentFailed):
             self._stack.close()
 
 

@@ -138,7 +138,9 @@ def add(target: Path, found: Sequence[Recording], *, name: str, redact: Callable
         case = Case(case_id=_unused(name or each.case_id or stem, names), conversation=turns)
         names.add(case.case_id)
         made.append(case)
-        value = json.loads(redact(json.dumps(adk_shapes.case_json(case), ensure_ascii=False)))
+        told = json.dumps(adk_shapes.case_json(case), ensure_ascii=False)
+        # half a character, which no file can hold
+        value = json.loads(redact(told.encode("utf-8", "replace").decode()))
         keys = ("eval_cases", "evalCases")
         changed = next((new for key in keys if (new := rewrite.appended(text, (key,), value)) is not None), None)
         if changed is None:

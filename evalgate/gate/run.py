@@ -75,7 +75,9 @@ def run(settings: Settings, context: Context) -> Report:
         rules, held = _of_this_part(rules, settings, ruling, context, history)
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
-        journals = [stack.enter_context(each) for each in _journals(names, rules, context, keeps=keeps)]
+        take_out = redact.redactor_of_files({**context.environ, **asking.environ})
+        made = _journals(names, rules, context, keeps=keeps, take_out=take_out)
+        journals = [stack.enter_context(each) for each in made]
         moved = results_history.drifted_at(history.past)
         taken = earlier.opened(rules, base, context, judge_keys=keys, is_fresh=history.is_wanted, moved=moved)
         known = stack.enter_context(taken)
@@ -83,7 +85,7 @@ def run(settings: Settings, context: Context) -> Report:
         with opened as session, known.kept_after(session, context):
             head, then, comparison, problems = measure.measure(session, rules, base, known)
         problems = (*told, *history.problems, *held, *problems)
-        write = _keeper(settings, context, {**context.environ, **asking.environ}) if keeps else None
+        write = _keeper(settings, context, take_out) if keeps else None
         report = decided(
             dataclasses.replace(head, commit=commit, dirty=dirty),
             then,
@@ -153,8 +155,7 @@ def _keeps(settings: Settings, context: Context) -> bool:
     return is_wanted and not places.why_not(settings.root, kept.FOLDER, trusted=True)
 
 
-def _keeper(settings: Settings, context: Context, environment: Mapping[str, str]) -> Write:
-    take_out = redact.redactor_of_files(environment)
+def _keeper(settings: Settings, context: Context, take_out: Callable[[str], str]) -> Write:
     return functools.partial(
         kept.write,
         root=settings.root,
@@ -164,7 +165,9 @@ def _keeper(settings: Settings, context: Context, environment: Mapping[str, str]
     )
 
 
-def _journals(names: Sequence[str], rules: Rules, context: Context, *, keeps: bool) -> Iterator[Journal]:
+def _journals(
+    names: Sequence[str], rules: Rules, context: Context, *, keeps: bool, take_out: Callable[[str], str]
+) -> Iterator[Journal]:
     """Where what is measured is kept: that of an interrupted run of the same plan, where runs are kept."""
     settings = rules.settings
     agents = sorted({fingerprints.agent_key(suite.agent) for suite in rules.suites})
@@ -177,14 +180,22 @@ def _journals(names: Sequence[str], rules: Rules, context: Context, *, keeps: bo
         found = kept.bring_journals(plan, every, root=settings.root, to=to, now=context.now, is_fresh=settings.fresh)
         is_continued = found and not git.first_committed([to / JOURNAL], settings.root, context.environ)
     for name in names:
-        journal = _journal(name, settings, context, plan, is_continued=is_continued)
+        journal = _journal(name, settings, context, plan, is_continued=is_continued, take_out=take_out)
         if is_continued and name == JOURNAL:
             done = words.counted(journal.trials, "trial")
             context.say(f"Continuing the interrupted run: {done} done (--fresh starts over)")
         yield journal
 
 
-def _journal(name: str, settings: Settings, context: Context, plan: str, *, is_continued: bool) -> Journal:
+def _journal(
+    name: str,
+    settings: Settings,
+    context: Context,
+    plan: str,
+    *,
+    is_continued: bool,
+    take_out: Callable[[str], str],
+) -> Journal:
     """Raises ConfigError where `resume` would continue what a commit brought along."""
     path = settings.root / settings.output / name
     why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
@@ -193,11 +204,12 @@ def _journal(name: str, settings: Settings, context: Context, plan: str, *, is_c
         raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
     if not (settings.resume or is_continued) or not path.exists():
         run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
-        return Journal.create(path, about={"evalgate": __version__, "plan": plan, **run})
+        return Journal.create(path, about={"evalgate": __version__, "plan": plan, **run}, redact=take_out)
     if not context.is_attended and git.first_committed([path], settings.root, context.environ):
         raise _not_continued(path, "is part of the commit", settings)
     # whoever starts again without a word has mended what made an agent fail; --resume asks for what it did
-    journal = Journal.reopen(path, forget=results_journal.FAILURES if is_continued else results_journal.UNTRIED)
+    forget = results_journal.FAILURES if is_continued else results_journal.UNTRIED
+    journal = Journal.reopen(path, forget=forget, redact=take_out)
     repository = context.workflow_run.partition("/actions/")[0]
     if repository and str(journal.about.get("workflow_run", "")).partition("/actions/")[0] != repository:
         journal.close()
@@ -295,7 +307,7 @@ def conclude(
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
     take_out = redact.redactor_of_files(context.environ)
     if write is None and take_out is not str:  # what is kept has its own way
-        rendered["html"] = reports.without(rendered["html"], take_out)
+        rendered = {name: reports.without(text, take_out) for name, text in rendered.items()}
     texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items()]
     texts += _results(report, base, outcomes)
     files: Mapping[str, str] = {}

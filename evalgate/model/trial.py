@@ -40,13 +40,15 @@ class Transcript:
     """A conversation that came to its end; `final_state` None where the driver cannot know it.
 
     `ended_by` None: the user's turns were written down, or nobody kept how it ended. `isolated`: each turn had a
-    session of its own.
+    session of its own. `redacted`: secrets were taken out of it, so that it is for readers alone: what is scored by it
+    would have another score.
     """
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
     ended_by: Ending | None = None
     isolated: bool = False
+    redacted: bool = False
 
 
 class FailureKind(enum.StrEnum):

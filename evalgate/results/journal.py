@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
@@ -60,10 +60,12 @@ class Journal:
 
     Safe for many threads of one process; one process at a time, which a lock on the file sees to. `damaged`: how many
     lines of a reopened one could not be read, what they held being unknown. `about`: what its first line says.
+    `redact`: takes secrets out of all that is written, so that what is read from it, by reports too, has none.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, redact: Callable[[str], str] = str) -> None:
         self.path = path
+        self._redact = redact
         self.damaged = 0
         self.about: Mapping[str, Any] = {}
         self._forget: Container[str] = UNTRIED
@@ -79,9 +81,9 @@ class Journal:
         self._end = 0
 
     @classmethod
-    def create(cls, path: Path, *, about: Mapping[str, Any]) -> Journal:
+    def create(cls, path: Path, *, about: Mapping[str, Any], redact: Callable[[str], str] = str) -> Journal:
         """A new, empty journal in place of whatever was there. Raises UnavailableError."""
-        journal = cls(path)
+        journal = cls(path, redact=redact)
         journal._open()
         try:
             journal._write_from(0)
@@ -92,13 +94,13 @@ class Journal:
         return journal
 
     @classmethod
-    def reopen(cls, path: Path, *, forget: Container[str] = UNTRIED) -> Journal:
+    def reopen(cls, path: Path, *, forget: Container[str] = UNTRIED, redact: Callable[[str], str] = str) -> Journal:
         """The journal of an interrupted run, its torn last line cut off. Trials whose outcome is of a kind to `forget`
-        are tried again: those that say nothing of the agent.
+        are tried again: those that say nothing of the agent, and those that secrets were taken out of.
 
         Raises UnavailableError, also for a journal in another layout than this version writes.
         """
-        journal = cls(path)
+        journal = cls(path, redact=redact)
         journal._forget = forget
         journal._open()
         try:
@@ -120,7 +122,7 @@ class Journal:
         return address in self._trials
 
     def trial(self, address: str, key: TrialKey) -> Trial | None:
-        """The trial with this address; None where there is none, or what stands there is no trial."""
+        """The trial with this address; None where there is none, or what stands there is no trial or not the whole."""
         if address not in self._trials:
             return None
         raw = self._read(self._trials[address])
@@ -132,6 +134,8 @@ class Journal:
                 attempts=raw.get("attempts", 1),
             )
         except ValueError:  # pydantic's
+            return None
+        if isinstance(trial.outcome, Transcript) and trial.outcome.redacted:
             return None
         with self._lock:
             self._by_key[key] = address
@@ -170,6 +174,12 @@ class Journal:
         """What agents were told and given, by the address that outcomes refer to."""
         return self._agents
 
+    def without_secrets(self, grade: Grade) -> Grade:
+        """The grade as it may be shown."""
+        told = shapes.grade_json(grade)
+        clean = self._without_secrets(told, shapes.parse_grade)
+        return grade if clean is told else shapes.parse_grade(clean)
+
     # --- what is new -----------------------------------------------------------------------------
 
     def add_trial(self, address: str, trial: Trial, *, grades: Iterable[str] = (), measured_at: str = "") -> None:
@@ -177,7 +187,10 @@ class Journal:
         lost, and are forgotten. `measured_at`: of one that was taken over, ISO 8601. Raises UnavailableError where the
         disk takes no more."""
         seen: dict[str, tuple[AgentDetails, ...]] = {}
-        outcome = shapes.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
+        told = shapes.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
+        outcome = self._without_secrets(told, lambda raw: shapes.parse_outcome(raw, agents_seen={}))
+        if outcome is not told:
+            outcome["redacted"] = True
         line = {
             "trial": address,
             "key": [trial.key.suite, trial.key.case_id, trial.key.repeat],
@@ -202,6 +215,7 @@ class Journal:
 
     def add_grade(self, address: str, grade: Grade) -> None:
         """Keep a grade, known from then on. Raises UnavailableError where the disk takes no more."""
+        grade = self.without_secrets(grade)
         self._append({"grade": address, **shapes.grade_json(grade)})
         with self._lock:
             self._grades[address] = grade
@@ -229,9 +243,29 @@ class Journal:
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
         with self._lock:  # until it is written: no other thread's trial may stand before what it refers to
             if address not in self._agents_written:
-                self._append({"agents": address, "details": shapes.agents_json(agents)})
+                told = {"details": shapes.agents_json(agents)}
+                told = self._without_secrets(told, lambda raw: shapes.parse_agents(raw["details"]))
+                self._append({"agents": address, **told})
                 self._agents_written.add(address)
+                agents = shapes.parse_agents(told["details"])
                 self._agents[address] = agents
+
+    def _without_secrets(self, told: dict[str, Any], parse: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """The same where it has none, or one that is a word of the layout. As text: a secret may stand at any depth."""
+        if self._redact is str:
+            return told
+        text = shapes.encode(told).decode()
+        clean = self._redact(text)
+        if clean == text:
+            return told
+        # a secret that is JSON itself may reach over the quotes of several texts
+        for as_text in (True, False):
+            with contextlib.suppress(ValueError, KeyError, RecursionError):
+                read: dict[str, Any] = json.loads(clean) if as_text else _mapped(json.loads(text), self._redact)
+                parse(read)
+                if read.get("kind") == told.get("kind"):
+                    return told if read == told else read
+        return told
 
     def _open(self) -> None:
         """Raises UnavailableError, also where another process has it open."""
@@ -334,10 +368,19 @@ class Journal:
                 raise KeyError(address)
         for grade in line.get("outdated", ()):
             self._grades.pop(grade, None)
-        if outcome["kind"] in self._forget:
+        if outcome["kind"] in self._forget or (outcome["kind"] == "transcript" and outcome.get("redacted")):
             self._trials.pop(str(line["trial"]), None)
         else:
             self._trials[str(line["trial"])] = place
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """JSON with every text changed, names too."""
+    if isinstance(value, dict):
+        return {change(name): _mapped(each, change) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_mapped(each, change) for each in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def peek(path: Path) -> Peeked | None:

@@ -194,6 +194,7 @@ class OutcomeEntry(Entry):
     partial: list[InvocationWire] = Field(default_factory=list, description="The turns before the failure.")
     retry_after_s: float | None = None
     not_finite: Places = Field(default_factory=list, description=NOT_FINITE)
+    redacted: bool = Field(default=False, description="Secrets were taken out: not to be scored anew.")
 
 
 class Described:
@@ -226,8 +227,7 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
             made["final_state"] = dict(outcome.final_state)
         if outcome.ended_by is not None:
             made["ended_by"] = outcome.ended_by.value
-        if outcome.isolated:
-            made["isolated"] = True
+        made |= {name: True for name in ("isolated", "redacted") if getattr(outcome, name)}
         if any(each.state is not None for each in turns):
             made["states"] = [None if each.state is None else dict(each.state) for each in turns]
         if any(each.agents for each in turns):
@@ -285,7 +285,13 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
     if read.states:
         pairs = zip(turns, read.states, strict=False)
         turns = tuple(turn if state is None else dataclasses.replace(turn, state=state) for turn, state in pairs)
-    return Transcript(invocations=turns, final_state=read.final_state, ended_by=read.ended_by, isolated=read.isolated)
+    return Transcript(
+        invocations=turns,
+        final_state=read.final_state,
+        ended_by=read.ended_by,
+        isolated=read.isolated,
+        redacted=read.redacted,
+    )
 
 
 def _timed(turn: Invocation, times: Sequence[float]) -> Invocation:

@@ -193,7 +193,7 @@ def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, s
 def _keep(known: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
     """`known`: under the stored run's own key."""
     outcome = stored.outcomes.find(known.key)
-    if outcome is None:
+    if outcome is None or outcome.redacted:
         return False
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):

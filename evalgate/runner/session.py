@@ -261,6 +261,8 @@ class Side:
             if session.stop.is_set() and isinstance(trial.outcome, AgentFailure):
                 return
             journal.add_trial(addresses.trial, trial, grades=kept.values())
+            if isinstance(trial.outcome, AgentFailure):
+                trial = journal.trial(addresses.trial, task.key) or trial  # as it may be shown
         outcome = trial.outcome
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         # what does not apply to the case is not paid for; what costs nothing is computed, and shown in results.json
@@ -278,6 +280,8 @@ class Side:
         )
         if session.stop.is_set() and any(name not in idle and journal.grade(kept[name]) is None for name in kept):
             return
+        shown = {name: journal.without_secrets(each) for name, each in graded.grades.items()}
+        graded = dataclasses.replace(graded, grades=shown)
         if session.settings.runs.most > 1:  # of a single run there is nothing to tell apart
             of_state = graded.grades.get(final_session_state.SPEC.name)
             graded = dataclasses.replace(graded, behavior=fingerprints.of_outcome(outcome, of_state=of_state))

@@ -5,12 +5,20 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from urllib.parse import quote
 
 SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 SHORTEST_SECRET = 8
+SHORTEST_PART = 12
+"""Of a secret that was cut: so much tells it from other words, and less is of no use to anybody."""
+MARK = "***"
 PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 """In an address, as databases and brokers have them."""
+_PLACE = re.compile(r"~|\.{0,2}/|[A-Za-z][\w+.-]*://|[A-Za-z]:\\")
+"""A path or an address begins like many others."""
+_CUT_BEHIND = re.compile(r"\s*(?:\[?\.\.\.|\u2026|[\"'\\<]|\Z)")
+_CUT_BEFORE = re.compile(r"(?:\.\.\.\]?|\u2026|[\"'>])\s*\Z")
 
 
 def is_named(name: str) -> bool:
@@ -19,21 +27,77 @@ def is_named(name: str) -> bool:
 
 
 def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """`redactor` for files of JSON and HTML, where a secret may be spelled otherwise."""
-    ways: tuple[Callable[[str], str], ...] = (str, lambda text: json.dumps(text, ensure_ascii=False)[1:-1], html.escape)
-    return redactor({f"{name} {at}": way(value) for name, value in environment.items() for at, way in enumerate(ways)})
+    """`redactor` for texts that others made, where a secret may be spelled as in JSON, HTML or an address."""
+    ways: tuple[Callable[[str], str], ...] = (_in_json, html.escape, quote)
+    secrets = _secrets(environment)
+    return _redactor(secrets | {way(secret) for secret in secrets for way in ways})
 
 
 def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
     """A function that writes `***` over the values of variables that are named like secrets, and over passwords in
-    addresses; each line of a long one counts. Short ones would hide innocent words."""
-    secrets = [value for name, value in environment.items() if is_named(name)]
+    addresses; each line of a long one counts, and what a cut left of one. Short ones would hide innocent words."""
+    return _redactor(_secrets(environment))
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _secrets(environment: Mapping[str, str]) -> set[str]:
+    named = [value for name, value in environment.items() if is_named(name)]
+    # a service account's key, whose lines nobody sees before it is read
+    named += [secret for value in named for secret in _in_object(value)]
     passwords = (found for value in environment.values() for found in PASSWORD.findall(value))
-    secrets += [found for found in passwords if not found.isalpha()]  # `postgres` is a word
-    lines = {line.strip() for secret in secrets for line in (secret, *secret.splitlines())}
-    values = [line for line in lines if len(line) >= SHORTEST_SECRET]
-    if not values:
+    named += [found for found in passwords if not found.isalpha()]  # `postgres` is a word
+    lines = {line.strip() for secret in named for line in (secret, *secret.splitlines())}
+    return {line for line in lines if len(line) >= SHORTEST_SECRET}
+
+
+def _in_object(text: str) -> Iterator[str]:
+    try:
+        value = json.loads(text) if text.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return
+    if isinstance(value, dict):
+        yield from (each for name, each in value.items() if is_named(name) and isinstance(each, str))
+
+
+def _redactor(secrets: Collection[str]) -> Callable[[str], str]:
+    if not secrets:
         return str
-    longest_first = sorted(values, key=lambda value: (-len(value), value))
+    longest_first = sorted(secrets, key=lambda value: (-len(value), value))
     pattern = re.compile("|".join(re.escape(value) for value in longest_first))
-    return lambda text: pattern.sub("***", text)
+    long = [value for value in longest_first if len(value) > SHORTEST_PART and not _PLACE.match(value)]
+    return lambda text: _without_parts(pattern.sub(MARK, text), long)
+
+
+def _without_parts(text: str, secrets: Collection[str]) -> str:
+    """Without the beginnings and ends of secrets that stand where a text was cut."""
+    for secret in secrets:
+        pieces, left = list[str](), 0
+        for start, end in sorted([*_begun(text, secret), *_ended(text, secret)]):
+            if start >= left:
+                pieces += (text[left:start], MARK)
+                left = end
+        text = "".join((*pieces, text[left:])) if pieces else text
+    return text
+
+
+def _begun(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    end = 0
+    while (start := text.find(secret[:SHORTEST_PART], end)) >= 0:
+        end = start + SHORTEST_PART
+        while text[end : end + 1] == secret[end - start : end - start + 1] != "":
+            end += 1
+        if _CUT_BEHIND.match(text, end):
+            yield start, end
+
+
+def _ended(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    end = 0
+    while (found := text.find(secret[-SHORTEST_PART:], end)) >= 0:
+        start, end = found, found + SHORTEST_PART
+        while start > 0 and end - start < len(secret) and text[start - 1] == secret[start - 1 - end]:
+            start -= 1
+        if start == 0 or _CUT_BEFORE.search(text[max(start - 5, 0) : start]):
+            yield start, end

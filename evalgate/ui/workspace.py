@@ -57,6 +57,7 @@ class Workspace:
         self._given = dict(given)
         self.running = Running(str(self.settings().root))
         self._writing = threading.Lock()
+        self._opening = threading.Lock()
         self._chat: Chat | None = None
 
     def settings(self) -> Settings:
@@ -200,15 +201,16 @@ class Workspace:
     def open_chat(self, suite: str) -> Json:
         """Open a session with the agent of a suite; one that is open ends. Raises EvalgateError."""
         settings = self.settings()
-        self.end_chat()
         project, problems = self._project(settings)
         found = next((each for each in (project.suites if project else ()) if each.key == suite), None)
         if found is None or found.problem:
             why = found.problem if found is not None else "; ".join(problems)
             raise ConfigError(f"{suite} cannot be run: {why}")
         context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
-        self._chat = Chat(found, settings, context)
-        return self._told(self._chat)
+        with self._opening:  # of two pages at once, one has the session
+            self.end_chat()
+            chat = self._chat = Chat(found, settings, context)
+        return self._told(chat)
 
     def say(self, text: str) -> Json:
         """Say something to the agent. Raises EvalgateError."""

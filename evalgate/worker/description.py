@@ -79,7 +79,10 @@ def _many(agent: Any, name: str) -> list[Any]:
 
 
 def _text(value: Any, limit: int) -> str:
-    return value[:limit] if isinstance(value, str) else ""
+    """What evalgate takes a cut secret out of stands before the dots."""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= limit else f"{value[:limit]}..."
 
 
 def _model(model: Any) -> str:
@@ -153,7 +156,7 @@ def _declared(tool: Any) -> dict[str, str]:
     required = schema.get("required") or ()
     properties = schema.get("properties") or {}
     return {
-        str(name)[:SHORT]: _schema(each)[:SHORT] + ("" if name in required else " (optional)")
+        str(name)[:SHORT]: _text(_schema(each), SHORT) + ("" if name in required else " (optional)")
         for name, each in properties.items()
     }
 

@@ -138,19 +138,26 @@ def _name(tool: Any) -> str:
     return str(getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__)
 
 
-def clipped(value: Any, levels: int = LEVELS) -> Any:
-    """The same with its texts clipped; data of files by their size."""
-    if isinstance(value, str):
-        return value if len(value) <= TEXT else f"{value[:TEXT]} ... {len(value) - TEXT} more characters"
-    if isinstance(value, bytes):
-        return f"{len(value)} bytes"
-    if levels <= 0 and isinstance(value, (dict, list, tuple)):
-        return "..."
-    if isinstance(value, dict):
-        data = value.get("data")
-        if "mime_type" in value and isinstance(data, (str, bytes)):
-            value = {**value, "data": f"{len(data)} characters of data"}
-        return {str(name): clipped(each, levels - 1) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clipped(each, levels - 1) for each in value]
-    return value if value is None or isinstance(value, (bool, int, float)) else clipped(str(dumped(value)))
+def clipped(value: Any) -> Any:
+    """The same with its texts clipped; data of files by their size; as much as there is room for in all."""
+    room = ROOM
+
+    def told(value: Any, levels: int) -> Any:
+        nonlocal room
+        room -= 1 + (min(len(value), TEXT) if isinstance(value, str) else 0)
+        if isinstance(value, str):
+            return value if len(value) <= TEXT else f"{value[:TEXT]} ... {len(value) - TEXT} more characters"
+        if isinstance(value, bytes):
+            return f"{len(value)} bytes"
+        if isinstance(value, (dict, list, tuple)) and (levels <= 0 or room <= 0):
+            return "..."
+        if isinstance(value, dict):
+            data = value.get("data")
+            if "mime_type" in value and isinstance(data, (str, bytes)):
+                value = {**value, "data": f"{len(data)} characters of data"}
+            return {str(name): told(each, levels - 1) for name, each in value.items() if room > 0}
+        if isinstance(value, (list, tuple)):
+            return [told(each, levels - 1) for each in value if room > 0]
+        return value if value is None or isinstance(value, (bool, int, float)) else told(str(dumped(value)), levels)
+
+    return told(value, LEVELS)

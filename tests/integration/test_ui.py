@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,23 @@ def test_a_session_becomes_a_case(start, repo: Repository) -> None:
         # an agent that fails ends the session, and says why
         repo.write("agent.py", "raise SystemExit('no such luck')")
         assert "the agent failed" in server.ask("chat-open", suite=SUITE)[1]["error"]
+
+
+def test_a_session_ends_while_its_agent_is_thinking(start, repo: Repository) -> None:
+    slow = (
+        (repo.root / "agent.py")
+        .read_text()
+        .replace("bad = number", "number == 9 and __import__('time').sleep(100)\n            bad = number")
+    )
+    repo.write("agent.py", slow)
+    with start() as server, ThreadPoolExecutor() as pool:
+        assert server.ask("chat-open", suite=SUITE)[0] == 200
+        said = [pool.submit(server.ask, "chat-say", text="question 9") for _ in range(3)]
+        while "question 9" not in (repo.log.read_text() if repo.log.exists() else ""):
+            time.sleep(0.05)
+        assert server.ask("chat-end") == (200, {"chat": None})
+        # neither the turn that is under way nor those behind it wait for an answer that nobody takes
+        assert [each.result(timeout=30)[0] for each in said] == [409, 409, 409]
 
 
 def test_read_only_runs_nothing_and_writes_nothing(start, repo: Repository) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import fcntl
 import json
@@ -44,6 +45,7 @@ from evalgate.model.trial import MOST
 from evalgate.results import journal as results_journal
 from evalgate.results import shapes
 from evalgate.results.journal import Journal
+from evalgate.system import redact as redaction
 
 text = st.text(max_size=12)
 anything = st.recursive(
@@ -404,3 +406,48 @@ def test_a_journal_says_of_what_it_is_and_whether_it_ended(tmp_path: Path) -> No
     assert results_journal.peek(path) == ("p", False)
     (tmp_path / "link").symlink_to("/dev/zero")
     assert results_journal.peek(tmp_path / "link") is None
+
+
+def test_what_holds_a_secret_is_for_readers_and_is_run_again(tmp_path: Path) -> None:
+    path, key = tmp_path / "journal.jsonl", TrialKey(suite="s", case_id="c")
+    said = Invocation(
+        user_content=Content(parts=(Text(text="q"),)),
+        final_response=Content(parts=(Text(text="it is s3cret"), ToolCall(name="s3cret", args={"s3cret": ["s3cret"]}))),
+        agents=(AgentDetails(name="desk", instructions="use s3cret"),),
+    )
+    failed = AgentFailure(kind=FailureKind.RAISED, message="with s3cret", detail="s3cret", partial=(said,))
+    score = Score(value=0.5, findings=(Finding(text="said s3cret"),))
+    with Journal.create(path, about={}, redact=lambda text: text.replace("s3cret", "***")) as journal:
+        journal.add_trial("whole", Trial(key=key, outcome=Transcript(invocations=(said,))))
+        journal.add_trial("failed", Trial(key=dataclasses.replace(key, repeat=1), outcome=failed))
+        journal.add_grade("grade", score)
+        shown = journal.find(key)
+        assert shown is not None
+        assert shown.redacted
+        assert "ToolCall(name='***', args={'***': ['***']}" in str(shown)
+        assert "s3cret" not in f"{shown}{journal.agents()}{journal.grade('grade')}"
+        assert not journal.trial("whole", key), "scored by what was taken out it would have another score"
+    assert b"s3cret" not in path.read_bytes()
+    with Journal.reopen(path) as journal:
+        assert (journal.knows("whole"), journal.knows("failed")) == (False, True)
+
+
+@pytest.mark.parametrize("word", ["transcript", "invocations", "user_content", '"kind":"'])
+def test_a_secret_that_is_a_word_of_the_layout_breaks_nothing(word: str, tmp_path: Path) -> None:
+    key, said = TrialKey(suite="s", case_id="c"), Content(parts=(Text(text="q"),))
+    redact: Callable[[str], str] = lambda text: text.replace(word, "***")  # noqa: E731
+    with Journal.create(tmp_path / "journal.jsonl", about={}, redact=redact) as journal:
+        transcript = Transcript(invocations=(Invocation(user_content=said),))
+        journal.add_trial("t", Trial(key=key, outcome=transcript))
+        assert journal.find(key) == transcript
+
+
+def test_a_secret_that_is_json_itself_is_taken_out(tmp_path: Path) -> None:
+    account = {"kind": "account", "private_key": "MIIEvQIBADANBg"}
+    redact = redaction.redactor_of_files({"GOOGLE_CREDENTIALS": json.dumps(account, separators=(",", ":"))})
+    key, said = TrialKey(suite="s", case_id="c"), Content(parts=(ToolCall(name="f", args=account),))
+    with Journal.create(tmp_path / "journal.jsonl", about={}, redact=redact) as journal:
+        transcript = Transcript(invocations=(Invocation(user_content=said),))
+        journal.add_trial("t", Trial(key=key, outcome=transcript))
+        assert "MIIEvQIBADANBg" not in str(journal.find(key))
+        assert "account" in str(journal.find(key))

@@ -1,5 +1,8 @@
 """Which values are secrets, and that none of them is left in a text."""
 
+import json
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,3 +54,46 @@ def test_each_long_line_of_a_secret_is_hidden() -> None:
 def test_no_secret_is_left(secret: str, around: str) -> None:
     hide = redact.redactor({"SOME_SECRET": secret})
     assert secret.strip() not in hide(around + secret.strip() + around)
+
+
+KEY = "sk-live-0123456789abcdefghij"
+PLACE = "/github/workspace/gha-creds.json"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (f"asked with {KEY[:20]} ... 900 more characters", "asked with *** ... 900 more characters"),
+        (f"asked with {KEY[:20]}", "asked with ***"),  # at the end
+        (
+            f"{KEY[:20]} [... 9 characters left out ...] {KEY[8:]} today",
+            "*** [... 9 characters left out ...] *** today",
+        ),
+        (f"{KEY[8:]} was asked with", "*** was asked with"),  # at the beginning
+        (f'{{"key": "{KEY[:20]}"}}', '{"key": "***"}'),
+        (f"{KEY[:20]} is no key", f"{KEY[:20]} is no key"),  # nothing was cut
+        (f"begins with {KEY[:8]}...", f"begins with {KEY[:8]}..."),  # as every key does
+        (f"no file '{PLACE[:17]}'", f"no file '{PLACE[:17]}'"),  # a folder
+    ],
+)
+def test_what_a_cut_left_of_a_secret_is_hidden(said: str, shown: str) -> None:
+    assert redact.redactor({"A_KEY": KEY, "SOME_CREDENTIALS": PLACE})(said) == shown
+
+
+def test_keys_in_a_service_accounts_file_are_hidden_line_by_line() -> None:
+    account = json.dumps({"client_email": "desk@example.com", "private_key": "-----BEGIN\nMIIEvQIBADANBg\n-----END---"})
+    hide = redact.redactor({"GOOGLE_CREDENTIALS": account})
+    assert hide("MIIEvQIBADANBg of desk@example.com") == "*** of desk@example.com"
+
+
+@pytest.mark.parametrize("spelled", ['a/b+c&d"e=f', 'a/b+c&d\\"e=f', "a/b+c&amp;d&quot;e=f", "a/b%2Bc%26d%22e%3Df"])
+def test_a_secret_is_hidden_as_json_html_and_addresses_spell_it(spelled: str) -> None:
+    assert redact.redactor_of_files({"A_KEY": 'a/b+c&d"e=f'})(f"<{spelled}>") == "<***>"
+
+
+def test_many_parts_of_a_secret_take_no_time() -> None:
+    hide = redact.redactor({"A_KEY": KEY})
+    started = time.process_time()
+    assert hide(f"{KEY[:20]} ...{KEY[8:]} " * 50_000) == "*** ...*** " * 50_000
+    assert hide(KEY[:20] + " " * 100_000 + "x").endswith("x")
+    assert time.process_time() - started < 10
