@@ -95,7 +95,6 @@ def parts(v: View, *, room: int) -> Iterator[str]:
         "statuses": list(causes.STATUS.values()),
         "causes": [{"text": each.text, "status": each.status} for each in v.causes],
         "criteria": list(criteria.values()),
-        "adk": v.report.policy.adk_compat,
         "head": v.head_commit[:12],
         "base": v.report.comparison.origin.commit[:12] if v.comparison and v.report.comparison else "",
     }
@@ -169,6 +168,7 @@ def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
     """The criteria that decide, by suite and name, and what must be known to judge by another threshold."""
     found = {}
     for suite in v.report.run.suites:
+        as_adk = v.report.policy.adk_compat and not any(use.is_of_ces for use in suite.criteria)
         for use in suite.criteria:
             if not use.informational and use.threshold is not None:
                 best = use.scale.lowest if use.lower_is_better else use.scale.highest
@@ -180,6 +180,7 @@ def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
                     "low": use.lower_is_better,
                     "best": best,
                     "test": use.on_the_test,
+                    "adk": as_adk,
                     "object": bool(use.options),
                 }
     return found

@@ -380,10 +380,11 @@
   };
   // As comparison/threshold.py decides on a case; `set`: other thresholds by their knob, null where it does not decide.
   const decided = (row, set) => {
-    let broken = false, fail = false, unknown = false, pass = false;
+    let broken = false, fail = false, unknown = false, pass = false, adk = false;
     for (const own of row.values) {
       const use = index.criteria[own[0]], limit = use.knob in set ? set[use.knob] : use.threshold;
       if (limit === null) continue;
+      adk = use.adk;
       const partial = own.includes(null);
       const value = own.length < 2 || partial && (use.best === null || own.every((each, at) => !at || each === null)) ? null : mean(own, use.best);
       if (value !== null && !(use.low ? value <= limit : value >= limit)) use.test ? broken = true : fail = true;
@@ -392,12 +393,12 @@
     }
     if (broken) return 'not_measured';
     if (fail) return 'fail';
-    return !pass && !unknown || unknown && !(index.adk && pass) ? 'not_measured' : 'pass';
+    return !pass && !unknown || unknown && !(adk && pass) ? 'not_measured' : 'pass';
   };
   for (const row of cases) row.now = decided(row, {});
   const lineOf = (knob, value) => knob.object ? value === null ? '"informational": true' : `"threshold": ${value}` :
     `"${knob.name}": ${value === null ? '{"informational": true}' : value}`;
-  const Knob = ({knob, state, set, named}) => {
+  const Knob = ({knob, state, set}) => {
     const out = state.what[knob.knob] === null, value = out || !(knob.knob in state.what) ? knob.threshold : state.what[knob.knob];
     const {least, most} = knob;
     const turn = wanted => {
@@ -409,7 +410,7 @@
       if (event.target.value !== '' && Number.isFinite(wanted)) turn(wanted);
     };
     return html`<label><input type="checkbox" checked=${!out} onChange=${event => turn(event.target.checked ? knob.threshold : null)}
-      aria-label=${`${seen(knob.name)} decides`} /> ${named && html`<code>${seen(knob.name)}</code>`}</label> <input type="number" disabled=${out}
+      aria-label=${`${seen(knob.name)} decides`} /> <code>${seen(knob.name)}</code></label> <input type="number" disabled=${out}
       step=${most - least > 10 ? 1 : 0.01} value=${value} onInput=${change} aria-label=${`Threshold of ${seen(knob.name)}`} /> <input type="range"
       disabled=${out} min=${least} max=${most} step=${(most - least) / 100} value=${value} onInput=${change} aria-label=${`Threshold of ${seen(knob.name)}, as a slider`} />`;
   };
@@ -425,7 +426,7 @@
     const passing = what ? then.filter(each => each === 'pass').length : count('pass');
     return html`<section><h2>What other thresholds would decide</h2><p>By the scores of this run; a criterion without its tick does not
       decide. Nothing is changed, and whether the whole check passes is not foretold.</p>
-      <div class="knobs">${[...knobs.values()].slice(0, 30).map(knob => html`<div key=${knob.knob}><${Knob} knob=${knob} state=${state} set=${set} named=${true} />
+      <div class="knobs">${[...knobs.values()].slice(0, 30).map(knob => html`<div key=${knob.knob}><${Knob} knob=${knob} state=${state} set=${set} />
         <span class="dim">now ${number(knob.threshold)}${knob.suites.length > 1 ? `, ${knob.suites.length} files` : `, ${seen(knob.suites[0])}`}</span></div>`)}</div>
       <p><b id="would">${passing.toLocaleString('en')} of ${cases.length.toLocaleString('en')} cases would pass</b>, ${count('pass').toLocaleString('en')} do now.
       ${what && html` <button type="button" onClick=${() => set({what: {}, only: state.only.filter(each => each !== WOULD)})}>Back to the real thresholds</button>`}</p>
@@ -570,16 +571,15 @@
     }
   }
   const Criteria = ({row, data, state, set}) => {
-    const both = data.runs.base.length > 0, unmeasured = data.criteria.some(each => each.why), knobOf = name => {
-      const found = row.values.find(([at]) => index.criteria[at].name === name);
-      return found && knobs.get(index.criteria[found[0]].knob);
-    };
+    const both = data.runs.base.length > 0, unmeasured = data.criteria.some(each => each.why);
     return html`<div class="scroll" tabindex="0" role="group" aria-label="Criteria of the case"><table class="criteria"><thead><tr><th scope="col">Criterion</th>
-      ${both && html`<th scope="col" class="n">Base</th>`}<th scope="col" class="n">Head</th><th scope="col" class="n">Threshold</th><th scope="col">Try another</th>${unmeasured && html`<th scope="col">Not measured</th>`}</tr></thead>
+      ${both && html`<th scope="col" class="n">Base</th>`}<th scope="col" class="n">Head</th><th scope="col" class="n">Threshold</th>${unmeasured && html`<th scope="col">Not measured</th>`}</tr></thead>
       <tbody>${data.criteria.map(each => html`<tr><td><code>${seen(each.name)}</code></td>
       ${both && html`<td class="n">${number(each.base)}</td>`}<td class=${'n ' + (each.kind === 'fail' ? 'bad' : '')}>
       ${each.kind ? SIGNS[each.kind] + ' ' : ''}${each.shown}</td><td class="n">${number(each.threshold)}</td>
-      <td>${knobOf(each.name) && html`<${Knob} knob=${knobOf(each.name)} state=${state} set=${set} />`}</td>${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>`;
+      ${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>
+      ${row.values.length > 0 && html`<div class="knobs" role="group" aria-label="Other thresholds">${row.values.map(([at]) => html`<div key=${at}><${Knob}
+        knob=${knobs.get(index.criteria[at].knob)} state=${state} set=${set} /></div>`)}</div>`}`;
   };
 
   // --- all together ----------------------------------------------------------------------------
