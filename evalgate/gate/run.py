@@ -248,7 +248,7 @@ def conclude(
     rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
     take_out = redact.redactor_of_files(context.environ)
     if write is None and take_out is not str:  # what is kept has its own way
-        rendered["html"] = reports.without(rendered["html"], take_out)
+        rendered = {name: reports.without(text, take_out) for name, text in rendered.items()}
     files, unwritten = _written(report, base, outcomes, rendered, rules.settings, write=write)
     told = (*report.problems, *unwritten)
     return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=told)
