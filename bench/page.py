@@ -63,7 +63,7 @@ def made(cases: int, noise: int = 0) -> tuple[Any, int]:
 
 def measured(page: Page, address: str) -> dict[str, float]:
     began = time.perf_counter()
-    page.goto(address)
+    page.goto(address, wait_until="commit")
     page.wait_for_selector("a.entry", timeout=60_000)
     listed = time.perf_counter() - began
     timed = """async (text) => {

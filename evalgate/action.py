@@ -27,7 +27,7 @@ from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Posting
 from evalgate.model import Report
 from evalgate.results import output
-from evalgate.system import isolation, process
+from evalgate.system import isolation, process, redact
 from evalgate.text import words, workflow_commands
 
 
@@ -318,7 +318,8 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
     except ConfigError as error:
         say(workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None
-    return Posting(client, job, settings, head_sha=event.head.sha, number=event.number)
+    take_out = redact.redactor_of_files(environ)
+    return Posting(client, job, settings, head_sha=event.head.sha, number=event.number, redact=take_out)
 
 
 def _is_told(settings: Settings, event: EventContext) -> bool:

@@ -67,11 +67,13 @@ class Decided:
     create: bool
 
 
-def decided(report: Report, *, when: str) -> Decided:
-    """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`."""
+def decided(report: Report, *, when: str, redact: Callable[[str], str] = str) -> Decided:
+    """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`; `redact`
+    takes secrets out."""
     headline = wording.headline(report.verdict) if report.run.complete else "cancelled"
     title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
-    output = Output(title=title, summary=[comment.render_head(report)], text=[comment.render_rest(report)])
+    head, rest = (redact(render(report)) for render in (comment.render_head, comment.render_rest))
+    output = Output(title=redact(title), summary=[head], text=[rest])
     return Decided(
         conclusion=conclusion_of(report),
         output=output,
@@ -127,7 +129,8 @@ class Posting:
     """The comment and the check run of one gate: `start`, `prepare` and `finish`; `give_up` where it does not come to
     that.
 
-    `head_sha`: the commit that is judged; `number`: of its pull request, None where there is none.
+    `head_sha`: the commit that is judged; `number`: of its pull request, None where there is none; `redact` takes
+    secrets out of what is posted of a report.
     """
 
     def __init__(
@@ -139,9 +142,11 @@ class Posting:
         head_sha: str,
         number: int | None,
         now: Callable[[], float] = time.monotonic,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._client = client
         self._job = job
+        self._redact = redact
         self._head_sha = head_sha
         self._number = number
         self._comment = settings.comment if number is not None else "off"
@@ -167,7 +172,7 @@ class Posting:
 
     def prepare(self, report: Report) -> None:
         """Take the report in: its conversations can be read now, and not any more when the run is over."""
-        self._decided = decided(report, when=self._comment)
+        self._decided = decided(report, when=self._comment, redact=self._redact)
 
     def finish(self) -> tuple[Problem, ...]:
         """Post what was prepared, and wait until that is done, for PUBLISHING_S at most; what could not be posted."""

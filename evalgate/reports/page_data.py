@@ -46,10 +46,11 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), defau
 
 
 def parts(v: View, *, room: int) -> Iterator[str]:
-    """The index first, then the parts; each is JSON, deflated, in base64. At most about `room` characters: passing
-    cases lose their conversations first."""
+    """The index, what the search reads (a line a case), then the parts; all deflated, in base64, and all but the second
+    JSON. At most about `room` characters: passing cases lose their conversations first."""
     ordered = [*(case for cause in v.causes for case in cause.cases), *_passed(v.cases)]
     rows: list[dict[str, Any]] = []
+    searched: list[str] = []
     packed: list[str] = []
     of_case = {id(case): at for at, cause in enumerate(v.causes) for case in cause.cases}
     traces: list[str] = []
@@ -79,6 +80,8 @@ def parts(v: View, *, room: int) -> Iterator[str]:
             held.append(whole)
             size += len(whole)
         rows.append(row)
+        cause = v.causes[row["cause"]].text if row["cause"] >= 0 else ""
+        searched.append(" ".join(_words(case, row["why"], cause)))
         if size >= PART_BYTES:
             packed.append(_packed(f"[{','.join(held)}]"))
             used += len(packed[-1])
@@ -92,11 +95,11 @@ def parts(v: View, *, room: int) -> Iterator[str]:
         "statuses": list(causes.STATUS.values()),
         "causes": [{"text": each.text, "status": each.status} for each in v.causes],
         "criteria": list(criteria.values()),
-        "adk": v.report.policy.adk_compat,
         "head": v.head_commit[:12],
         "base": v.report.comparison.origin.commit[:12] if v.comparison and v.report.comparison else "",
     }
     yield _packed(_JSON.encode(index))
+    yield _packed("\n".join(searched))
     yield from packed
     yield from traces
 
@@ -127,11 +130,6 @@ def changed(page: str, change: Callable[[str], str]) -> str:
 
 def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]) -> dict[str, Any]:
     uses = case.suite.criteria
-    asked = (case.case.conversation if case.case else None) or ()
-    said = [turns.answer_text(turn.user_content) or "" for turn in asked[:10]]
-    tools = dict.fromkeys(call.name for turn in asked for call in turn.tool_calls)
-    if case.case is not None and case.case.scenario is not None:
-        said.append(case.case.scenario.starting_prompt)
     return {
         "id": case.case_id,
         "suite": suites[case.suite.key],
@@ -142,8 +140,18 @@ def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequenc
         "place": case.place,
         "head": "".join(_sign(trial, uses) for trial in case.trials),
         "base": "".join(_sign(trial, uses) for trial in base),
-        "words": " ".join([*(plain.clip(text, WORDS) for text in said), *tools]),
     }
+
+
+def _words(case: CaseView, *more: str) -> list[str]:
+    """Of the id, the file, what users say, the tools that are expected, and `more`."""
+    asked = (case.case.conversation if case.case else None) or ()
+    said = [turns.answer_text(turn.user_content) or "" for turn in asked[:10]]
+    if case.case is not None and case.case.scenario is not None:
+        said.append(case.case.scenario.starting_prompt)
+    tools = dict.fromkeys(call.name for turn in asked for call in turn.tool_calls)
+    texts = (case.case_id, case.suite.key, *more, *(plain.clip(text, WORDS) for text in said), *tools)
+    return [word for text in texts for word in text.split()]
 
 
 def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
@@ -160,6 +168,7 @@ def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
     """The criteria that decide, by suite and name, and what must be known to judge by another threshold."""
     found = {}
     for suite in v.report.run.suites:
+        as_adk = v.report.policy.adk_compat and not any(use.is_of_ces for use in suite.criteria)
         for use in suite.criteria:
             if not use.informational and use.threshold is not None:
                 best = use.scale.lowest if use.lower_is_better else use.scale.highest
@@ -171,6 +180,7 @@ def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
                     "low": use.lower_is_better,
                     "best": best,
                     "test": use.on_the_test,
+                    "adk": as_adk,
                     "object": bool(use.options),
                 }
     return found

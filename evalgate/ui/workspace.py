@@ -312,7 +312,6 @@ def _suite(suite: Suite) -> Json:
     return {
         "key": suite.key,
         "problem": suite.problem,
-        "agent": fingerprints.agent_key(suite.agent),
         "cases": [case.case_id for case in suite.eval_set.cases],
         "criteria": [use.name for use in suite.criteria],
     }

@@ -171,8 +171,8 @@ def shown(page, view: str) -> None:
     if view in ("case", "what-if") and first.count():
         first.click()
         page.wait_for_selector("#title")
-        if view == "what-if" and page.locator(".criteria input[type=number]").count():
-            page.locator(".criteria input[type=number]").first.fill("0.01")
+        if view == "what-if" and page.locator("#case .knobs input[type=number]").count():
+            page.locator("#case .knobs input[type=number]").first.fill("0.01")
         if page.locator("#trace").count():
             page.locator("#trace").click()
             page.wait_for_selector(".graph")

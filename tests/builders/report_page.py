@@ -17,18 +17,20 @@ SCRIPT = re.compile(r"<script>.*</script>", re.DOTALL)
 
 @dataclass(frozen=True)
 class ReportPage:
-    """`text`: the page without script and data; `index`: all cases; `cases`: what opens of each, by id."""
+    """`text`: the page without script and data; `index`: all cases; `searched`: what the search reads of each; `cases`:
+    what opens of each, by id."""
 
     text: str
     index: dict[str, Any]
+    searched: list[str]
     cases: dict[str, dict[str, Any]]
 
 
 def read(page: str) -> ReportPage:
-    unpacked = [json.loads(zlib.decompress(base64.b64decode(each), -15)) for each in DATA.findall(page)]
-    index, parts = unpacked[0], unpacked[1:]
+    first, searched, *others = [zlib.decompress(base64.b64decode(each), -15).decode() for each in DATA.findall(page)]
+    index, parts = json.loads(first), [json.loads(each) for each in others]
     cases = {row["id"]: parts[row["part"]][row["at"]] for row in index["cases"] if "part" in row}
-    return ReportPage(text=SCRIPT.sub("", DATA.sub("", page)), index=index, cases=cases)
+    return ReportPage(text=SCRIPT.sub("", DATA.sub("", page)), index=index, searched=searched.split("\n"), cases=cases)
 
 
 def strings(value: Any, *, names: bool = True) -> Iterator[str]:
@@ -47,7 +49,7 @@ def strings(value: Any, *, names: bool = True) -> Iterator[str]:
 def reviewable(page: str) -> str:
     """The page as a golden file: what is packed stands in it as JSON, and the script not at all."""
     found = read(page)
-    data = {"index": found.index, "cases": found.cases}
+    data = {"index": found.index, "searched": found.searched, "cases": found.cases}
     policy = re.sub(r"script-src 'sha256-[^']*'", "script-src 'sha256-...'", found.text)
     data = _clipped(data)
     return f"{policy}\n{_lines(data)}\n"

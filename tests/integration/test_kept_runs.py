@@ -112,14 +112,17 @@ def test_secrets_are_taken_out_of_what_is_kept(repo: Repository) -> None:
     assert [name for name, text in texts.items() for each in spelled if each in text] == []
 
 
-def test_secrets_are_taken_out_of_the_page_in_a_workflow(repo: Repository) -> None:
+def test_secrets_are_taken_out_of_the_reports_in_a_workflow(repo: Repository) -> None:
+    """results.json is no report: later runs judge what the agent did by it."""
     text = (repo.root / "agent.py").read_text()
     repo.write("agent.py", text.replace('"nothing of the kind"', "os.environ['MY_KEY']"))
     repo.gate_file(env=["ASKED_LOG", "MY_KEY"])
     repo.call("run", environment={"MY_KEY": "correct-horse-battery", "CI": "true"})
-    page = report_page.reviewable((repo.root / "evalgate-report/report.html").read_text())
-    assert "***" in page
-    assert "correct-horse-battery" not in page
+    texts = {file.name: file.read_text() for file in (repo.root / "evalgate-report").iterdir()}
+    texts["report.html"] = report_page.reviewable(texts["report.html"])
+    told = {name for name, text in texts.items() if "correct-horse-battery" in text}
+    assert told == {"journal.jsonl", "results.json"}
+    assert {"comment.md", "summary.md", "report.html"} <= {name for name, text in texts.items() if "***" in text}
 
 
 def test_the_oldest_make_room_and_the_last_of_all_cases_stays(

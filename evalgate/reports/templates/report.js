@@ -1,31 +1,38 @@
 // The list of cases beside the page, and one case: expected | base | head. Data stands in the script elements of type
-// text/plain: the index first, then parts with conversations (reports/page_data.py). Nothing is ever set as HTML.
+// text/plain: the index and what the search reads before this script, then parts with conversations, which need not be
+// there yet (reports/page_data.py). Nothing is ever set as HTML.
 (async () => {
   'use strict';
   const {html, render, Component} = htmPreact;
   const live = globalThis.evalgateLive;  // what `evalgate ui` shows besides (evalgate/ui)
-  const blocks = [...document.querySelectorAll('script[type="text/plain"]')];
-  if (!blocks.length || typeof DecompressionStream === 'undefined') return;
+  const blocks = document.querySelectorAll.bind(document, 'script[type="text/plain"]');
+  if (!blocks().length || typeof DecompressionStream === 'undefined') return;
 
   const unpack = async block => {
-    const bytes = Uint8Array.from(atob(block.textContent), each => each.charCodeAt(0));
+    const packed = atob(block.textContent), bytes = new Uint8Array(packed.length);
+    for (let at = 0; at < packed.length; at++) bytes[at] = packed.charCodeAt(at);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-    return JSON.parse(await new Response(stream).text());
+    return new Response(stream).text();
   };
   const parts = new Map();
   const part = async number => {
-    if (!parts.has(number)) parts.set(number, await unpack(blocks[number + 1]));
+    const read = () => blocks()[number + 2]; // wholly, once something follows it
+    if (document.readyState === 'loading' && !read()?.nextSibling) await new Promise(done => addEventListener('DOMContentLoaded', done, {once: true}));
+    if (!parts.has(number)) parts.set(number, JSON.parse(await unpack(read())));
     if (parts.size > 6) parts.delete(parts.keys().next().value);
     return parts.get(number);
   };
-  const index = await unpack(blocks[0]);
+  const index = JSON.parse(await unpack(blocks()[0]));
   const cases = index.cases;
-  for (const each of cases) {
+  const counts = new Map(index.statuses.map(each => [each, 0]));
+  cases.forEach((each, at) => {
     each.file = index.suites[each.suite];
     each.key = each.file + '::' + each.id;
-    each.text = (each.id + ' ' + each.file + ' ' + each.why + ' ' + each.words +
-      (each.cause < 0 ? '' : ' ' + index.causes[each.cause].text)).toLowerCase();
-  }
+    each.number = at;
+    counts.set(each.status, counts.get(each.status) + 1);
+  });
+  let texts = null; // what the search reads, by case: unpacked once the list is there
+  const readTexts = async () => { texts = (await unpack(blocks()[1])).toLowerCase().split('\n'); };
 
   // --- words -----------------------------------------------------------------------------------
   const SIGNS = {pass: '\u2713', fail: '\u2717', allowed: '\u25cf', inconclusive: '?', not_measured: '\u26a0'};
@@ -69,15 +76,15 @@
 
   // --- list ------------------------------------------------------------------------------------
   const fits = (each, terms) => terms.every(([no, field, word]) =>
-    (field === 'suite' ? each.file.toLowerCase().includes(word) : each.text.includes(word)) !== no);
+    (field === 'suite' ? each.file.toLowerCase() : texts[each.number]).includes(word) !== no);
   const terms = text => text.toLowerCase().split(/\s+/).filter(Boolean).map(word => {
     const no = word.length > 1 && word[0] === '-';
     const rest = no ? word.slice(1) : word;
     return rest.startsWith('suite:') ? [no, 'suite', rest.slice(6)] : [no, '', rest];
   });
-  const title = (each, group) => group === 'suite' ? each.file : group === 'status' ? each.status :
-    each.cause < 0 ? each.status : index.causes[each.cause].status + ': ' + index.causes[each.cause].text;
-  const ROW = 52;
+  const causes = index.causes.map(each => each.status + ': ' + each.text);
+  const title = (each, group) => group === 'suite' ? each.file : group === 'status' || each.cause < 0 ? each.status : causes[each.cause];
+  const ROW = 52, GROUP = 30; // pixels, as in report.css
 
   class List extends Component {
     constructor() { super(); this.state = {top: 0, height: 800}; }
@@ -87,18 +94,23 @@
       addEventListener('resize', measure);
     }
     componentDidUpdate(before) {
-      if (before.state === this.props.state) return;
-      const at = this.props.rows.findIndex(each => each.key && each.key === this.props.state.open);
-      const box = this.box;
-      if (before.state.open !== this.props.state.open && at >= 0 &&
-          (at * ROW < box.scrollTop || (at + 1) * ROW > box.scrollTop + box.clientHeight)) {
-        box.scrollTop = at * ROW - box.clientHeight / 3;
+      const {state, rows, tops} = this.props, box = this.box;
+      if (before.state.open === state.open) return;
+      const at = rows.findIndex(each => each.key && each.key === state.open);
+      if (at >= 0 && (tops[at] < box.scrollTop || tops[at] + ROW > box.scrollTop + box.clientHeight)) {
+        box.scrollTop = tops[at] - box.clientHeight / 3;
       }
     }
-    render({rows, state, shown, set, what}, {top, height}) {
-      const from = Math.max(0, Math.floor(top / ROW) - 5), to = Math.min(rows.length, from + Math.ceil(height / ROW) + 10);
-      const counts = new Map(STATUSES.map(each => [each, 0]));
-      for (const each of cases) counts.set(each.status, counts.get(each.status) + 1);
+    render({rows, tops, state, shown, set, what}, {top, height}) {
+      const first = wanted => { // row that reaches so far down
+        let from = 0, until = rows.length;
+        while (from < until) {
+          const at = (from + until) >> 1;
+          if (tops[at + 1] > wanted) until = at; else from = at + 1;
+        }
+        return from;
+      };
+      const from = first(top - 5 * ROW), to = Math.min(rows.length, first(top + height + 5 * ROW) + 1);
       return html`<div class="tools">
         <label>Search <input type="search" id="search" value=${state.q} placeholder="words, -word, suite:name"
           onInput=${event => set({q: event.target.value})} /></label>
@@ -113,9 +125,9 @@
         <span role="status">${shown.toLocaleString('en')} of ${cases.length.toLocaleString('en')} cases</span></div>
         <nav class="rows" aria-label="Cases" tabindex="0" ref=${box => { this.box = box; }}
           onScroll=${event => this.setState({top: event.target.scrollTop})}>
-          <ul style=${{height: rows.length * ROW + 'px'}}>${rows.slice(from, to).map((each, at) => {
-            const style = {top: (from + at) * ROW + 'px'};
-            if (!each.key) return html`<li key=${'g' + each.title} class="group" style=${style}>
+          <ul style=${{height: tops[rows.length] + 'px'}}>${rows.slice(from, to).map((each, at) => {
+            const style = {top: tops[from + at] + 'px'};
+            if (!each.key) return html`<li key=${'g' + each.title} class="group" style=${style} title=${seen(each.title)}>
               ${each.count.toLocaleString('en')} \u00d7 <bdi>${seen(each.title)}</bdi></li>`;
             return html`<li key=${each.key} style=${style}>${live && html`<${live.Pick} row=${each} />`}<a class=${'entry ' + each.kind}
               href=${address({...state, open: each.key, head: null, base: null})}
@@ -348,36 +360,47 @@
   const knobs = new Map(); // one for each threshold that stands in a file
   for (const each of index.criteria) {
     each.knob = [each.name, each.threshold, each.file].join('@');
-    if (!knobs.has(each.knob)) knobs.set(each.knob, {...each, suites: [], values: []});
+    if (!knobs.has(each.knob)) knobs.set(each.knob, {...each, suites: [], least: Math.min(0, each.threshold), most: Math.max(1, each.threshold)});
     knobs.get(each.knob).suites.push(each.suite);
   }
-  for (const row of cases) for (const [at, ...values] of row.values) knobs.get(index.criteria[at].knob).values.push(...values.filter(each => each !== null));
-  const mean = values => {
-    const near = values.reduce((sum, each) => sum + each, 0) / values.length;
-    return near + values.reduce((sum, each) => sum + (each - near), 0) / values.length;
+  for (const row of cases) for (const own of row.values) {
+    const knob = knobs.get(index.criteria[own[0]].knob);
+    for (let at = 1; at < own.length; at++) {
+      if (own[at] < knob.least) knob.least = own[at];
+      if (own[at] > knob.most) knob.most = own[at];
+    }
+  }
+  // Of `[criterion, value of each run, ...]`, `missing` for values that are not there.
+  const mean = (own, missing) => {
+    let sum = 0, rest = 0;
+    for (let at = 1; at < own.length; at++) sum += own[at] === null ? missing : own[at];
+    const near = sum / (own.length - 1);
+    for (let at = 1; at < own.length; at++) rest += (own[at] === null ? missing : own[at]) - near;
+    return near + rest / (own.length - 1);
   };
   // As comparison/threshold.py decides on a case; `set`: other thresholds by their knob, null where it does not decide.
   const decided = (row, set) => {
-    const kinds = row.values.filter(([at]) => set[index.criteria[at].knob] !== null).map(([at, ...values]) => {
-      const use = index.criteria[at], limit = use.knob in set ? set[use.knob] : use.threshold;
-      const reaches = value => use.low ? value <= limit : value >= limit;
-      const known = values.filter(each => each !== null);
-      if (!known.length) return 'not_measured';
-      const fails = known.length === values.length ? !reaches(mean(values)) :
-        use.best !== null && !reaches(mean(values.map(each => each === null ? use.best : each)));
-      return fails ? use.test ? 'broken' : 'fail' : known.length === values.length ? 'pass' : 'not_measured';
-    });
-    if (kinds.includes('broken')) return 'not_measured';
-    if (kinds.includes('fail')) return 'fail';
-    if (!kinds.length || kinds.includes('not_measured') && !(index.adk && kinds.includes('pass'))) return 'not_measured';
-    return 'pass';
+    let broken = false, fail = false, unknown = false, pass = false, adk = false;
+    for (const own of row.values) {
+      const use = index.criteria[own[0]], limit = use.knob in set ? set[use.knob] : use.threshold;
+      if (limit === null) continue;
+      adk = use.adk;
+      const partial = own.includes(null);
+      const value = own.length < 2 || partial && (use.best === null || own.every((each, at) => !at || each === null)) ? null : mean(own, use.best);
+      if (value !== null && !(use.low ? value <= limit : value >= limit)) use.test ? broken = true : fail = true;
+      else if (partial || value === null) unknown = true;
+      else pass = true;
+    }
+    if (broken) return 'not_measured';
+    if (fail) return 'fail';
+    return !pass && !unknown || unknown && !(adk && pass) ? 'not_measured' : 'pass';
   };
   for (const row of cases) row.now = decided(row, {});
   const lineOf = (knob, value) => knob.object ? value === null ? '"informational": true' : `"threshold": ${value}` :
     `"${knob.name}": ${value === null ? '{"informational": true}' : value}`;
-  const Knob = ({knob, state, set, named}) => {
+  const Knob = ({knob, state, set}) => {
     const out = state.what[knob.knob] === null, value = out || !(knob.knob in state.what) ? knob.threshold : state.what[knob.knob];
-    const most = Math.max(1, knob.threshold, ...knob.values.slice(0, 1000)), least = Math.min(0, knob.threshold, ...knob.values.slice(0, 1000));
+    const {least, most} = knob;
     const turn = wanted => {
       const {[knob.knob]: _, ...others} = state.what;
       set({what: wanted === knob.threshold ? others : {...others, [knob.knob]: wanted}});
@@ -387,7 +410,7 @@
       if (event.target.value !== '' && Number.isFinite(wanted)) turn(wanted);
     };
     return html`<label><input type="checkbox" checked=${!out} onChange=${event => turn(event.target.checked ? knob.threshold : null)}
-      aria-label=${`${seen(knob.name)} decides`} /> ${named && html`<code>${seen(knob.name)}</code>`}</label> <input type="number" disabled=${out}
+      aria-label=${`${seen(knob.name)} decides`} /> <code>${seen(knob.name)}</code></label> <input type="number" disabled=${out}
       step=${most - least > 10 ? 1 : 0.01} value=${value} onInput=${change} aria-label=${`Threshold of ${seen(knob.name)}`} /> <input type="range"
       disabled=${out} min=${least} max=${most} step=${(most - least) / 100} value=${value} onInput=${change} aria-label=${`Threshold of ${seen(knob.name)}, as a slider`} />`;
   };
@@ -403,7 +426,7 @@
     const passing = what ? then.filter(each => each === 'pass').length : count('pass');
     return html`<section><h2>What other thresholds would decide</h2><p>By the scores of this run; a criterion without its tick does not
       decide. Nothing is changed, and whether the whole check passes is not foretold.</p>
-      <div class="knobs">${[...knobs.values()].slice(0, 30).map(knob => html`<div key=${knob.knob}><${Knob} knob=${knob} state=${state} set=${set} named=${true} />
+      <div class="knobs">${[...knobs.values()].slice(0, 30).map(knob => html`<div key=${knob.knob}><${Knob} knob=${knob} state=${state} set=${set} />
         <span class="dim">now ${number(knob.threshold)}${knob.suites.length > 1 ? `, ${knob.suites.length} files` : `, ${seen(knob.suites[0])}`}</span></div>`)}</div>
       <p><b id="would">${passing.toLocaleString('en')} of ${cases.length.toLocaleString('en')} cases would pass</b>, ${count('pass').toLocaleString('en')} do now.
       ${what && html` <button type="button" onClick=${() => set({what: {}, only: state.only.filter(each => each !== WOULD)})}>Back to the real thresholds</button>`}</p>
@@ -548,28 +571,27 @@
     }
   }
   const Criteria = ({row, data, state, set}) => {
-    const both = data.runs.base.length > 0, unmeasured = data.criteria.some(each => each.why), knobOf = name => {
-      const found = row.values.find(([at]) => index.criteria[at].name === name);
-      return found && knobs.get(index.criteria[found[0]].knob);
-    };
+    const both = data.runs.base.length > 0, unmeasured = data.criteria.some(each => each.why);
     return html`<div class="scroll" tabindex="0" role="group" aria-label="Criteria of the case"><table class="criteria"><thead><tr><th scope="col">Criterion</th>
-      ${both && html`<th scope="col" class="n">Base</th>`}<th scope="col" class="n">Head</th><th scope="col" class="n">Threshold</th><th scope="col">Try another</th>${unmeasured && html`<th scope="col">Not measured</th>`}</tr></thead>
+      ${both && html`<th scope="col" class="n">Base</th>`}<th scope="col" class="n">Head</th><th scope="col" class="n">Threshold</th>${unmeasured && html`<th scope="col">Not measured</th>`}</tr></thead>
       <tbody>${data.criteria.map(each => html`<tr><td><code>${seen(each.name)}</code></td>
       ${both && html`<td class="n">${number(each.base)}</td>`}<td class=${'n ' + (each.kind === 'fail' ? 'bad' : '')}>
       ${each.kind ? SIGNS[each.kind] + ' ' : ''}${each.shown}</td><td class="n">${number(each.threshold)}</td>
-      <td>${knobOf(each.name) && html`<${Knob} knob=${knobOf(each.name)} state=${state} set=${set} />`}</td>${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>`;
+      ${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>
+      ${row.values.length > 0 && html`<div class="knobs" role="group" aria-label="Other thresholds">${row.values.map(([at]) => html`<div key=${at}><${Knob}
+        knob=${knobs.get(index.criteria[at].knob)} state=${state} set=${set} /></div>`)}</div>`}`;
   };
 
   // --- all together ----------------------------------------------------------------------------
   const overview = document.getElementById('overview'), place = document.getElementById('case'), list = document.getElementById('list'),
     tries = document.getElementById('what-if');
   document.body.classList.add('live');
-  let state = read(), made = {}, rows = [], shown = 0, what = null;
+  let state = read(), made = null, rows = [], tops = [], shown = 0, what = null;
   const arrange = () => {
     const wanted = state.q + '\n' + state.only + '\n' + state.group + '\n' + json(state.what);
     if (made === wanted) return;
     made = wanted;
-    const asked = terms(state.q);
+    const asked = texts ? terms(state.q) : [];
     what = Object.keys(state.what).some(each => knobs.has(each)) ? new Map(cases.map(each => [each, decided(each, state.what)])) : null;
     const chips = state.only.filter(each => each !== WOULD), would = what && state.only.includes(WOULD);
     const found = cases.filter(each => (!chips.length || chips.includes(each.status)) &&
@@ -581,6 +603,8 @@
       groups.get(name).push(each);
     }
     rows = [...groups].flatMap(([name, own]) => [{title: name, count: own.length}, ...own]);
+    tops = [0];
+    for (const each of rows) tops.push(tops[tops.length - 1] + (each.key ? ROW : GROUP));
     shown = found.length;
   };
   const set = change => {
@@ -591,7 +615,7 @@
   const draw = () => {
     arrange();
     const row = state.open ? cases.find(each => each.key === state.open) : undefined;
-    render(html`<${List} rows=${rows} shown=${shown} state=${state} set=${set} what=${what} />`, list);
+    render(html`<${List} rows=${rows} tops=${tops} shown=${shown} state=${state} set=${set} what=${what} />`, list);
     if (!row) render(html`<${WhatIf} state=${state} set=${set} what=${what} />`, tries);
     render(row ? html`<${Case} row=${row} state=${state} set=${set} what=${what} />` :
       state.open ? html`<p role="alert">There is no case ${seen(state.open)} in this report.</p>` : '', place);
@@ -635,6 +659,13 @@
     link.textContent = each.textContent;
     each.replaceChildren(link);
   }
+  if (state.q) await readTexts();
   draw();
+  if (!texts) setTimeout(async () => {
+    await readTexts();
+    if (!state.q) return;
+    made = null;
+    draw();
+  });
   live?.start({cases, draw, seen, address, state: () => state, shown: () => rows.filter(each => each.key)});
 })();
