@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -68,6 +69,17 @@ def of_rules(
         *(found for then, now in pairs for found in _suite(then, now, base.policy, policy)),
         *(found for then, now in pairs if now is not None for found in _cases(then, now)),
     ]
+
+
+def stricter(before: BaseRules, suites: tuple[Suite, ...], policy: Policy) -> tuple[str, ...]:
+    """What head (`suites`, `policy`) asks more than the base, in words."""
+    kinds = (RelaxedKind.POLICY, RelaxedKind.THRESHOLD, RelaxedKind.CRITERION_CHANGED, RelaxedKind.CRITERION_REMOVED)
+    back = of_rules(dataclasses.replace(before, suites=suites, policy=policy), before.suites, before.policy, renamed={})
+    return tuple(
+        dict.fromkeys(
+            f"{rule.subject} {rule.head or 'unset'} -> {rule.base or 'set'}" for rule in back if rule.kind in kinds
+        )
+    )
 
 
 def of_quarantine(base: Reading, head: Reading, *, renamed: Mapping[str, str]) -> Iterator[RelaxedRule]:

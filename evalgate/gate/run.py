@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 from evalgate import __version__, errors, reports
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import guarded, quarantine
+from evalgate.baseline import guarded, quarantine, relaxed
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import confirm
 from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.confirm import Confirmation
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -278,6 +279,8 @@ def decided(
     if comparison is not None:
         comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
     verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, asked=asked)
+    if comparison is not None and verdict.blocks:
+        comparison = dataclasses.replace(comparison, stricter=_stricter(head, comparison, rules, asked))
     lacking = confirm.unrecorded(asked, head=head, base=base)
     if not was_run and not lacking:
         lacking = confirm.not_run(asked, head=head, base=base)
@@ -299,6 +302,31 @@ def decided(
         version=__version__,
         exit_code=exit_code_of(head, verdict),
     )
+
+
+def _stricter(head: Run, comparison: Comparison, rules: Rules, asked: Sequence[Confirmation]) -> tuple[str, ...]:
+    """What the change asks more than the base, where the base's rules would let these results pass."""
+    before = rules.before
+    if before is None:
+        return ()
+    asks = {suite.key: {use.name: use for use in suite.criteria} for suite in before.suites}
+    suites = tuple(
+        dataclasses.replace(
+            suite,
+            criteria=tuple(asks[suite.key][use.name] for use in suite.criteria if use.name in asks[suite.key]),
+        )
+        if suite.key in asks
+        else suite
+        for suite in head.suites
+    )
+    then = comparison_verdict.decide(
+        dataclasses.replace(head, suites=suites),
+        before.policy,
+        comparison=dataclasses.replace(comparison, decided={}),
+        unreliable=rules.quarantined,
+        asked=asked,
+    )
+    return () if then.blocks else relaxed.stricter(before, rules.suites, rules.policy)
 
 
 def _written(
