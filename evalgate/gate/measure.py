@@ -275,6 +275,16 @@ class _Measuring:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
             hint = "Also limit `tokens` or `agent_calls`."
             yield Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint)
+        told, known = self._session.budget.untold
+        if known:
+            # where nothing is bounded, nobody is deceived
+            bounds = self._session.settings.budget
+            severity = Severity.NOTE if bounds.tokens is bounds.usd is None else Severity.WARNING
+            message = f"the agent's events tell of {told:,} tokens, the answers of its models of {known:,}"
+            hint = (
+                "The larger number counts; agents that tools run, and callbacks that change answers, make them differ."
+            )
+            yield Problem(severity=severity, code="tokens-understated", message=message, hint=hint)
 
     def _confirmed(
         self, head: Run, base: Run | None, comparison: Comparison | None

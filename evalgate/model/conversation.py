@@ -115,7 +115,8 @@ class Invocation:
     `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
     texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown. `trace`: what
     the worker recorded of it on demand (agents/worker/trace.py), for people to look at. `state`: the session's at the
-    end of the turn, None where nobody asked for it.
+    end of the turn, None where nobody asked for it. `model_calls`: what the models' answers said of their tokens, and
+    the model, before the agent made events of them; empty where that is not known. It is not kept.
     """
 
     user_content: Content
@@ -127,6 +128,7 @@ class Invocation:
     agents: tuple[AgentDetails, ...] = ()
     timings: Timings | None = None
     trace: tuple[Json, ...] = field(default=(), compare=False)
+    model_calls: tuple[tuple[Usage, str], ...] = field(default=(), compare=False)
     state: Json | None = None
 
     def parts(self) -> Iterator[Part]:

@@ -38,7 +38,6 @@ from evalgate.model import (
     GradedTrial,
     JudgeUse,
     NotEvaluated,
-    Outcome,
     Reason,
     Run,
     Score,
@@ -50,7 +49,7 @@ from evalgate.model import (
 )
 from evalgate.model.watcher import Watcher
 from evalgate.results.journal import Journal
-from evalgate.runner import trials
+from evalgate.runner import budget, trials
 from evalgate.runner.budget import Budget, Limits
 from evalgate.runner.trials import Abreast, Task, TrialRunner
 from evalgate.simulation import user
@@ -102,20 +101,8 @@ def grade(
         grades=grades,
         seconds=trial.seconds,
         attempts=trial.attempts,
-        tokens=tokens_of(outcome),
+        tokens=budget.tokens_of(budget.calls_of(outcome)),
     )
-
-
-def tokens_of(outcome: Outcome) -> int | None:
-    """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
-    invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-    said: list[int] = []
-    for usage in (event.usage for each in invocations for event in each.events or () if event.usage is not None):
-        parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
-        known = [part for part in parts if part is not None]
-        if known or usage.total_tokens is not None:
-            said.append(sum(known) or usage.total_tokens or 0)
-    return sum(said) if said else None
 
 
 def _grade_all(criteria: Mapping[str, Criterion], evidence: Evidence, *, judged: Container[str]) -> Mapping[str, Grade]:
@@ -345,8 +332,8 @@ class Session:
         limiters: RateLimiters,
         shard: Shard | None = None,
     ) -> None:
-        budget = settings.budget
-        limits = Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd)
+        bounds = settings.budget
+        limits = Limits(agent_calls=bounds.agent_calls, tokens=bounds.tokens, usd=bounds.usd)
         self.settings = settings
         self.watcher = watcher
         self.stop = threading.Event()

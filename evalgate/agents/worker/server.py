@@ -74,6 +74,7 @@ class TurnWatch:
         self.started = time.monotonic()
         self.trace: Any = None
         self.requests: dict[str, Any] = {}
+        self.spent: dict[Any, dict[str, Any]] = {}
         self._open: dict[tuple[str, Any], float] = {}
         self._models: dict[Any, Interval] = {}
         self._tools: list[Interval] = []
@@ -83,11 +84,13 @@ class TurnWatch:
         self.requests.setdefault(agent, request)
         self._open["model", key] = time.monotonic()
 
-    def model_answers(self, key: Any) -> None:
-        """A chunk of the model's answer is there."""
+    def model_answers(self, key: Any, spent: dict[str, Any] | None = None) -> None:
+        """A chunk of the model's answer is there. `spent`: its tokens; a later chunk knows all of them."""
         begun = self._open.get(("model", key))
         if begun is not None:
             self._models[key, begun] = (begun, time.monotonic())
+            if spent:
+                self.spent[key, begun] = spent
 
     def tool_begins(self, key: Any) -> None:
         """A tool is about to run."""
