@@ -29,11 +29,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationError, to_json
 
 from evalgate.formats import adk_shapes
-from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, InvocationWire
+from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, EventWire, InvocationWire
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
     Ending,
+    Event,
     FailureKind,
     Grade,
     Invocation,
@@ -183,6 +184,10 @@ class OutcomeEntry(Entry):
     states: list[dict[str, Any] | None] = Field(
         default_factory=list, description="Of a CES evaluation: the session's state at the end of each turn."
     )
+    model_calls: list[list[EventWire]] = Field(
+        default_factory=list,
+        description="Of each turn what the models' answers said of their tokens, where its events say otherwise.",
+    )
     message: str = Field(default="", description="Of a failure.")
     turn: int | None = None
     detail: str = ""
@@ -236,6 +241,12 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         made["times"] = times
     if any(each.trace for each in done):
         made["traces"] = [[dict(one) for one in each.trace] for each in done]
+    calls = [() if each.model_calls == each.told_calls else each.model_calls for each in done]
+    if any(calls):
+        made["model_calls"] = [
+            [adk_shapes.event_json(Event(author="", usage=usage, model_version=model)) for usage, model in own]
+            for own in calls
+        ]
     if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
         made["not_finite"] = places
     return made
@@ -253,6 +264,12 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
     if read.traces:
         traces = [*read.traces, *([] for _ in turns)]
         turns = tuple(dataclasses.replace(turn, trace=tuple(traces[at])) for at, turn in enumerate(turns))
+    if read.model_calls:
+        calls = [
+            tuple((event.usage, event.model_version or "") for event in map(EventWire.noun, own) if event.usage)
+            for own in (*read.model_calls, *([] for _ in turns))
+        ]
+        turns = tuple(dataclasses.replace(turn, model_calls=calls[at]) for at, turn in enumerate(turns))
     if read.kind != "transcript":
         return AgentFailure(
             kind=FailureKind(read.kind),

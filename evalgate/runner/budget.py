@@ -73,7 +73,7 @@ class Budget:
     def spend(self, outcome: Outcome) -> None:
         """Count what the model calls of a trial took."""
         known = tokens_of(calls_of(outcome)) or 0
-        told = tokens_of(call for turn in _turns(outcome) for call in _told(turn)) or 0
+        told = tokens_of(call for turn in _turns(outcome) for call in turn.told_calls) or 0
         if told < known:
             with self._lock:
                 self.untold = (self.untold[0] + told, self.untold[1] + known)
@@ -108,16 +108,12 @@ def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:
     return [
         call
         for turn in _turns(outcome)
-        for call in max(_told(turn), turn.model_calls, key=lambda calls: tokens_of(calls) or 0)
+        for call in max(turn.told_calls, turn.model_calls, key=lambda calls: tokens_of(calls) or 0)
     ]
 
 
 def _turns(outcome: Outcome) -> Sequence[Invocation]:
     return outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-
-
-def _told(turn: Invocation) -> Sequence[tuple[Usage, str]]:
-    return [(event.usage, event.model_version or "") for event in turn.events or () if event.usage is not None]
 
 
 def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:
