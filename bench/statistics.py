@@ -27,10 +27,12 @@ else:
     import argparse
     import dataclasses
     import json
+    import multiprocessing
     import resource
     import subprocess
     import time
     from collections.abc import Sequence
+    from concurrent.futures import ProcessPoolExecutor
     from pathlib import Path
     from random import Random
     from typing import TypeAlias
@@ -47,6 +49,8 @@ else:
     DEFAULT_CHANGES = ("none", "1 broken", "3 broken")
     DEFAULT_MIXES = (*MIXES, *simulated.UNSTABLE)
     HOPELESS = 0.3
+    AFTER = 8
+    """Pull requests after each power line, which costs most."""
     WORDS = {
         "fixed": "How often the regression gate blocks by itself, beside what others do ({cases} cases). Where nothing "
         "changed (`none`), every block is a false one.",
@@ -63,7 +67,7 @@ else:
         "unchanged": "How often a row says `unchanged` though every case passes 10 points less often (the most of all "
         "mixes):",
         "line": "The power line: how often a drop as large as the one that it names is seen, by the default verdict "
-        "and under `threshold: all`; cases break one after the other.",
+        "and under `threshold: all`; cases break one after the other. A line for every 8 pull requests.",
         "rates": "How often the intervals of the pass rate and of pass^k hold what is true of all cases of the kind "
         "(.98/.8/.4):",
     }
@@ -154,15 +158,16 @@ else:
     def line(mix: str, k: int, *, confirmed: bool, draws: int) -> tuple[float | None, float]:
         """How often what the power line names is seen, and what it names on average; None where it names nothing."""
         random, seen, told = Random(f"{mix} {k} {confirmed} line"), 0, []
-        for _ in range(draws):
+        for _ in range(max(draws // AFTER, 1)):
             rates = simulated.rates_of(mix, simulated.CASES, random)
             drop = simulated.told_drop(simulated.draw(rates, CHANGES["none"], k, random), k, confirmed=confirmed)
             if drop is None:
                 continue
             told.append(drop)
-            pull = simulated.draw(rates, simulated.fallen(drop), k, random)
-            seen += simulated.default(pull, k, random).blocks if confirmed else simulated.regressed(pull, k)
-        return (seen / len(told), sum(told) / len(told)) if told else (None, 0.0)
+            for _ in range(AFTER):
+                pull = simulated.draw(rates, simulated.fallen(drop), k, random)
+                seen += simulated.default(pull, k, random).blocks if confirmed else simulated.regressed(pull, k)
+        return (seen / len(told) / AFTER, sum(told) / len(told)) if told else (None, 0.0)
 
     def held(cases: int, k: int, draws: int) -> tuple[float, float]:
         """How often the intervals of the pass rate and of pass^k hold the truth."""
@@ -325,11 +330,14 @@ else:
         return {"unchanged_false_max": max(wrong.values())}, table(["Cases", "Runs per side", "Called unchanged"], rows)
 
     def line_part(draws: int) -> Part:
-        lines = {
-            (mix, k): [line(mix, k, confirmed=each, draws=draws) for each in (True, False)]
-            for mix in DEFAULT_MIXES
-            for k in (1, 3, 5)
-        }
+        kinds = [(mix, k) for mix in DEFAULT_MIXES for k in (1, 3, 5)]
+        # forked: a fresh process would import this file as the standard library's module
+        with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+            found = {
+                kind: [pool.submit(line, *kind, confirmed=each, draws=draws) for each in (True, False)]
+                for kind in kinds
+            }
+            lines = {kind: [each.result() for each in row] for kind, row in found.items()}
         seen = [share for row in lines.values() for share, _ in row if share is not None]
         rows = [
             [mix, str(k), *(cell for share, drop in row for cell in line_cells(share, drop))]

@@ -282,6 +282,9 @@ class WorkerConversation:
         if self._traces is not None and message.trace:
             trace = self._traces.kept(message.trace, self._worker.redact)
             invocation = dataclasses.replace(invocation, trace=trace)
+        if message.model_calls:
+            spent = tuple((each.usage_metadata.noun(), each.model_version) for each in message.model_calls)
+            invocation = dataclasses.replace(invocation, model_calls=spent)
         if self._case.ces is not None:
             invocation = dataclasses.replace(invocation, state=message.state)
         elif invocation.timings is not None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from evalgate.agents.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
-from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
+from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent, UsageWire
 from evalgate.model import (
     AgentDescription,
     CallTime,
@@ -106,6 +106,13 @@ class TimingsWire(Said):
         return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s, calls=calls)
 
 
+class ModelCallWire(Said):
+    """What a model's answer said of its tokens."""
+
+    usage_metadata: UsageWire
+    model_version: str = ""
+
+
 class TurnEnd(Said):
     """The turn is over."""
 
@@ -113,6 +120,7 @@ class TurnEnd(Said):
     session: str
     timings: TimingsWire | None = None
     agents: list[AgentDetailsWire] = Field(default_factory=list)
+    model_calls: list[ModelCallWire] = Field(default_factory=list)
     invocation_id: str = ""
     trace: list[dict[str, Any]] = Field(default_factory=list)
     state: dict[str, Any] | None = None

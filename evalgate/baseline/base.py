@@ -673,6 +673,13 @@ def under_new_names(policy: Policy, renamed: Mapping[str, str], *, own: Policy |
     )
 
 
+def rules_under_new_names(rules: BaseRules, renamed: Mapping[str, str]) -> BaseRules:
+    """The base's rules under head's names of evaluation files; `renamed`: the base's name by head's."""
+    ours = {theirs: name for name, theirs in renamed.items()}
+    suites = tuple(dataclasses.replace(suite, key=ours.get(suite.key, suite.key)) for suite in rules.suites)
+    return dataclasses.replace(rules, suites=suites, policy=under_new_names(rules.policy, renamed))
+
+
 def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite.
 

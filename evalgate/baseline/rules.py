@@ -59,8 +59,8 @@ class Rules:
 
     `settings`: the settings and the gate file that decide: head's, with the base's rules in them where those decide
     (`by_base`). `problems`: why rules that were asked for could not be had. `shard`: the part of a plan that `suites`
-    are; None: all of it. `quarantined`: cases that are shown and never decide. `touched`: cases that are new in the
-    change, or changed by it.
+    are; None: all of it. `before`: the base's own rules, by head's names, where head's decide. `quarantined`: cases
+    that are shown and never decide. `touched`: cases that are new in the change, or changed by it.
     """
 
     settings: Settings
@@ -70,6 +70,7 @@ class Rules:
     by_base: bool = False
     problems: tuple[Problem, ...] = ()
     shard: Shard | None = None
+    before: BaseRules | None = None
     quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     touched: frozenset[CaseKey] = frozenset()
 
@@ -97,7 +98,8 @@ def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint
     problems = tuple(_unreadable(rules, by_base=by_base))
     if not by_base:
         own = _blocking_on_broken(own, suites, rules, renamed)
-        return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems)
+        before = baseline_base.rules_under_new_names(rules, renamed)
+        return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems, before=before)
     ruling = settings
     if theirs is not None:
         # head's settings with the base's rules and stores; where other things lie and how fast they go stays head's
@@ -263,6 +265,17 @@ def of_rules(
         *(found for then, now in pairs for found in _relaxed_suite(then, now, base.policy, policy)),
         *(found for then, now in pairs if now is not None for found in _relaxed_cases(then, now)),
     ]
+
+
+def stricter(before: BaseRules, suites: tuple[Suite, ...], policy: Policy) -> tuple[str, ...]:
+    """What head (`suites`, `policy`) asks more than the base, in words."""
+    kinds = (RelaxedKind.POLICY, RelaxedKind.THRESHOLD, RelaxedKind.CRITERION_CHANGED, RelaxedKind.CRITERION_REMOVED)
+    back = of_rules(dataclasses.replace(before, suites=suites, policy=policy), before.suites, before.policy, renamed={})
+    return tuple(
+        dict.fromkeys(
+            f"{rule.subject} {rule.head or 'unset'} -> {rule.base or 'set'}" for rule in back if rule.kind in kinds
+        )
+    )
 
 
 def of_quarantine(base: Reading, head: Reading, *, renamed: Mapping[str, str]) -> Iterator[RelaxedRule]:

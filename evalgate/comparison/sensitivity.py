@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,17 +24,22 @@ from evalgate.comparison.power import POWER
 from evalgate.comparison.repeats import Stage
 from evalgate.model import Power
 
-TRIES, FEWER_TRIES, FEWEST_TRIES, MOST_CASES = 100, 40, 15, 10_000
-"""Simulated pull requests for each drop, fewer for other numbers of runs, and where there are many cases: less depends
-on chance there."""
+TRIES, FEWER_TRIES, FEWEST_TRIES, MOST_CASES = 400, 64, 16, 8_000
+"""Simulated pull requests: all of them near the drop that is named, fewer on the way there and for other numbers of
+runs, and fewer where there are many cases: less depends on chance there."""
 FINEST_DROP = 0.01
 """Less than a point is not told, though one case of hundreds is less."""
-STEPS = 9
-"""How often the range of drops is halved."""
+STEPS, NEAR = 8, 0.08
+"""How often the range of drops is halved; how far beside what is found then all pull requests are asked."""
 FEW_CASES = 60
 """Beyond so many cases that vary, the statistic is taken for normal but for its skewness."""
 GRID = 40
-"""Steps between the pass rates that cases may have."""
+"""Steps between the pass rates that cases may have, finer near 0 and 1."""
+PRIOR, SHAPE, ENDS = 1.0, 0.5, 0.1
+"""As many cases are believed in before the first is seen, spread over all of these rates: between evenly in the rate (a
+shape of 1) and evenly over the grid (0), with a little at 0 and 1 themselves. Chosen in bench/statistics.py."""
+CHAINS, BURN = 64, 15
+"""Draws of the rates side by side; rounds that are thrown away."""
 
 Array: TypeAlias = Any
 
@@ -93,14 +99,25 @@ def line(outcomes: Sequence[Sample], gates: Gates, *, fact: bool) -> Power | Non
 def smallest_drop(pools: Sequence[tuple[int, int]], runs: Runs, gates: Gates, *, tries: int = TRIES) -> float | None:
     """The smallest drop of the pass rate that is seen four times in five; None where not even all cases together would
     show. `pools`: each case's passes and runs, of both sides."""
-    simulated = _Simulated(sorted(pools), runs, gates, tries=min(tries, max(FEWEST_TRIES, MOST_CASES // len(pools))))
+    simulated = _Simulated(sorted(pools), runs, gates, tries=min(tries, _tries(len(pools))))
+    few = min(FEWER_TRIES, simulated.tries)
     low, high = 0.0, simulated.highest
-    if simulated.power(high) < POWER:
+    if simulated.power(high, few) < POWER:
         return None
-    for _ in range(STEPS if tries == TRIES else STEPS - 2):
+    for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if simulated.power(middle) >= POWER else (middle, high)
+        low, high = (low, middle) if simulated.power(middle, few) >= POWER else (middle, high)
+    if simulated.tries > few:
+        low, high = high * (1 - NEAR), min(high * (1 + NEAR), simulated.highest)
+        below, above = simulated.power(low), simulated.power(high)
+        steps = (POWER - below) / (above - below) if above > below else 0.5
+        high = low + (high - low) * min(max(steps, -1.0), 2.0)
     return max(high, FINEST_DROP)
+
+
+def _tries(cases: int) -> int:
+    """How many pull requests of so many cases are simulated."""
+    return min(TRIES, max(FEWEST_TRIES, MOST_CASES // cases))
 
 
 class _Simulated:
@@ -110,9 +127,10 @@ class _Simulated:
         import numpy as np  # noqa: PLC0415 - 0.1 s of import that a run without a base does not need
 
         self._runs, self._gates = runs, gates
-        random = np.random.default_rng(0)
-        cases = len(pools)
-        self._rates = _likely_rates(pools, tries, random)
+        # of each kind of pull request its own, so that what chance does is not the same in all of them
+        random = np.random.default_rng(zlib.crc32(repr((pools, runs, gates)).encode()))
+        cases, self.tries = len(pools), tries
+        self._rates = _likely_rates(tuple(pools))[:tries]
         self._order = random.permuted(np.tile(np.arange(cases), (tries, 1)), axis=1)
         shape = (tries, cases)
         self._head, self._base = (random.random((*shape, own + runs.more)) for own in (runs.head, runs.base))
@@ -120,12 +138,13 @@ class _Simulated:
         self._seconds = _Shapes(runs.more, runs.more, cases) if runs.more else None
         self.highest = float(self._rates.mean())
 
-    def power(self, drop: float) -> float:
-        """How often a drop is seen."""
+    def power(self, drop: float, tries: int | None = None) -> float:
+        """How often a drop is seen, in the first `tries` pull requests or in all."""
         import numpy as np  # noqa: PLC0415 - as above
 
-        falls = self._falls(drop)
-        ours, theirs = self._head < (self._rates - falls)[..., None], self._base < self._rates[..., None]
+        rates = self._rates[:tries]
+        falls = self._falls(drop, rates)
+        ours, theirs = self._head[:tries] < (rates - falls)[..., None], self._base[:tries] < rates[..., None]
         heads, bases = ours[..., : self._runs.head].sum(axis=2), theirs[..., : self._runs.base].sum(axis=2)
         p, spent = self._p_values(ours, theirs, heads, bases)
         seen = (p < 1) & self._is_beyond_floor(heads, bases)
@@ -133,14 +152,15 @@ class _Simulated:
             return float(seen.mean())
         return float(np.where(seen, 1.0, self._confirmed(falls, heads, bases, spent)).mean())
 
-    def _falls(self, drop: float) -> Array:
+    def _falls(self, drop: float, rates: Array) -> Array:
         """By how much each case passes less often: case after case breaks altogether, the last in part."""
         import numpy as np  # noqa: PLC0415 - as above
 
-        ordered = np.take_along_axis(self._rates, self._order, axis=1)
-        left = drop * self._rates.shape[1] - (np.cumsum(ordered, axis=1) - ordered)
-        falls = np.empty_like(self._rates)
-        np.put_along_axis(falls, self._order, np.clip(left, 0.0, ordered), axis=1)
+        order = self._order[: len(rates)]
+        ordered = np.take_along_axis(rates, order, axis=1)
+        left = drop * rates.shape[1] - (np.cumsum(ordered, axis=1) - ordered)
+        falls = np.empty_like(rates)
+        np.put_along_axis(falls, order, np.clip(left, 0.0, ordered), axis=1)
         return falls
 
     def _p_values(self, ours: Array, theirs: Array, heads: Array, bases: Array) -> tuple[Array, Array]:
@@ -180,16 +200,20 @@ class _Simulated:
 
         failed = heads < self._gates.required * self._runs.head - tests.DUST
         levels = (self._gates.alpha - spent) / np.maximum(failed.sum(axis=1), 1)
+        pulls, cases = np.nonzero(failed & (falls > 0))
+        then = self._rates[pulls, cases]
+        now, paired = then - falls[pulls, cases], 2 * bases[pulls, cases] > self._runs.base
+        asked = np.stack([then.round(2), now.round(2), levels[pulls], paired], axis=1)
+        kinds, places = np.unique(asked, axis=0, return_inverse=True)
+        chances = np.asarray([self._chance(*kind) for kind in kinds.tolist()])
         missed = np.ones(len(heads))
-        for pull, case in zip(*(each.tolist() for each in np.nonzero(failed & (falls > 0))), strict=True):
-            then = float(self._rates[pull, case])
-            now, level = round(then - float(falls[pull, case]), 2), float(levels[pull])
-            if 2 * bases[pull, case] > self._runs.base:
-                chance = chance_by_pairs(now, round(then, 2), confirm.pairs_needed(level))
-            else:
-                chance = chance_alone(now, confirm.failures_needed(level)) if self._gates.alone else 0.0
-            missed[pull] *= 1 - chance
+        np.multiply.at(missed, pulls, 1 - chances[places.ravel()] if len(kinds) else 1.0)
         return 1 - missed
+
+    def _chance(self, then: float, now: float, level: float, paired: float) -> float:
+        if paired:
+            return chance_by_pairs(now, then, confirm.pairs_needed(level))
+        return chance_alone(now, confirm.failures_needed(level)) if self._gates.alone else 0.0
 
 
 class _Shapes:
@@ -254,7 +278,8 @@ def _exactly(
     logs, observed = 0.0, 0
     for shapes, own, (heads, bases) in zip(both, counts, sides, strict=True):
         parts, spectra = shapes.spectra(fine, length)
-        logs = logs + np.einsum("pt,tf->pf", own.astype(float), spectra)
+        weight = own.astype(float)
+        logs = logs + (weight @ spectra.real + 1j * (weight @ spectra.imag))
         observed = observed + parts[heads + bases, heads].sum(axis=1)
     weights = np.maximum(np.fft.irfft(np.exp(logs), n=length, axis=1), 0.0)
     tails = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
@@ -276,35 +301,42 @@ def _nearly(both: Sequence[_Shapes], counts: Sequence[Array], observed: Array) -
         moments[1] += own @ (shapes.chances * away**2).sum(axis=1)
         moments[2] += own @ (shapes.chances * away**3).sum(axis=1)
     spread = np.sqrt(np.maximum(moments[1], 1e-12))
-    z = (observed - moments[0]) / spread
+    # far out the series turns back, and all is said
+    z = np.clip((observed - moments[0]) / spread, -6.0, 6.0)
     z -= (z**2 - 1) * moments[2] / spread**3 / 6
     normal = NormalDist()
     return np.asarray([1 - normal.cdf(each) for each in z.tolist()])
 
 
-def _likely_rates(pools: Sequence[tuple[int, int]], tries: int, random: Any) -> Array:
-    """Pass rates of the cases: those that are most likely for all of them, and for each case by its own runs.
+@functools.lru_cache(maxsize=2)
+def _likely_rates(pools: tuple[tuple[int, int], ...]) -> Array:
+    """Pass rates of the cases, time and again, as probable as their runs make them: how the rates of such cases are
+    distributed is not known, and drawn as well. Few runs say little of it, and the single most likely one would have
+    the cases vary less than they do. `pools` must be sorted.
 
-    Source: the nonparametric maximum likelihood of a mixture of binomials (Laird 1978), by expectation maximization.
+    Source: Gibbs sampling with a Dirichlet prior on a grid of rates (Escobar 1994; Ishwaran and James 2001).
     """
     import numpy as np  # noqa: PLC0415 - as above
 
-    rates = np.linspace(0.0, 1.0, GRID + 1)
+    angles = np.linspace(0, np.pi / 2, GRID + 1)
+    rates, prior = np.sin(angles) ** 2, np.maximum(np.sin(2 * angles), ENDS) ** SHAPE
+    prior *= PRIOR / prior.sum()
     kinds = Counter(pools)
     chances = np.asarray([rates**passes * (1 - rates) ** (runs - passes) for passes, runs in kinds])
-    weights = np.full(len(rates), 1 / len(rates))
-    shares = np.asarray(list(kinds.values()))[:, None] / len(pools)
-    posterior = chances
-    for _ in range(200):
-        posterior = chances * weights
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        weights = (posterior * shares).sum(axis=0)
-    columns = []
-    places = {kind: np.cumsum(row) for kind, row in zip(kinds, posterior, strict=True)}
-    for kind in pools:
-        at = np.searchsorted(places[kind], random.random(tries) * places[kind][-1])
-        columns.append(rates[np.minimum(at, GRID)])
-    return np.stack(columns, axis=1)
+    counts = np.asarray(list(kinds.values()))
+    random = np.random.default_rng(zlib.crc32(repr(pools).encode()))
+    tries = _tries(len(pools))
+    chains = min(CHAINS, tries)
+    weights = np.tile(prior, (chains, 1))
+    found = []
+    for number in range(BURN + -(-tries // chains)):
+        posterior = chances * weights[:, None, :]
+        drawn = random.multinomial(counts, posterior / posterior.sum(axis=2, keepdims=True))
+        weights = random.gamma(prior + drawn.sum(axis=1))
+        if number >= BURN:
+            each = np.broadcast_to(rates, drawn.shape).ravel()
+            found.append(np.repeat(each, drawn.ravel()).reshape(chains, len(pools)))
+    return np.concatenate(found)
 
 
 @functools.lru_cache(maxsize=65_536)

@@ -21,6 +21,7 @@ from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import confirm
 from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.confirm import Confirmation
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -247,9 +248,11 @@ def decided(
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    comparison, verdict, lacking = settled(
-        head, base, comparison, policy=policy, unreliable=rules.quarantined, was_run=was_run
-    )
+    compared, unreliable = comparison, rules.quarantined
+    comparison, verdict, lacking = settled(head, base, compared, policy=policy, unreliable=unreliable, was_run=was_run)
+    if comparison is not None and verdict.blocks:
+        asked = measure.confirmations(head, compared, policy=policy, unreliable=unreliable)
+        comparison = dataclasses.replace(comparison, stricter=_stricter(head, comparison, rules, asked))
     # once each: the parts of a plan have told their own
     known = tuple(dict.fromkeys((*problems, *lacking, *(_apart(rules) if comparison is None else ()))))
     return Report(
@@ -287,6 +290,31 @@ def settled(
     if not was_run and not lacking:
         lacking = confirm.not_run(asked, head=head, base=base)
     return comparison, verdict, lacking
+
+
+def _stricter(head: Run, comparison: Comparison, rules: Rules, asked: Sequence[Confirmation]) -> tuple[str, ...]:
+    """What the change asks more than the base, where the base's rules would let these results pass."""
+    before = rules.before
+    if before is None:
+        return ()
+    asks = {suite.key: {use.name: use for use in suite.criteria} for suite in before.suites}
+    suites = tuple(
+        dataclasses.replace(
+            suite,
+            criteria=tuple(asks[suite.key][use.name] for use in suite.criteria if use.name in asks[suite.key]),
+        )
+        if suite.key in asks
+        else suite
+        for suite in head.suites
+    )
+    then = comparison_verdict.decide(
+        dataclasses.replace(head, suites=suites),
+        before.policy,
+        comparison=dataclasses.replace(comparison, decided={}),
+        unreliable=rules.quarantined,
+        asked=asked,
+    )
+    return () if then.blocks else baseline_rules.stricter(before, rules.suites, rules.policy)
 
 
 def conclude(

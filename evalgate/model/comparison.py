@@ -541,7 +541,8 @@ class Comparison:
     of the bootstrap. `spent`: how often chance alone makes a criterion regress, at most `alpha`. `deterministic`: the
     agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `unchanged`: suites
     whose agent is the very same on both sides, so that their results are those of both. `edited`: cases of these that
-    this change adds, or of which it changes what is asked, expected or required. `decided`,
+    this change adds, or of which it changes what is asked, expected or required. `stricter`: what this change asks more
+    than the base, in words, where these results block and would pass by the base's rules. `decided`,
     `base_decided`: the sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was
     read from files.
     """
@@ -566,6 +567,7 @@ class Comparison:
     deterministic: bool = False
     unchanged: tuple[str, ...] = ()
     edited: tuple[CaseKey, ...] = ()
+    stricter: tuple[str, ...] = ()
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
 

@@ -127,7 +127,8 @@ class Invocation:
     `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
     texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown. `trace`: what
     the worker recorded of it on demand (worker/trace.py), for people to look at. `state`: the session's at the
-    end of the turn, None where nobody asked for it.
+    end of the turn, None where nobody asked for it. `model_calls`: what the models' answers said of their tokens, and
+    the model, before the agent made events of them; empty where that is not known.
     """
 
     user_content: Content
@@ -139,7 +140,13 @@ class Invocation:
     agents: tuple[AgentDetails, ...] = ()
     timings: Timings | None = None
     trace: tuple[Json, ...] = field(default=(), compare=False)
+    model_calls: tuple[tuple[Usage, str], ...] = field(default=(), compare=False)
     state: Json | None = None
+
+    @property
+    def told_calls(self) -> tuple[tuple[Usage, str], ...]:
+        """What its events tell of model calls, as `model_calls`."""
+        return tuple((each.usage, each.model_version or "") for each in self.events or () if each.usage is not None)
 
     def parts(self) -> Iterator[Part]:
         """All parts of all events, in order."""

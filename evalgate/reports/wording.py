@@ -13,6 +13,7 @@ from evalgate.model import (
     AgentFailure,
     CaseKey,
     CaseStatus,
+    Comparison,
     CriterionVerdict,
     FailureKind,
     FailureOrigin,
@@ -404,13 +405,21 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     return old.issuperset(failed)
 
 
+def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
+    """Who has to act where stricter rules are the cause, or the agent is the base's."""
+    if comparison.stricter:
+        asked = words.listed(map(_named, comparison.stricter), limit=3)
+        return f"The stricter rules of this change cause it ({asked}): fix the agent, or keep the base's rules."
+    failed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL}
+    if failed & set(comparison.edited):
+        return "The agent fails cases that this change adds or edits: fix the agent, or what they expect."
+    return "Not caused by this change: fix the base branch, or allow pre-existing failures with `threshold: new`."
+
+
 def _after_fail(report: Report) -> str:
     comparison = report.comparison
-    if comparison is not None and comparison.is_untouched(report.run):
-        failed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL}
-        if failed & set(comparison.edited):
-            return "The agent fails cases that this change adds or edits: fix the agent, or what they expect."
-        return "Not caused by this change: fix the base branch, or allow pre-existing failures with `threshold: new`."
+    if comparison is not None and (comparison.stricter or comparison.is_untouched(report.run)):
+        return _not_by_the_agent(report, comparison)
     kinds = {each.gate: each.kind for each in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
         return "Fix the regression, or raise `max_drop` if the drop is intended."

@@ -619,7 +619,7 @@ def _told(read: Any) -> Comparison:
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged", "edited")
+    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged", "edited", "stricter")
     told = {name: getattr(read, name) for name in names}
     return Comparison(cases=cases, **told)
 

@@ -29,12 +29,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationError, to_json
 
 from evalgate.formats import adk_shapes
-from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, InvocationWire
+from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, EventWire, InvocationWire
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
     CallTime,
     Ending,
+    Event,
     FailureKind,
     Grade,
     Invocation,
@@ -188,6 +189,10 @@ class OutcomeEntry(Entry):
     states: list[dict[str, Any] | None] = Field(
         default_factory=list, description="Of a CES evaluation: the session's state at the end of each turn."
     )
+    model_calls: list[list[EventWire]] = Field(
+        default_factory=list,
+        description="Of each turn what the models' answers said of their tokens, where its events say otherwise.",
+    )
     message: str = Field(default="", description="Of a failure.")
     turn: int | None = None
     detail: str = ""
@@ -237,18 +242,39 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         made = {"kind": outcome.kind.value} | {name: value for name, value in told.items() if value not in (None, "")}
         if outcome.partial:
             made["partial"] = [_turn_json(each) for each in outcome.partial]
-    done = outcome.invocations if isinstance(outcome, Transcript) else outcome.partial
-    times = [[event.at for event in each.events or () if event.at is not None] for each in done]
-    if any(times):
-        made["times"] = times
-    calls = [[dataclasses.asdict(one) for one in each.timings.calls] if each.timings else [] for each in done]
-    if any(calls):
-        made["calls"] = calls
-    if any(each.trace for each in done):
-        made["traces"] = [[dict(one) for one in each.trace] for each in done]
+    made |= _beside(outcome.invocations if isinstance(outcome, Transcript) else outcome.partial)
     if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
         made["not_finite"] = places
     return made
+
+
+def _beside(turns: Sequence[Invocation]) -> dict[str, Any]:
+    """What a turn has beside its form as google-adk's: a list for each turn, where any of them has something."""
+    lists: dict[str, list[list[Any]]] = {
+        "times": [[event.at for event in turn.events or () if event.at is not None] for turn in turns],
+        "calls": [[dataclasses.asdict(each) for each in turn.timings.calls] if turn.timings else [] for turn in turns],
+        "traces": [[dict(each) for each in turn.trace] for turn in turns],
+        "model_calls": [
+            [adk_shapes.event_json(Event(author="", usage=usage, model_version=name)) for usage, name in each]
+            for each in (() if turn.model_calls == turn.told_calls else turn.model_calls for turn in turns)
+        ],
+    }
+    return {name: rows for name, rows in lists.items() if any(rows)}
+
+
+def _with_beside(turn: Invocation, read: OutcomeEntry, at: int) -> Invocation:
+    """The turn with what `_beside` wrote of it; a list that is too short says nothing of it."""
+    lists: tuple[list[list[Any]], ...] = (read.times, read.calls, read.traces, read.model_calls)
+    times, calls, trace, told = (own[at] if at < len(own) else [] for own in lists)
+    if times:
+        turn = _timed(turn, times)
+    if calls and turn.timings:
+        turn = dataclasses.replace(turn, timings=dataclasses.replace(turn.timings, calls=tuple(calls)))
+    if not trace and not told:
+        return turn
+    events = (each.noun() for each in told)
+    spent = tuple((event.usage, event.model_version or "") for event in events if event.usage is not None)
+    return dataclasses.replace(turn, trace=tuple(trace), model_calls=spent)
 
 
 def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
@@ -257,17 +283,7 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
         raw = with_not_finite(raw, raw["not_finite"])
     read = OutcomeEntry.model_validate(raw)
     turns = tuple(each.noun() for each in (read.invocations if read.kind == "transcript" else read.partial))
-    if read.times:
-        times = [*read.times, *([] for _ in turns)]
-        turns = tuple(_timed(turn, times[at]) for at, turn in enumerate(turns))
-    if read.calls:
-        turns = tuple(
-            dataclasses.replace(turn, timings=turn.timings and dataclasses.replace(turn.timings, calls=tuple(calls)))
-            for turn, calls in zip(turns, [*read.calls, *([] for _ in turns)], strict=False)
-        )
-    if read.traces:
-        traces = [*read.traces, *([] for _ in turns)]
-        turns = tuple(dataclasses.replace(turn, trace=tuple(traces[at])) for at, turn in enumerate(turns))
+    turns = tuple(_with_beside(turn, read, at) for at, turn in enumerate(turns))
     if read.kind != "transcript":
         return AgentFailure(
             kind=FailureKind(read.kind),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from evalgate.config.settings import AgentBudget
 from evalgate.judges import models
-from evalgate.model import AgentFailure, Outcome, Shard, Usage
+from evalgate.model import AgentFailure, Invocation, Outcome, Shard, Usage
 from evalgate.text import words
 
 
@@ -32,6 +32,8 @@ class Budget:
         self._tokens = 0
         self._usd = 0.0
         self.unpriced: set[str] = set()
+        self.untold = (0, 0)
+        """Tokens that events told and that models did, of the trials in which events told fewer."""
         self.ended = ""
 
     def begin(self) -> bool:
@@ -59,30 +61,53 @@ class Budget:
             return not (self.ended or is_over or limits.tokens is not None or limits.usd is not None)
 
     def spend(self, outcome: Outcome) -> None:
-        """Count what the model calls of a trial reported."""
+        """Count what the model calls of a trial took."""
+        known = tokens_of(calls_of(outcome)) or 0
+        told = tokens_of(call for turn in _turns(outcome) for call in turn.told_calls) or 0
+        if told < known:
+            with self._lock:
+                self.untold = (self.untold[0] + told, self.untold[1] + known)
         if self._limits == AgentBudget():
             return
         for usage, model, cost in costs_of(outcome):
             with self._lock:
-                self._tokens += tokens_of_call(usage) or 0
+                self._tokens += tokens_of([(usage, model)]) or 0
                 self._usd += cost or 0.0
                 if cost is None:
                     self.unpriced.add(model or "a model without a name")
 
 
-def tokens_of_call(usage: Usage) -> int | None:
-    """All tokens that a model call reported; None where it reported none."""
-    counts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
-    known = [count for count in counts if count is not None]
-    return None if not known and usage.total_tokens is None else sum(known) or usage.total_tokens or 0
+def tokens_of(calls: Iterable[tuple[Usage, str]]) -> int | None:
+    """All tokens of model calls, of each the larger of the total that it told and that of its parts; None where none
+    told any."""
+    found = [
+        max(count for count in (usage.total_tokens, sum(known) if known else None) if count is not None)
+        for usage, _ in calls
+        if (known := [count for count in _parts(usage) if count is not None]) or usage.total_tokens is not None
+    ]
+    return sum(found) if found else None
+
+
+def _parts(usage: Usage) -> tuple[int | None, ...]:
+    return usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens
+
+
+def calls_of(outcome: Outcome) -> list[tuple[Usage, str]]:
+    """What each model call of a trial took, and the model: as the events tell of a turn or, where that is more, as the
+    models' answers did before the agent made events of them."""
+    return [
+        call
+        for turn in _turns(outcome)
+        for call in max(turn.told_calls, turn.model_calls, key=lambda calls: tokens_of(calls) or 0)
+    ]
+
+
+def _turns(outcome: Outcome) -> Sequence[Invocation]:
+    return outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
 
 
 def costs_of(outcome: Outcome) -> Iterator[tuple[Usage, str, float | None]]:
-    """What each model call of a trial reported, the model that it named, and what it cost: None where no price is
-    known."""
-    turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-    for event in (event for turn in turns for event in turn.events or ()):
-        if event.usage is not None:
-            model = event.model_version or ""
-            name = models.parse_name(model)
-            yield event.usage, model, models.cost_usd(model=name.name, provider=name.priced_as, usage=event.usage)
+    """The model calls of a trial, and what each cost: None where no price is known."""
+    for usage, model in calls_of(outcome):
+        name = models.parse_name(model)
+        yield usage, model, models.cost_usd(model=name.name, provider=name.priced_as, usage=usage)

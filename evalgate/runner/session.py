@@ -39,7 +39,6 @@ from evalgate.model import (
     GradedTrial,
     JudgeUse,
     NotEvaluated,
-    Outcome,
     Reason,
     Run,
     Score,
@@ -102,16 +101,8 @@ def grade(
         grades=grades,
         seconds=trial.seconds,
         attempts=trial.attempts,
-        tokens=tokens_of(outcome),
+        tokens=budget.tokens_of(budget.calls_of(outcome)),
     )
-
-
-def tokens_of(outcome: Outcome) -> int | None:
-    """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
-    invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-    usages = [event.usage for each in invocations for event in each.events or () if event.usage is not None]
-    said = [tokens for usage in usages if (tokens := budget.tokens_of_call(usage)) is not None]
-    return sum(said) if said else None
 
 
 def _grade_all(criteria: Mapping[str, Criterion], evidence: Evidence, *, judged: Container[str]) -> Mapping[str, Grade]:

@@ -139,8 +139,9 @@ class AfterCalls:
         """A model has answered, or raised."""
         watch = server.CURRENT.get()
         if watch is not None:
-            key = _key(callback_context)
-            watch.model_answers(key)
+            key, answer = _key(callback_context), told.get("llm_response")
+            # before callbacks of the agent change it, and of agents within tools as well, whose events nobody sees
+            watch.model_answers(key, spent=None if answer is None else _spent(answer))
             if watch.trace is not None:
                 watch.trace.end("model", key, response=told.get("llm_response"), error=told.get("error"))
 
@@ -527,6 +528,8 @@ class AdkSession:
         agents = watch.agents(authors)
         if agents:
             answer["agents"] = agents
+        if watch.spent:
+            answer["model_calls"] = list(watch.spent.values())
         if watch.trace is not None:
             answer["trace"] = watch.trace.finish()
         if self._tells_state:
@@ -563,6 +566,16 @@ def _event(event: Any) -> Message:
             found[name] = trace.dumped(getattr(event, name))
     if getattr(event, "model_version", None):  # since google-adk 1.18
         found["model_version"] = event.model_version
+    return found
+
+
+def _spent(told: Any) -> Message:
+    """What an answer or an event of a model says of its tokens, and of the model."""
+    found: Message = {}
+    if getattr(told, "usage_metadata", None) is not None:
+        found["usage_metadata"] = trace.dumped(told.usage_metadata)
+        if getattr(told, "model_version", None):  # since google-adk 1.18
+            found["model_version"] = told.model_version
     return found
 
 

@@ -67,7 +67,9 @@ class FrameworkSession(ABC):
             raise self.broken
         self._answered(answer)
         told = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
-        return {"timings": self.watch.timings(), **({"agents": told} if told else {})}
+        spent = list(self.watch.spent.values())
+        ended = {"timings": self.watch.timings(), "agents": told, "model_calls": spent}
+        return {name: value for name, value in ended.items() if value}
 
     async def end(self) -> Message:
         """See server.Session."""

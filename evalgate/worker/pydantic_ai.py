@@ -20,6 +20,7 @@ class Session(FrameworkSession):
         super().__init__(*arguments)
         self._history: list[Any] = []
         self.calls: dict[str, tuple[str, Message]] = {}
+        self._model = ""
 
     async def ask(self, text: str) -> Any:
         """The output of a run."""
@@ -35,6 +36,10 @@ class Session(FrameworkSession):
                     async with node.stream(run.ctx) as events:
                         async for event in events:
                             self._happened(event)
+        usage = run.usage() if callable(run.usage) else run.usage
+        counts = frameworks.usage_of(usage.input_tokens, usage.output_tokens)
+        if counts:  # of agents that tools run as well, where these hand it on
+            self.watch.spent["run"] = {"usage_metadata": counts, "model_version": self._model}
         if run.result is None:
             raise RuntimeError("the agent ended without a result")
         self._history = run.result.all_messages()
@@ -61,6 +66,7 @@ class Session(FrameworkSession):
             cached=usage.cache_read_tokens or None,
             thoughts=(usage.details or {}).get("reasoning_tokens"),
         )
+        self._model = response.model_name or self._model
         self.model_said("model", "\n".join(texts), counts, model=response.model_name, calls=calls, author=author)
 
     def _happened(self, event: Any) -> None:

@@ -75,6 +75,7 @@ class TurnWatch:
         self.started = time.monotonic()
         self.trace: Any = None
         self.requests: dict[str, Any] = {}
+        self.spent: dict[Any, dict[str, Any]] = {}
         self._open: dict[tuple[str, Any], tuple[float, str]] = {}
         self._calls: dict[tuple[str, Any, float], tuple[str, float]] = {}
 
@@ -83,8 +84,11 @@ class TurnWatch:
         self.requests.setdefault(agent, request)
         self._open["model", key] = (time.monotonic(), str(getattr(request, "model", None) or ""))
 
-    def model_answers(self, key: Any, name: str = "") -> None:
-        """A chunk of the model's answer is there. `name`: of the model, where the request did not say it."""
+    def model_answers(self, key: Any, name: str = "", spent: dict[str, Any] | None = None) -> None:
+        """A chunk of the model's answer is there. `name`: of the model, where the request did not say it; `spent`: its
+        tokens, of which a later chunk knows all."""
+        if spent and ("model", key) in self._open:
+            self.spent[key, self._open["model", key][0]] = spent
         self._ends("model", key, name)
 
     def tool_begins(self, key: Any, name: str) -> None:

@@ -111,6 +111,45 @@ def test_who_has_to_act_where_evaluation_files_alone_change(
     assert f"This change {told}." in comment
 
 
+CAUSED = "The stricter rules of this change cause it (`"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wrong", "code", "step"),
+    [
+        ({"pass_rate": 0.5}, {}, 3, 1, CAUSED + "pass_rate 0.50 -> 1.00`)"),
+        ({"threshold": "new"}, {"threshold": "all"}, 3, 1, CAUSED + "threshold new -> all`)"),
+        ({"suites": {"desk.evalset.json": {"severity": "advisory"}}}, {}, 3, 1, CAUSED + "severity of desk.evalset"),
+        ({"pass_rate": 0.9}, {}, 3, 1, "Not caused by this change"),  # red by the base's rules as well
+    ],
+)
+def test_stricter_rules_are_the_cause_where_the_bases_would_pass(
+    repo: Repository, before: dict[str, Any], after: dict[str, Any], wrong: int, code: int, step: str
+) -> None:
+    repo.agent("one", wrong=(wrong,))
+    repo.gate_file(**before)
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.gate_file(**after)
+    repo.commit("change")
+    found, said = repo.run()
+    assert found == code, said
+    assert f"> {step}" in repo.comment()
+
+
+def test_a_higher_bar_is_the_cause_also_beside_a_change_of_the_agent(repo: Repository) -> None:
+    repo.agent("one", wrong=(3,))
+    repo.cases(1, 2, 3, threshold=0.1)
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.agent("two", wrong=(3,))
+    repo.cases(1, 2, 3, threshold=0.9)
+    repo.commit("change")
+    code, said = repo.run()
+    assert code == 1, said
+    assert f"> {CAUSED}response_match_score 0.10 -> 0.90`)" in repo.comment()
+
+
 LOWER = '{"criteria": {"response_match_score": 0.5}}'
 READER = "import pathlib\nFACTS = pathlib.Path(__file__).with_name({name!r})\n"
 

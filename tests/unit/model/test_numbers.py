@@ -13,7 +13,7 @@ from evalgate.formats.adk_shapes import InvocationWire, UsageWire
 from evalgate.formats.recordings import parse_recordings
 from evalgate.judges import cache, openai
 from evalgate.model import shapes
-from evalgate.runner import session
+from evalgate.runner import budget
 
 COUNTS: list[tuple[Any, int | None]] = [
     (0, 0),
@@ -82,7 +82,7 @@ def test_recorded_tokens_and_times_that_cannot_be_are_unknown_too() -> None:
     (turn,) = recording.transcript.invocations
     assert turn.timings is not None
     assert turn.timings.tool_s is None
-    assert session.tokens_of(recording.transcript) is None
+    assert budget.tokens_of(budget.calls_of(recording.transcript)) is None
 
 
 def test_a_judge_that_lies_about_its_tokens_is_no_crash() -> None:

@@ -1,0 +1,59 @@
+"""Tokens that an agent's events tell, beside those that its models told."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+AGENT = """
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+
+class Model(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        text = llm_request.contents[-1].parts[-1].text.replace("question", "answer")
+        usage = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=900, candidates_token_count=100, total_token_count=1000
+        )
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), usage_metadata=usage)
+
+
+def cheap(callback_context, llm_response):
+    if {lies}:
+        llm_response.usage_metadata = types.GenerateContentResponseUsageMetadata(total_token_count=1)
+    return llm_response
+
+
+root_agent = LlmAgent(name="desk", model=Model(model="m"), after_model_callback=cheap)
+"""
+
+
+@pytest.mark.parametrize("lies", [False, True])
+def test_an_agent_that_tells_of_fewer_tokens_than_its_model_did_spends_the_budget_all_the_same(
+    tmp_path: Path, *, lies: bool
+) -> None:
+    python = Path(os.environ.get("EVALGATE_TEST_ADK", ROOT / ".venv-adk")) / "bin/python"
+    if not python.exists():
+        pytest.skip("no interpreter with google-adk: set EVALGATE_TEST_ADK or make .venv-adk")
+    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    repo.write("desk/__init__.py", "")
+    repo.write("desk/agent.py", AGENT.format(lies=lies))
+    repo.write("evalgate.yml", json.dumps({"agent": "desk", "python": str(python), "budget": "tokens=2500"}))
+    repo.cases(1, 2, 3, 4, 5)
+    repo.commit("all")
+    code, said = repo.run("--baseline", "none", "--concurrency", "1", base="")
+    assert code == 0, said  # inconclusive does not block
+    assert "the budget of 2,500 agent tokens is spent" in said
+    cases = repo.results()["suites"][0]["cases"]
+    assert [trial["tokens"] for case in cases for trial in case.get("trials", ()) if trial.get("tokens")] == [1000] * 3
+    told = "the agent's events tell of 3 tokens, the answers of its models of 3,000"
+    assert (told in said) == lies
