@@ -126,7 +126,7 @@ def test_each_call_of_a_tool_and_of_a_model_has_its_latency(tmp_path: Path, judg
     code, said = run(root)
     assert code == 0, said
     content = json.loads((root / "evalgate-report/ces-results.json").read_text())
-    of_golden, of_scenario = (valid(library.EvaluationResult, each) for each in content["evaluationResults"])
+    of_scenario, of_golden = (valid(library.EvaluationResult, each) for each in content["evaluationResults"])
     assert [each["displayName"] for each in of_scenario["scenarioResult"]["toolCallLatencies"]] == ["block_card"]
     turn = of_golden["goldenResult"]["turnReplayResults"][1]
     # the desk asks its model and transfers, the loans ask theirs, call the tool and ask again
