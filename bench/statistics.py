@@ -368,7 +368,8 @@ else:
         """Print the tables of these parts; the numbers of the last line."""
         numbers: dict[str, float] = {}
         for name in names:
-            count = max(draws // 8, 50) if name in COSTLY and len(names) == len(PARTS) else draws
+            least = AFTER if name == "line" else 50
+            count = max(draws // 8, least) if name in COSTLY and len(names) == len(PARTS) else draws
             found, told = PARTS[name](count)
             about = WORDS[name].format(cases=simulated.CASES, first=FIRST, more=MORE, both=FIRST + MORE)
             text = f"{about} {count:,} simulated pull requests a row.\n\n{told}"
