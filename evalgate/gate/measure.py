@@ -273,13 +273,15 @@ class _Measuring:
             yield errors.warning("price-unknown", message, hint=hint)
         told, known = self._session.budget.untold
         if known:
-            bounds = self._session.settings.budget
-            told_of = errors.note if bounds.tokens is bounds.usd is None else errors.warning  # bounds may be deceived
             message = f"the agent's events tell of {told:,} tokens, the answers of its models of {known:,}"
             hint = (
                 "The larger number counts; agents that tools run, and callbacks that change answers, make them differ."
             )
-            yield told_of("tokens-understated", message, hint=hint)
+            bounds = self._session.settings.budget
+            if bounds.tokens is bounds.usd is None:  # nobody is deceived
+                yield errors.note("tokens-understated", message, hint=hint)
+            else:
+                yield errors.warning("tokens-understated", message, hint=hint)
 
     def _confirmed(
         self, head: Run, base: Run | None, comparison: Comparison | None

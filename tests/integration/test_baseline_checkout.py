@@ -231,11 +231,11 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from builders.repositories import ENVIRON
-from evalgate.baseline import checkout
+from evalgate.baseline import commit
 from evalgate.system import git as system_git
 root, under, sha = sys.argv[1:]
 with system_git.open_repository(Path(root), environ=ENVIRON, token=None, under=Path(under)) as repo:
-    with checkout.checked_out(repo, sha) as there:
+    with commit.checked_out(repo, sha) as there:
         print(there.root, flush=True)
         time.sleep(600)
 """

@@ -113,7 +113,6 @@ def test_secrets_are_taken_out_of_what_is_kept(repo: Repository) -> None:
 
 
 def test_secrets_are_taken_out_of_the_reports_in_a_workflow(repo: Repository) -> None:
-    """results.json is no report: later runs judge what the agent did by it."""
     text = (repo.root / "agent.py").read_text()
     repo.write("agent.py", text.replace('"nothing of the kind"', "os.environ['MY_KEY']"))
     repo.gate_file(env=["ASKED_LOG", "MY_KEY"])
@@ -121,7 +120,7 @@ def test_secrets_are_taken_out_of_the_reports_in_a_workflow(repo: Repository) ->
     texts = {file.name: file.read_text() for file in (repo.root / "evalgate-report").iterdir()}
     texts["report.html"] = report_page.reviewable(texts["report.html"])
     told = {name for name, text in texts.items() if "correct-horse-battery" in text}
-    assert told == {"journal.jsonl", "results.json"}
+    assert not told
     assert {"comment.md", "summary.md", "report.html"} <= {name for name, text in texts.items() if "***" in text}
 
 

@@ -119,7 +119,13 @@ CAUSED = "The stricter rules of this change cause it (`"
     [
         ({"pass_rate": 0.5}, {}, 3, 1, CAUSED + "pass_rate 0.50 -> 1.00`)"),
         ({"threshold": "new"}, {"threshold": "all"}, 3, 1, CAUSED + "threshold new -> all`)"),
-        ({"suites": {"desk.evalset.json": {"severity": "advisory"}}}, {}, 3, 1, CAUSED + "severity of desk.evalset"),
+        (
+            {"suites": [{"match": ["desk.evalset.json"], "severity": "advisory"}]},
+            {},
+            3,
+            1,
+            CAUSED + "severity of desk.evalset",
+        ),
         ({"pass_rate": 0.9}, {}, 3, 1, "Not caused by this change"),  # red by the base's rules as well
     ],
 )
@@ -139,7 +145,7 @@ def test_stricter_rules_are_the_cause_where_the_bases_would_pass(
 
 def test_a_higher_bar_is_the_cause_also_beside_a_change_of_the_agent(repo: Repository) -> None:
     repo.agent("one", wrong=(3,))
-    repo.cases(1, 2, 3, threshold=0.1)
+    repo.cases(1, 2, 3, threshold=0.0)
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
     repo.agent("two", wrong=(3,))
@@ -147,7 +153,7 @@ def test_a_higher_bar_is_the_cause_also_beside_a_change_of_the_agent(repo: Repos
     repo.commit("change")
     code, said = repo.run()
     assert code == 1, said
-    assert f"> {CAUSED}response_match_score 0.10 -> 0.90`)" in repo.comment()
+    assert f"> {CAUSED}response_match_score 0.00 -> 0.90`)" in repo.comment()
 
 
 LOWER = '{"criteria": {"response_match_score": 0.5}}'
