@@ -435,7 +435,7 @@ def test_what_holds_a_secret_is_for_readers_and_is_run_again(tmp_path: Path) -> 
 @pytest.mark.parametrize("word", ["transcript", "invocations", "user_content", '"kind":"'])
 def test_a_secret_that_is_a_word_of_the_layout_breaks_nothing(word: str, tmp_path: Path) -> None:
     key, said = TrialKey(suite="s", case_id="c"), Content(parts=(Text(text="q"),))
-    redact: Callable[[str], str] = lambda text: text.replace(word, "***")  # noqa: E731
+    redact: Callable[[str], str] = lambda text: text.replace(word, "***")  # noqa: E731 - typed in one line, used once
     with Journal.create(tmp_path / "journal.jsonl", about={}, redact=redact) as journal:
         transcript = Transcript(invocations=(Invocation(user_content=said),))
         journal.add_trial("t", Trial(key=key, outcome=transcript))
