@@ -27,7 +27,7 @@ class ScratchTree:
             source, target = PROJECT / name, self.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(source, target)  # with what is compiled: the times of the files are kept
             else:
                 shutil.copyfile(source, target)
 

@@ -216,7 +216,9 @@ def test_a_report(tree: ScratchTree) -> None:
     tree.make_docs()
     tree.contracts("tests/golden/reports", "-k", "test_reports_read_as_reviewed[pass]", update_golden=True)
     assert (tree.root / "tests/golden/reports/pass/cases.csv").exists()
-    tree.contracts("tests/contract/test_reports_table.py", "-k", "csv or stands or taken")
+    # of the scenarios with a base, which are dear to make, one
+    rows = "csv and not base_ or csv-base_apart or stands or taken"
+    tree.contracts("tests/contract/test_reports_table.py", "-k", rows)
     assert "`cases.csv`" in (tree.root / "docs/reports.md").read_text("utf-8")
     assert "\n  csv:\n" in (tree.root / "action.yml").read_text("utf-8")
 
