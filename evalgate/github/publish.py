@@ -101,10 +101,8 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
     if when == "failures":
         return failed
     comparison = report.comparison
-    turned = comparison is not None and (
-        bool(comparison.relaxed) or any(case.broken or case.fixed for case in comparison.cases)
-    )
-    turned = turned or moved.notable(view.of(report)) is not None
+    turned = comparison is not None and any(case.broken or case.fixed for case in comparison.cases)
+    turned = turned or view.is_relaxed(report) or moved.notable(view.of(report)) is not None
     return when == "changes" and (failed or turned)
 
 
