@@ -597,10 +597,14 @@ def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Itera
     # where each side has its folder elsewhere, the setting says so
     cassettes = _cassettes(base) if base.gate_file.tools.cassettes == head.gate_file.tools.cassettes else frozenset()
     cassettes = cassettes if "cassettes" in _tool_files(head) else frozenset()
+    found = []
     for name in sorted({*metrics, *(named[0] & named[1]), *cassettes}):
         was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
-            yield _relaxed_rule(f"contents of {name}", was or "no file", now or "no file", place=Place(file=name))
+            rule = _relaxed_rule(f"contents of {name}", was or "no file", now or "no file", place=Place(file=name))
+            found.append((not was, rule))
+    # of many the first are shown: new files beside a metric must not hide that it is another
+    yield from (rule for _, rule in sorted(found, key=operator.itemgetter(0)))
 
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[RelaxedRule]:
@@ -623,8 +627,11 @@ def _cassettes(settings: Settings) -> frozenset[str]:
 
 
 def _digest(path: Path) -> str:
-    """The first digits of what a file holds; "" where there is none that can be read."""
+    """The first digits of what a file, or all files of a folder, hold; "" where there is nothing that can be read."""
     try:
+        if path.is_dir():
+            inside = sorted(each for each in path.rglob("*") if each.is_file())
+            return fingerprints.digest([[str(each.relative_to(path)), _digest(each)] for each in inside])[:8]
         return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
     except OSError:
         return ""

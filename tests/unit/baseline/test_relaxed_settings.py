@@ -138,6 +138,28 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
     assert told.head == "no file"
 
 
+def test_recorded_replies_may_lie_in_a_folder(tmp_path: Path) -> None:
+    sides = [choice(tmp_path / side, judge={"client": "replay", "replay": "replies"}) for side in ("base", "head")]
+    for side, label in zip(sides, ("invalid", "valid"), strict=True):
+        path = side.root / "replies/deep/a.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(label)
+    assert [each.subject for each in baseline_rules.of_settings(*sides)] == ["contents of replies"]
+    assert list(baseline_rules.of_settings(sides[0], sides[0])) == []
+
+
+def test_no_number_of_new_files_stands_before_a_metric_that_changed(tmp_path: Path) -> None:
+    sides = [choice(tmp_path / side) for side in ("base", "head")]
+    for side in sides:
+        (side.root / "metrics").mkdir()
+        (side.root / "metrics/own.py").write_text(side.root.name)
+    for number in range(3):
+        (sides[1].root / f"metrics/a{number}.py").write_text("")
+    told = [each.subject for each in baseline_rules.of_settings(*sides, (suite("metrics.own.score", agent="bot"),))]
+    assert told[0] == "contents of metrics/own.py"
+    assert len(told) == 4
+
+
 @pytest.mark.parametrize(
     ("mode", "other", "told"),
     [
