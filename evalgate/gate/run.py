@@ -269,6 +269,8 @@ def decided(
         reproduce=context.reproduce,
         version=__version__,
         exit_code=exit_code_of(head, verdict),
+        comment=settings.comment,
+        check_run=settings.check_run,
     )
 
 
@@ -354,10 +356,10 @@ def _apart(rules: Rules) -> Iterator[Problem]:
     """What reports show of the rules beside the base's results, where there are none to be compared with."""
     if rules.by_base:
         message = "the base branch's rules apply (`policy: base`), not this change's"
-        yield errors.note(view.BY_BASE_ALONE, message)
+        yield errors.note("rules-of-base", message)
     lines = view.relaxed_lines(rules.relaxed, mark=lambda text: f"`{plain.label(text, NAME_WIDTH)}`", named=NAMED)
     for line in lines:
-        yield errors.warning(view.RELAXED_ALONE, f"{view.RELAXED_PREFIX}{line.text}")
+        yield errors.warning("relaxed-rule", f"{view.RELAXED_PREFIX}{line.text}")
 
 
 def _results(
