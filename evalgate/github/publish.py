@@ -147,7 +147,7 @@ class Posting:
         self._redact = redact
         self._head_sha = head_sha
         self._number = number
-        self._comment = settings.comment if number is not None else "off"
+        self._comment: str = settings.comment if number is not None else "off"
         self._may_check = bool(head_sha)
         self._wants_check = settings.check_run and self._may_check
         self._now = now
