@@ -50,6 +50,7 @@ RULES = (
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
 UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
+QUARANTINE_OF, NO_FILE = "quarantine of ", "no file"
 GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
 
@@ -87,7 +88,8 @@ def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint
     project = BaseProject() if base is None else base.project
     theirs, rules = project.settings, project.rules
     renamed = {} if rules is None else project.renamed or baseline_base.renames(rules.suites, suites)
-    relaxed = tuple(_relaxed(settings, suites, own, project, renamed=renamed))
+    # what a change can have any number of, and what counts once it is merged, stands before nothing else
+    relaxed = tuple(sorted(_relaxed(settings, suites, own, project, renamed=renamed), key=_is_of_little_weight))
     if rules is None:
         if base is not None and base.problem and not base.no_agent and settings.policy == "base":
             # the base's policy was to decide, and head's cannot tolerate that something is wrong with the base
@@ -151,6 +153,10 @@ def _relaxed(
     if theirs is not None:
         yield from of_settings(theirs, settings, rules.suites)
     yield from of_rules(rules, suites, policy, renamed=renamed)
+
+
+def _is_of_little_weight(rule: RelaxedRule) -> bool:
+    return rule.kind is RelaxedKind.POLICY and (rule.subject.startswith(QUARANTINE_OF) or rule.base == NO_FILE)
 
 
 def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
@@ -287,7 +293,7 @@ def of_quarantine(base: Reading, head: Reading, *, renamed: Mapping[str, str]) -
         if before is None or entry.quarantine.expires > before.quarantine.expires:
             was = "none" if before is None else f"until {before.quarantine.expires}"
             now = f"until {entry.quarantine.expires} ({entry.quarantine.owner}), once merged"
-            yield _relaxed_rule(f"quarantine of {entry.name}", was, now, place=entry.place)
+            yield _relaxed_rule(f"{QUARANTINE_OF}{entry.name}", was, now, place=entry.place)
 
 
 def _relaxed_suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> Iterator[RelaxedRule]:
@@ -598,14 +604,10 @@ def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Itera
     # where each side has its folder elsewhere, the setting says so
     cassettes = _cassettes(base) if base.gate_file.tools.cassettes == head.gate_file.tools.cassettes else frozenset()
     cassettes = cassettes if "cassettes" in _tool_files(head) else frozenset()
-    found = []
     for name in sorted({*metrics, *(named[0] & named[1]), *cassettes}):
         was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
-            rule = _relaxed_rule(f"contents of {name}", was or "no file", now or "no file", place=Place(file=name))
-            found.append((not was, rule))
-    # of many the first are shown: new files beside a metric must not hide that it is another
-    yield from (rule for _, rule in sorted(found, key=operator.itemgetter(0)))
+            yield _relaxed_rule(f"contents of {name}", was or NO_FILE, now or NO_FILE, place=Place(file=name))
 
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[RelaxedRule]:
@@ -615,7 +617,7 @@ def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iter
     for use in uses.values():
         was, now = (code.fingerprint(use)[:8] for code in codes)
         if was and was != now:
-            yield _relaxed_rule(f"recordings of {use.options.get('path') or 'the agent'}", was, now or "no file")
+            yield _relaxed_rule(f"recordings of {use.options.get('path') or 'the agent'}", was, now or NO_FILE)
 
 
 def _cassettes(settings: Settings) -> frozenset[str]:

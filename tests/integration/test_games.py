@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,19 @@ def hides_among_remarks(repo: Repository) -> None:
         repo.write(f"desk{number}.evalset.json", text)
 
 
+def hides_among_rules(repo: Repository) -> None:
+    """A lower threshold behind hundreds of entries that count for nothing yet."""
+    criteria(response_match_score=0.0)(repo)
+    entry = "- {{file: desk.evalset.json, case: {}, owner: '@me', expires: {}, reason: x}}\n"
+    expires = datetime.now(UTC).date() + timedelta(days=20)
+    repo.write("evalgate-quarantine.yml", "".join(entry.format(f"{'z' * 60}{n}", expires) for n in range(300)))
+
+
 GAMES = {
+    "a lower threshold among hundreds of quarantined cases": Game(
+        play=hides_among_rules,
+        said="compared with the base:\n> - threshold of `response_match_score` lowered from `0.90` to `0.00`",
+    ),
     "a lower threshold among many remarks, where nothing is compared": Game(
         base=rules(baseline="none"),
         play=lambda repo: (repo.gate_file(baseline="none"), hides_among_remarks(repo))[0],
