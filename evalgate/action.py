@@ -304,13 +304,16 @@ def _posting(environ: Mapping[str, str], settings: Settings, event: EventContext
 
 def _opened_posting(environ: Mapping[str, str], settings: Settings, event: EventContext) -> Posting | None:
     token = token_of(environ)
-    if not _is_told(settings, event) or not environ.get("GITHUB_REPOSITORY"):
+    if not _has_somebody(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
-    if event.head.is_fork and event.kind is EventKind.PULL_REQUEST:
-        say(workflow_commands.render_command("notice", FORK))
+    # that a change's evalgate.yml wants nothing told need not count
+    is_wanted = settings.check_run or settings.comment != "off"
+    if not is_wanted and event.number is None:
         return None
-    if token is None:
-        say(workflow_commands.render_command("notice", UNTOLD))
+    is_fork = event.head.is_fork and event.kind is EventKind.PULL_REQUEST
+    if is_fork or token is None:
+        if is_wanted:
+            say(workflow_commands.render_command("notice", FORK if is_fork else UNTOLD))
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
@@ -322,12 +325,10 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
     return Posting(client, job, settings, head_sha=event.head.sha, number=event.number, redact=take_out)
 
 
-def _is_told(settings: Settings, event: EventContext) -> bool:
-    """Whether there is somebody to tell, and something that is wanted told. A part decides nothing: what joins the
-    parts speaks for all."""
+def _has_somebody(settings: Settings, event: EventContext) -> bool:
+    """Whether there is somebody to tell. A part decides nothing: what joins the parts speaks for all."""
     somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
-    wanted = settings.check_run or settings.comment != "off"
-    return somebody and wanted and bool(event.head.sha) and not settings.shard
+    return somebody and bool(event.head.sha) and not settings.shard
 
 
 def _told(error: BaseException) -> str:

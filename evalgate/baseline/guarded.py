@@ -1,5 +1,5 @@
 """What a pull request's own evalgate.yml does not decide: what agents see, whom judges ask with which key, where files
-are.
+are, and that less is told of it.
 
 The workflow's inputs decide, else the base's evalgate.yml; where they differ from what the change says, a notice tells.
 """
@@ -25,6 +25,8 @@ from evalgate.model import CriterionUse, Json, Suite
 from evalgate.text import plain, words
 
 SETTINGS = ("env", "output", "reuse_days", *baseline_base.STORES)
+TELLING = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
+"""Settings that say whom the verdict is told, most first: a change may have more of it told, not less."""
 JUDGE = ("base_url", "api_key_env")
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Where a model's configuration says how it is reached: another address, further headers."""
@@ -49,7 +51,7 @@ def applied(rules: Rules, base: Base | None, context: Context) -> Rules:
     else:
         whose = _Whose(theirs, "")
     told = [*_settings(settings, whose), *_judge(settings, whose)]
-    update = {name: _trusted(settings, name, whose.settings) for name in SETTINGS}
+    update = {name: _trusted(settings, name, whose.settings) for name in (*SETTINGS, *TELLING)}
     judge = _trusted_judge(settings.gate_file.judge, whose.settings)
     gate_file = settings.gate_file.model_copy(update={"judge": judge})
     settings = settings.model_copy(update={**update, "gate_file": gate_file})
@@ -101,6 +103,8 @@ class _Whose:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
         return f"`{plain.label(', '.join(value), WIDTH)}`" if value else "nothing"
     return f"`{plain.label(value, WIDTH)}`" if value else "unset"
@@ -113,11 +117,13 @@ def _trusted(settings: Settings, name: str, theirs: Settings | None) -> Any:
     """A door's word, else the base's, else the default."""
     if name in settings.given:
         return getattr(settings, name)
-    return Settings.model_fields[name].default if theirs is None else getattr(theirs, name)
+    trusted = Settings.model_fields[name].default if theirs is None else getattr(theirs, name)
+    order = TELLING.get(name)
+    return trusted if order is None else min(trusted, getattr(settings, name), key=order.index)
 
 
 def _settings(settings: Settings, whose: _Whose) -> Iterator[Problem]:
-    for name in SETTINGS:
+    for name in (*SETTINGS, *TELLING):
         ours, theirs = getattr(settings, name), _trusted(settings, name, whose.settings)
         if ours != theirs:
             shown, place = config_settings.input_name(name), settings.place_of(name)

@@ -50,6 +50,7 @@ RULES = (
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
 UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
+QUARANTINE_OF, NO_FILE = "quarantine of ", "no file"
 GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
 
@@ -87,7 +88,8 @@ def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint
     project = BaseProject() if base is None else base.project
     theirs, rules = project.settings, project.rules
     renamed = {} if rules is None else project.renamed or baseline_base.renames(rules.suites, suites)
-    relaxed = tuple(_relaxed(settings, suites, own, project, renamed=renamed))
+    # what a change can have any number of, and what counts once it is merged, stands before nothing else
+    relaxed = tuple(sorted(_relaxed(settings, suites, own, project, renamed=renamed), key=_is_of_little_weight))
     if rules is None:
         if base is not None and base.problem and not base.no_agent and settings.policy == "base":
             # the base's policy was to decide, and head's cannot tolerate that something is wrong with the base
@@ -151,6 +153,10 @@ def _relaxed(
     if theirs is not None:
         yield from of_settings(theirs, settings, rules.suites)
     yield from of_rules(rules, suites, policy, renamed=renamed)
+
+
+def _is_of_little_weight(rule: RelaxedRule) -> bool:
+    return rule.kind is RelaxedKind.POLICY and (rule.subject.startswith(QUARANTINE_OF) or rule.base == NO_FILE)
 
 
 def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
@@ -287,7 +293,7 @@ def of_quarantine(base: Reading, head: Reading, *, renamed: Mapping[str, str]) -
         if before is None or entry.quarantine.expires > before.quarantine.expires:
             was = "none" if before is None else f"until {before.quarantine.expires}"
             now = f"until {entry.quarantine.expires} ({entry.quarantine.owner}), once merged"
-            yield _relaxed_rule(f"quarantine of {entry.name}", was, now, place=entry.place)
+            yield _relaxed_rule(f"{QUARANTINE_OF}{entry.name}", was, now, place=entry.place)
 
 
 def _relaxed_suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> Iterator[RelaxedRule]:
@@ -532,7 +538,8 @@ NOT_WEAKER: Final[Mapping[str, str]] = {
     ),
     "retries": "for lost connections; an answer is never asked for again",
     **dict.fromkeys(("env", "python", "requirements"), "what the agent is, which is what is tested"),
-    **dict.fromkeys(("name", "comment", "check_run"), "where the verdict is shown"),
+    "name": "under which name the verdict is shown",
+    **dict.fromkeys(("comment", "check_run"), "a change cannot have less told by them"),
     **dict.fromkeys(("durations", "output"), "how parts are cut, and where files go"),
     **dict.fromkeys(("judge.api_key_env", "judge.record"), "whose account pays, and what is kept"),
     **dict.fromkeys(("judge.timeout", "judge.calls_at_once"), "how fast, not what is asked"),
@@ -600,7 +607,7 @@ def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Itera
     for name in sorted({*metrics, *(named[0] & named[1]), *cassettes}):
         was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
-            yield _relaxed_rule(f"contents of {name}", was or "no file", now or "no file", place=Place(file=name))
+            yield _relaxed_rule(f"contents of {name}", was or NO_FILE, now or NO_FILE, place=Place(file=name))
 
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[RelaxedRule]:
@@ -610,7 +617,7 @@ def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iter
     for use in uses.values():
         was, now = (code.fingerprint(use)[:8] for code in codes)
         if was and was != now:
-            yield _relaxed_rule(f"recordings of {use.options.get('path') or 'the agent'}", was, now or "no file")
+            yield _relaxed_rule(f"recordings of {use.options.get('path') or 'the agent'}", was, now or NO_FILE)
 
 
 def _cassettes(settings: Settings) -> frozenset[str]:
@@ -623,8 +630,11 @@ def _cassettes(settings: Settings) -> frozenset[str]:
 
 
 def _digest(path: Path) -> str:
-    """The first digits of what a file holds; "" where there is none that can be read."""
+    """The first digits of what a file, or all files of a folder, hold; "" where there is nothing that can be read."""
     try:
+        if path.is_dir():
+            inside = sorted(each for each in path.rglob("*") if each.is_file())
+            return fingerprints.digest([[str(each.relative_to(path)), _digest(each)] for each in inside])[:8]
         return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
     except OSError:
         return ""

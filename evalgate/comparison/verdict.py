@@ -361,6 +361,9 @@ def _sentence(
             if broken and not unmeasured + partial:
                 return f"{broken}{f' {len(failed)} of {cases:,} {noun}s failed.' if failed else ''}"
             lacking = f"{unmeasured + partial} of {cases:,} {noun}s could not be {fully}evaluated in {where}{rest}."
+            if not unmeasured + partial:  # what a budget cut short counts as inconclusive, unless it begins badly
+                doubtful = sum(case.doubtful for case in counted)
+                lacking = f"{doubtful} of {cases:,} {noun}s below a threshold could not be fully evaluated in {where}."
             return f"{broken} {lacking}".lstrip()
         case VerdictKind.INCONCLUSIVE:
             said = f" ({origins})" if origins else ""

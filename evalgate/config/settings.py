@@ -121,6 +121,11 @@ Blocking = Annotated[
     tuple[Literal["threshold", "regression", "not_measured", "inconclusive"], ...], BeforeValidator(split_list)
 ]
 
+# in YAML `off` is a boolean
+Commenting = Annotated[
+    Literal["always", "changes", "failures", "off"], BeforeValidator(lambda value: "off" if value is False else value)
+]
+
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 
 INPUT: dict[str, Any] = {"doors": ["cli", "action", "file"]}
@@ -351,7 +356,7 @@ class Settings(BaseModel):
         description="Name of this gate, if a pull request has several.\nShown in the comment and the check run.",
         json_schema_extra=INPUT,
     )
-    comment: Literal["always", "changes", "failures", "off"] = Field(
+    comment: Commenting = Field(
         default="always",
         description="When to comment: `always`, `changes`, `failures`, `off`.\n"
         "`changes`: if a case failed, was fixed, got much worse or could not be measured, or a rule was relaxed. "

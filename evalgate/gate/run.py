@@ -269,6 +269,8 @@ def decided(
         reproduce=context.reproduce,
         version=__version__,
         exit_code=exit_code_of(head, verdict),
+        comment=settings.comment,
+        check_run=settings.check_run,
     )
 
 
@@ -357,7 +359,7 @@ def _apart(rules: Rules) -> Iterator[Problem]:
         yield errors.note("rules-of-base", message)
     lines = view.relaxed_lines(rules.relaxed, mark=lambda text: f"`{plain.label(text, NAME_WIDTH)}`", named=NAMED)
     for line in lines:
-        yield errors.warning("relaxed-rule", f"relaxed rule: {line.text}")
+        yield errors.warning("relaxed-rule", f"{view.RELAXED_PREFIX}{line.text}")
 
 
 def _results(

@@ -101,10 +101,8 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
     if when == "failures":
         return failed
     comparison = report.comparison
-    turned = comparison is not None and (
-        bool(comparison.relaxed) or any(case.broken or case.fixed for case in comparison.cases)
-    )
-    turned = turned or moved.notable(view.of(report)) is not None
+    turned = comparison is not None and any(case.broken or case.fixed for case in comparison.cases)
+    turned = turned or view.is_relaxed(report) or moved.notable(view.of(report)) is not None
     return when == "changes" and (failed or turned)
 
 
@@ -127,7 +125,7 @@ def _why(reason: str) -> str:
 
 class Posting:
     """The comment and the check run of one gate: `start`, `prepare` and `finish`; `give_up` where it does not come to
-    that.
+    that. Until a report says which settings decide, those that the run was started with do.
 
     `head_sha`: the commit that is judged; `number`: of its pull request, None where there is none; `redact` takes
     secrets out of what is posted of a report.
@@ -149,8 +147,9 @@ class Posting:
         self._redact = redact
         self._head_sha = head_sha
         self._number = number
-        self._comment = settings.comment if number is not None else "off"
-        self._wants_check = settings.check_run and bool(head_sha)
+        self._comment: str = settings.comment if number is not None else "off"
+        self._may_check = bool(head_sha)
+        self._wants_check = settings.check_run and self._may_check
         self._now = now
         self._check: CheckRun | None = None
         self._completed = False
@@ -172,6 +171,9 @@ class Posting:
 
     def prepare(self, report: Report) -> None:
         """Take the report in: its conversations can be read now, and not any more when the run is over."""
+        if report.comment and self._number is not None:
+            self._comment = report.comment
+        self._wants_check = self._wants_check or (report.check_run and self._may_check)
         self._decided = decided(report, when=self._comment, redact=self._redact)
 
     def finish(self) -> tuple[Problem, ...]:
@@ -252,7 +254,7 @@ class Posting:
         except GitHubFailed as failed:
             if not failed.not_permitted:
                 raise
-            self._wants_check = False
+            self._wants_check = self._may_check = False
             self._problems.append(errors.note("not-posted", f"no check run: {failed.message}", hint=failed.hint))
 
     def _show_progress(self, done: int, total: int) -> None:

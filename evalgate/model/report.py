@@ -68,7 +68,8 @@ class Report:
     `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
     each criterion, where that is known. `trends`: where a history of base runs is at hand. `past`: earlier runs of each
     case, oldest first. `exit_code`: what the process says. `files`: the paths of what was written, by the report's
-    name; `summary`: the job's, as it was written.
+    name; `summary`: the job's, as it was written. `comment`, `check_run`: the settings of those names that decide; "":
+    those that the run was started with.
     """
 
     run: Run
@@ -87,3 +88,5 @@ class Report:
     exit_code: ExitCode = ExitCode.PASS
     files: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""
+    comment: str = ""
+    check_run: bool = False

@@ -91,7 +91,7 @@ def render_rest(report: Report) -> str:
     v, comment = view.of(report), _macros("comment")
     again = markdown.tidy(comment.reproduce(v))
     asides = [comment.fixed(v), comment.excluded(v.comparison)] if v.comparison is not None else []
-    asides += [_mixed(v, limit=MIXED), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
+    asides += [_mixed(v, limit=MIXED), _problems(report, limit=PROBLEMS)]
     kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
     foot = _joined((*kept, again, comment.footer(v)))
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
@@ -121,7 +121,7 @@ def render_summary(report: Report) -> str:
     foot = [
         _mixed(v, limit=100),
         summary.judges(report.run.judges, 100) if report.run.judges else "",
-        comment.problems(report.problems, 50) if report.problems else "",
+        _problems(report, limit=50),
         comment.reproduce(v),
         comment.footer(v),
     ]
@@ -134,17 +134,21 @@ def render_summary(report: Report) -> str:
 
 
 def _rules(report: Report, *, room: int) -> list[str]:
-    comparison = report.comparison
-    if comparison is None:
-        return []
     relaxed = view.relaxed(
-        comparison.relaxed,
+        report,
         mark=lambda text: markdown.code(plain.label(text, NAME)),
         named=NAMED,
         room=room,
         size=lambda text: markdown.length(text) + len("> - \n"),
+        spell=markdown.prose,
     )
-    return [_macros("comment").rules(comparison, relaxed)]
+    return [_macros("comment").rules(relaxed, view.is_by_base(report))]
+
+
+def _problems(report: Report, *, limit: int) -> str:
+    found = [each for each in report.problems if each.code not in (view.RELAXED_ALONE, view.BY_BASE_ALONE)]
+    made: str = _macros("comment").problems(found, limit) if found else ""
+    return made
 
 
 def _agent(report: Report) -> str:

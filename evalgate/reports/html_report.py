@@ -37,9 +37,8 @@ def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]
 
 def _rendered(report: Report, style: Safe, script: Safe, policy: str) -> str:
     v = view.of(report)
-    comparison = report.comparison
     relaxed = view.relaxed(
-        comparison.relaxed if comparison is not None else (),
+        report,
         mark=lambda text: plain.label(text, NAME),
         named=NAMED,
         room=RELAXED_ROOM,

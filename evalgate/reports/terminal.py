@@ -331,7 +331,7 @@ def _compared(report: Report, width: int, *, where: str, everything: bool) -> It
     comparison = report.comparison
     if comparison is None:
         return
-    relaxed = view.relaxed(comparison.relaxed, mark=_name, named=NAMED, room=RELAXED_ROOM, size=lambda _: 1)
+    relaxed = view.relaxed(report, mark=_name, named=NAMED, room=RELAXED_ROOM, size=lambda _: 1)
     if relaxed is not None:
         yield from (Line(f"relaxed rule: {line}", "yellow") for line in relaxed.lines)
         if relaxed.rest:

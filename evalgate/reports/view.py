@@ -12,7 +12,7 @@ from typing import Final
 
 from evalgate.comparison import labels
 from evalgate.comparison.labels import CaseCounts, CaseLabel
-from evalgate.errors import Severity
+from evalgate.errors import Problem, Severity
 from evalgate.model import (
     USER_SIMULATOR,
     AskedJudge,
@@ -349,6 +349,11 @@ def _listed(values: Iterable[str]) -> str:
     return words.listed(dict.fromkeys(value for value in values if value), limit=LISTED)
 
 
+RELAXED_ALONE, BY_BASE_ALONE = "relaxed-rule", "rules-of-base"
+"""Codes of problems that tell of rules where nothing is compared; they stand at the top of a report."""
+RELAXED_PREFIX = "relaxed rule: "
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaxedLine:
     """`about`: lines of one kind say the same of other names. `rules`, `cases`: how many of each it stands for."""
@@ -369,12 +374,22 @@ class Relaxed:
 
 
 def relaxed(
-    found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named: int, room: int, size: Callable[[str], int]
+    report: Report,
+    *,
+    mark: Callable[[str], str],
+    named: int,
+    room: int,
+    size: Callable[[str], int],
+    spell: Callable[[str], str] = str,
 ) -> Relaxed | None:
-    """Rules first, then the cases by file, `named` of them by name; `mark` spells names and values. None: nothing."""
-    if not found:
+    """Rules first, then the cases by file, `named` of them by name; `mark` spells names and values, `spell` a whole
+    line that has them between backticks, as it is told where nothing is compared. None: nothing."""
+    if report.comparison is None:
+        lines = tuple(_told_alone(each, spell=spell) for each in report.problems if each.code == RELAXED_ALONE)
+    else:
+        lines = relaxed_lines(report.comparison.relaxed, mark=mark, named=named)
+    if not lines:
         return None
-    lines = relaxed_lines(found, mark=mark, named=named)
     shown = within(lines, room=room, size=lambda line: size(line.text))
     rules, told = (sum(each.rules for each in some) for some in (lines, shown))
     cases_all, cases_told = (sum(each.cases for each in some) for some in (lines, shown))
@@ -384,6 +399,26 @@ def relaxed(
         counted=_relaxed_counts(rules, cases_all),
         rest=rest and f"{rest} more",
     )
+
+
+def is_relaxed(report: Report) -> bool:
+    """Whether the change asks less than the base."""
+    if report.comparison is None:
+        return any(each.code == RELAXED_ALONE for each in report.problems)
+    return bool(report.comparison.relaxed)
+
+
+def is_by_base(report: Report) -> bool:
+    """Whether the base's rules decide, not the change's own."""
+    if report.comparison is None:
+        return any(each.code == BY_BASE_ALONE for each in report.problems)
+    return report.comparison.by_base
+
+
+def _told_alone(problem: Problem, *, spell: Callable[[str], str]) -> RelaxedLine:
+    told = problem.message.removeprefix(RELAXED_PREFIX)
+    before, _, name = told.partition("`")
+    return RelaxedLine(text=spell(told), about=before or name.partition("`")[0].partition(" of ")[0], rules=1)
 
 
 def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str], named: int) -> tuple[RelaxedLine, ...]:

@@ -27,16 +27,44 @@ def is_named(name: str) -> bool:
 
 
 def redactor_of_files(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """`redactor` for texts that others made, where a secret may be spelled as in JSON, HTML or an address."""
+    """`redactor` for texts that others made, where a secret may be spelled as in JSON, HTML, an address or Markdown."""
     ways: tuple[Callable[[str], str], ...] = (_in_json, html.escape, quote)
     secrets = _secrets(environment)
-    return _redactor(secrets | {way(secret) for secret in secrets for way in ways})
+    take_out = _redactor(secrets | {way(secret) for secret in secrets for way in ways})
+    if not secrets:
+        return take_out
+    escaped = re.compile("|".join(_in_markdown(secret) for secret in sorted(secrets, key=len, reverse=True)))
+    bare = {_bare(secret) for secret in secrets}
+
+    def without(text: str) -> str:
+        text = take_out(text)
+        there = _bare(text)  # the pattern is slow, and a report long
+        return escaped.sub(MARK, text) if any(secret in there for secret in bare) else text
+
+    return without
 
 
 def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
     """A function that writes `***` over the values of variables that are named like secrets, and over passwords in
     addresses; each line of a long one counts, and what a cut left of one. Short ones would hide innocent words."""
     return _redactor(_secrets(environment))
+
+
+_BETWEEN = "[\\\\\u200b]*"
+"""What our Markdown puts before and between characters, so that nothing is a mark, a link or a mention."""
+
+
+def _bare(text: str) -> str:
+    """Without what Markdown and HTML put around characters."""
+    for mark in ("\\", "\u200b", "<span>", "</span>"):
+        text = text.replace(mark, "")
+    return html.unescape(text)
+
+
+def _in_markdown(text: str) -> str:
+    """A pattern for a text in our Markdown: each character as it is, or as HTML or a span has it."""
+    ways = ({each, html.escape(each), f"<span>{each}</span>"} for each in text)
+    return _BETWEEN.join(f"(?:{'|'.join(map(re.escape, sorted(way)))})" for way in ways)
 
 
 def _in_json(text: str) -> str:

@@ -340,10 +340,31 @@ def test_a_comment_on_a_failure_is_brought_up_to_date_when_that_is_mended(failin
     assert "1 case failed" not in only(double.state.comments)["body"]
 
 
-def test_without_check_runs_and_comments_nobody_is_asked(passing, double: Double) -> None:
-    (passing.workspace / "evalgate.yml").write_text("check-run: false\n")
-    step = passing.run(agent=AGENT, baseline="none", comment="off")
+def test_without_check_runs_and_comments_nobody_is_asked(runner, double: Double) -> None:
+    runner.write_gate(reference=ANSWER)
+    runner.write("evalgate.yml", "check-run: false\n")
+    runner.commit()
+    runner.check_out()
+    step = runner.run(agent=AGENT, baseline="none", comment="off")
     assert (step.code, double.seen) == (0, [])
+
+
+@pytest.mark.parametrize("base", ["comment: always\n", None])
+def test_a_change_cannot_have_less_told_of_itself(runner, double: Double, base: str | None) -> None:
+    runner.write_gate(reference="Berlin.")
+    if base is not None:
+        runner.write("evalgate.yml", base)
+    runner.commit()
+    runner.write("evalgate.yml", "{comment: off, check-run: false}\n")
+    runner.write("evals/test_config.json", {"criteria": {"response_match_score": 0.0}})
+    runner.check_out()
+    step = runner.run(agent=AGENT)
+    assert step.code == 0, step.stdout
+    body = only(double.state.comments)["body"]
+    assert "threshold of `response_match_score` lowered" in body
+    assert "`comment`" in body
+    assert "`check-run`" in body
+    assert only(double.state.checks)["conclusion"] == "success"
 
 
 def test_two_jobs_of_a_workflow_have_a_comment_each_by_their_names(failing, double: Double) -> None:

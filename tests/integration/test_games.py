@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,34 @@ def hides(repo: Repository) -> None:
     repo.git("mv", "other.evalset.json", ".hidden/desk.evalset.json")
 
 
+def hides_among_remarks(repo: Repository) -> None:
+    """Where nothing is compared, a lower threshold among more remarks than a comment has room for."""
+    criteria(response_match_score=0.0)(repo)
+    cases_of(repo, lambda case: case.update({f"note_{case['eval_id']}": 1}), only=tuple(range(6)))
+    for number in range(9):
+        text = (repo.root / "desk.evalset.json").read_text().replace("desk", f"desk{number}")
+        repo.write(f"desk{number}.evalset.json", text)
+
+
+def hides_among_rules(repo: Repository) -> None:
+    """A lower threshold behind hundreds of entries that count for nothing yet."""
+    criteria(response_match_score=0.0)(repo)
+    entry = "- {{file: desk.evalset.json, case: {}, owner: '@me', expires: {}, reason: x}}\n"
+    expires = datetime.now(UTC).date() + timedelta(days=20)
+    repo.write("evalgate-quarantine.yml", "".join(entry.format(f"{'z' * 60}{n}", expires) for n in range(300)))
+
+
 GAMES = {
+    "a lower threshold among hundreds of quarantined cases": Game(
+        play=hides_among_rules,
+        said="compared with the base:\n> - threshold of `response_match_score` lowered from `0.90` to `0.00`",
+    ),
+    "a lower threshold among many remarks, where nothing is compared": Game(
+        base=rules(baseline="none"),
+        play=lambda repo: (repo.gate_file(baseline="none"), hides_among_remarks(repo))[0],
+        code=0,
+        said="threshold of `response_match_score` lowered from `0.90` to `0.00`",
+    ),
     "it crashes where it would fail, and few need be measured": Game(
         base=rules(**{"min-measured": 0.3}),
         play=crashes,

@@ -123,3 +123,19 @@ def test_no_file_and_no_line_shows_a_key(repo: Repository, where: str) -> None:
     assert shown(repo, said) == {}
     results = repo.results()
     assert results["suites"][0]["cases"][0]["trials"][0]["outcome"]["redacted"] is True
+
+
+@pytest.mark.parametrize("key", [KEY, "ghp_0a1b2c3d_4e5f6a7b_8c9d*0e1f!"])
+def test_no_report_shows_a_key_that_the_repository_holds(repo: Repository, key: str) -> None:
+    """In a question, where Markdown would escape and part it."""
+    path = repo.root / "desk.evalset.json"
+    path.write_text(path.read_text().replace('"text": "hello"', f'"text": "my key is {key}, hello"'))
+    environment = {"DESK_API_KEY": key, "CI": "true"}
+    code, said = repo.call("run", "--base", "main", environment=environment)
+    assert code in (1, 3), said
+    plain = "".join(each for each in key if each.isalnum())
+    for name in ("comment.md", "summary.md", "report.html", "junit.xml"):
+        text = (repo.root / "evalgate-report" / name).read_text()
+        text = text + unpacked(text) if name == "report.html" else text
+        assert plain[-12:] not in re.sub(r"[\W_]", "", text), name
+    assert "my key is \\*" in repo.comment() or "my key is ***" in repo.comment()

@@ -80,6 +80,12 @@ def settled(
         ("env: [B]", "env: [A]", {"env": "C"}, {"env": ("C",)}, ""),
         # alike: there is nothing to tell
         ("{env: [A], output: x}", "{env: [A], output: x}", {}, {"env": ("A",), "output": "x"}, ""),
+        # less is told than on the base, and more
+        ("{comment: off, check-run: false}", "comment: failures", {}, {"comment": "failures", "check_run": True},
+         "`check-run`: the base's evalgate.yml counts (`true`), not this change's (`false`)"),
+        ("comment: always", "{comment: off}", {}, {"comment": "always"}, ""),
+        ("comment: off", "", {}, {"comment": "always"}, "`comment` of this change's evalgate.yml (`off`) does not"),
+        ("comment: off", "", {"comment": "off"}, {"comment": "off"}, ""),
         # without a file on the base only doors give anything
         ("env: [A]", "", {}, {"env": ()}, "`env` of this change's evalgate.yml (`A`) does not count: the base has no"),
         ("env: [A]", "", {"env": "A"}, {"env": ("A",)}, ""),

@@ -11,10 +11,21 @@ import pytest
 
 from evalgate import agents
 from evalgate.baseline import rules as baseline_rules
-from evalgate.config import gate_file, load, settings
+from evalgate.baseline.base import Base, BaseProject, BaseRules
+from evalgate.config import gate_file, load, quarantine, settings
 from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
 from evalgate.config.settings import Settings
-from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, Suite
+from evalgate.model import (
+    AgentUse,
+    BaseOrigin,
+    BaseSource,
+    ConfigOrigin,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    Policy,
+    Suite,
+)
 
 
 def choice(root: Path, **rules: Any) -> Settings:
@@ -136,6 +147,34 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
     (sides[1].root / name).unlink()
     (told,) = baseline_rules.of_settings(*sides, suites)
     assert told.head == "no file"
+
+
+def test_recorded_replies_may_lie_in_a_folder(tmp_path: Path) -> None:
+    sides = [choice(tmp_path / side, judge={"client": "replay", "replay": "replies"}) for side in ("base", "head")]
+    for side, label in zip(sides, ("invalid", "valid"), strict=True):
+        path = side.root / "replies/deep/a.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(label)
+    assert [each.subject for each in baseline_rules.of_settings(*sides)] == ["contents of replies"]
+    assert list(baseline_rules.of_settings(sides[0], sides[0])) == []
+
+
+def test_what_a_change_may_have_any_number_of_is_told_last(tmp_path: Path) -> None:
+    sides = [choice(tmp_path / "base"), choice(tmp_path / "head", seed=7)]
+    for side in sides:
+        (side.root / "metrics").mkdir()
+        (side.root / "metrics/own.py").write_text(side.root.name)
+    for number in range(3):
+        (sides[1].root / f"metrics/a{number}.py").write_text("")
+    entry = "- {{file: a.json, case: {}, owner: '@me', expires: 2999-01-01, reason: x}}\n"
+    (sides[1].root / "evalgate-quarantine.yml").write_text("".join(map(entry.format, "ab")))
+    suites = (suite("metrics.own.score", agent="bot"),)
+    rules = BaseRules(suites=suites, policy=Policy())
+    project = BaseProject(rules=rules, settings=sides[0], quarantine=quarantine.read(sides[0].root))
+    base = Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project)
+    subjects = [each.subject for each in baseline_rules.of(sides[1], suites, base).relaxed]
+    assert sorted(subjects[:2]) == ["contents of metrics/own.py", "seed"]
+    assert len(subjects) == 7
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,13 @@ def test_a_spent_budget_is_inconclusive_at_best(text: str, regression: str, thre
     assert kinds(verdict) == {"regression": regression, "threshold": threshold}
 
 
+def test_a_case_that_began_badly_when_a_budget_ended_blocks_and_is_counted() -> None:
+    verdict = decide("F./PP P./PP", truncated="1.00 USD were spent")
+    (gate,) = (each for each in verdict.gates if each.gate is GateKind.THRESHOLD)
+    assert (gate.kind.value, gate.blocked_by and gate.blocked_by.value) == ("inconclusive", "not_measured")
+    assert gate.reason == f"1 of 2 cases below a threshold could not be fully evaluated in {sides.SUITE}."
+
+
 @pytest.mark.parametrize("rule", [ThresholdRule.NEW, ThresholdRule.CONFIRMED])
 def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(rule: ThresholdRule) -> None:
     head, base = sides.sides("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent")

@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.system import redact
+from evalgate.text import markdown
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,22 @@ def test_many_parts_of_a_secret_take_no_time() -> None:
     assert hide(f"{KEY[:20]} ...{KEY[8:]} " * 50_000) == "*** ...*** " * 50_000
     assert hide(KEY[:20] + " " * 100_000 + "x").endswith("x")
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk_live_a*b_c!d",
+        "deadbeefcafe0123456789abcdef",
+        "-a$b&c<d>e|f~g",
+        "ghp_0123456789abcdef@x:y",
+        "back\\slash_key",
+    ],
+)
+@pytest.mark.parametrize("spelled", [markdown.prose, markdown.raw_prose, markdown.code, markdown.cell_code])
+def test_our_markdown_hides_no_secret_from_us(secret: str, spelled: Callable[[str], str]) -> None:
+    written = spelled(f"the key is {secret}, abc{secret} too")
+    shown = redact.redactor_of_files({"API_KEY": secret})(written)
+    assert shown.count("***") == 2
+    assert not [part for part in (secret[:4], secret[-4:]) if part in shown]
+    assert redact.redactor_of_files({"API_KEY": secret})(spelled("the key is abc")) == spelled("the key is abc")
