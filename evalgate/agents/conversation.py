@@ -21,6 +21,7 @@ from evalgate.agents.protocol import (
     Started,
     ToolCallSaid,
     ToolResultSaid,
+    TraceSaid,
     TurnEnd,
     TurnFailed,
 )
@@ -213,6 +214,7 @@ class WorkerConversation:
         self._held_s = 0.0
         self._done: list[Invocation] = []
         self._steps: list[StepEvent] = []
+        self._recorded: dict[int, dict[str, Any]] = {}
         self._turn: int | None = None
         self._open = True
         self._case = case
@@ -262,6 +264,7 @@ class WorkerConversation:
         self._tools.turn(len(self._done))
         began = time.monotonic()
         steps = self._steps = []
+        self._recorded = {}
         with self._watch:
             deadline = self._ends_at()
             self._say(protocol.turn(self._box.name, user_content, state=state, agent=setup.agent), deadline)
@@ -272,6 +275,8 @@ class WorkerConversation:
                     self._fail_with(self._tools.ask(message))
                 elif isinstance(message, ToolResultSaid):
                     self._fail_with(self._tools.tell(message))
+                elif isinstance(message, TraceSaid):
+                    self._recorded.setdefault(message.number, {}).update(message.entry)
         invocation = adk_shapes.turn_of_steps(
             user_content,
             steps,
@@ -279,8 +284,7 @@ class WorkerConversation:
             agents=tuple(agent.noun() for agent in message.agents),
             timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
         )
-        if self._traces is not None and message.trace:
-            trace = self._traces.kept(message.trace, self._worker.redact)
+        if trace := self._trace():
             invocation = dataclasses.replace(invocation, trace=trace)
         if message.model_calls:
             spent = tuple((each.usage_metadata.noun(), each.model_version) for each in message.model_calls)
@@ -295,6 +299,7 @@ class WorkerConversation:
     def finish(self) -> Json | None:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
         self._steps = []
+        self._recorded = {}
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
         self._enter(Phase.ENDING)
         with self._watch:
@@ -377,6 +382,11 @@ class WorkerConversation:
                     raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
         return step
 
+    def _trace(self) -> tuple[Json, ...]:
+        """What was recorded of this turn until now."""
+        found = [entry for _, entry in sorted(self._recorded.items())]
+        return self._traces.kept(found, self._worker.redact) if self._traces is not None else ()
+
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
         waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
@@ -405,5 +415,6 @@ class WorkerConversation:
                 detail=redact(failure.detail) or self._worker.detail(),
                 partial=tuple(self._done),
                 retry_after_s=failure.retry_after_s,
+                trace=self._trace(),
             )
         )

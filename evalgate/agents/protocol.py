@@ -122,8 +122,17 @@ class TurnEnd(Said):
     agents: list[AgentDetailsWire] = Field(default_factory=list)
     model_calls: list[ModelCallWire] = Field(default_factory=list)
     invocation_id: str = ""
-    trace: list[dict[str, Any]] = Field(default_factory=list)
     state: dict[str, Any] | None = None
+
+
+class TraceSaid(Said):
+    """What was recorded of the turn: of the entry with this number, counted from 0, fields that are new, or in place of
+    those that were told before."""
+
+    type: Literal["trace"]
+    session: str
+    number: int = Field(ge=0)
+    entry: dict[str, Any]
 
 
 class TurnFailed(Said):
@@ -198,7 +207,9 @@ class ToolResultSaid(Said):
         return ToolReply(response=None if self.error else self.response, error=self.error, effects=self.effects)
 
 
-SessionMessage: TypeAlias = Started | EventSaid | TurnEnd | TurnFailed | EndedSaid | ToolCallSaid | ToolResultSaid
+InTurn: TypeAlias = EventSaid | ToolCallSaid | ToolResultSaid | TraceSaid
+"""What is said any number of times while a turn runs."""
+SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedSaid
 WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed
 
 _READER: TypeAdapter[WorkerMessage] = TypeAdapter(Annotated[WorkerMessage, Field(discriminator="type")])

@@ -8,16 +8,17 @@ import queue
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.protocol import (
     EndedSaid,
-    EventSaid,
     Fatal,
+    InTurn,
     MetricResult,
     ProtocolError,
     Ready,
@@ -25,8 +26,6 @@ from evalgate.agents.protocol import (
     SessionMessage,
     Stalled,
     Started,
-    ToolCallSaid,
-    ToolResultSaid,
     TurnEnd,
     TurnFailed,
     WorkerMessage,
@@ -38,7 +37,7 @@ from evalgate.text import words
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
-MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
+MOST_EVENTS = 20_000  # of one type in one turn: small ones take many times their bytes in memory
 DETAIL_BYTES = 8_000
 HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
 NOT_READY = "the agent was not ready within"
@@ -92,7 +91,7 @@ class Phase(enum.Enum):
 _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
     Phase.STARTING: (Started, TurnFailed),
     Phase.IDLE: (),
-    Phase.TURN: (EventSaid, ToolCallSaid, ToolResultSaid, TurnEnd, TurnFailed),
+    Phase.TURN: (*get_args(InTurn), TurnEnd, TurnFailed),
     Phase.ENDING: (EndedSaid, TurnFailed),
     Phase.METRIC: (MetricResult,),
 }
@@ -112,7 +111,7 @@ class Mailbox:
         """Wait for something else now; the counts of bytes, events and seconds begin anew."""
         self.phase = phase
         self.bytes = 0
-        self.events = 0
+        self.events: Counter[str] = Counter()
         self.entered = time.monotonic()
         self.held_s = 0.0  # in which another conversation kept the worker
 
@@ -195,12 +194,12 @@ class Mailboxes:
             if not isinstance(message, _EXPECTED[box.phase]):
                 return out_of_turn(message.type, f"for a conversation that is {box.phase.value}")
             box.bytes += size
-            box.events += 1
+            box.events[message.type] += 1
             if box.bytes > self._output_bytes:
                 return too_large(f"{words.size(self._output_bytes)} in one turn")
-            if box.events > MOST_EVENTS:
+            if box.events[message.type] > MOST_EVENTS:
                 return too_large(f"{MOST_EVENTS:,} events in one turn")
-            if not isinstance(message, EventSaid | ToolCallSaid | ToolResultSaid):
+            if not isinstance(message, InTurn):
                 box.phase = Phase.IDLE
                 self._end_stall(box)
             box.mail.put(message)

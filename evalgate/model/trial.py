@@ -79,7 +79,8 @@ class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
     `turn` counts from 1 (None: before the first, or after the last); `detail` is the tail of the agent's own words
-    (stderr or traceback), redacted. `retry_after_s`: seconds that its provider asks to wait, where it said so.
+    (stderr or traceback), redacted. `retry_after_s`: seconds that its provider asks to wait, where it said so. `trace`:
+    of the turn that failed, as an Invocation's.
     """
 
     kind: FailureKind
@@ -88,6 +89,7 @@ class AgentFailure:
     detail: str = ""
     partial: tuple[Invocation, ...] = ()
     retry_after_s: float | None = None
+    trace: tuple[Json, ...] = field(default=(), compare=False)
 
 
 Outcome: TypeAlias = Transcript | AgentFailure

@@ -252,14 +252,17 @@ def _criterion(each: CriterionVerdict, uses: Mapping[str, CriterionUse], base: M
 def _traces(
     v: View, case: CaseView, *, base: Sequence[GradedTrial], head: Sequence[GradedTrial]
 ) -> dict[str, list[list[Any] | None]]:
-    """What was recorded of the turns of each run, by side; empty where nothing was."""
+    """What was recorded of the turns of each run, of one that failed too, by side; empty where nothing was."""
     then = v.report.comparison.base if v.report.comparison is not None else None
     found = {}
     for name, run, trials in (("head", case.report.run, head), ("base", then, base)):
-        turns_of = [_turns_of(run, trial) for trial in trials] if run is not None else []
-        of_runs = [
-            [list(turn.trace) for turn in done] if any(turn.trace for turn in done) else None for done in turns_of
-        ]
+        of_runs: list[list[Any] | None] = []
+        for trial in trials if run is not None else ():
+            assert run is not None
+            traces = [turn.trace for turn in _turns_of(run, trial)]
+            if trial.failure is not None and trial.failure.trace:
+                traces.append(trial.failure.trace)
+            of_runs.append(traces if any(traces) else None)
         if any(of_runs):
             found[name] = of_runs
     return found
@@ -299,9 +302,9 @@ def _turns_of(run: Run, trial: GradedTrial) -> Sequence[Invocation]:
     return trial.failure.partial if trial.failure is not None and not done else done
 
 
-def _failure(failure: AgentFailure) -> list[str]:
+def _failure(failure: AgentFailure) -> list[Any]:
     told = (failure.message, failure.detail, failure.kind.value)
-    return [wording.failure_sentence(failure), *(plain.clip(each, TEXT) for each in told)]
+    return [wording.failure_sentence(failure), *(plain.clip(each, TEXT) for each in told), failure.turn]
 
 
 def _grade(grade: Score | NotEvaluated) -> Any:

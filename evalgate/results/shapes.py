@@ -39,6 +39,7 @@ from evalgate.model import (
     FailureKind,
     Grade,
     Invocation,
+    Json,
     NotEvaluated,
     Outcome,
     Score,
@@ -181,7 +182,8 @@ class OutcomeEntry(Entry):
         default_factory=list, description="For each turn, when its events came: seconds since it began."
     )
     traces: list[list[dict[str, Any]]] = Field(
-        default_factory=list, description="Of each turn what was recorded of it, where `--trace` asked for it."
+        default_factory=list,
+        description="Of each turn, the one that failed too, what was recorded of it, where `--trace` asked for it.",
     )
     calls: list[list[CallTime]] = Field(
         default_factory=list, description="Of a CES evaluation: how long each call of a model or a tool took, by turn."
@@ -225,6 +227,7 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
     """
     made: dict[str, Any]
+    failed: tuple[Json, ...] = ()
     if isinstance(outcome, Transcript):
         turns = outcome.invocations
         made = {"kind": "transcript", "invocations": [_turn_json(each) for each in turns]}
@@ -240,20 +243,22 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     else:
         told = {name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")}
         made = {"kind": outcome.kind.value} | {name: value for name, value in told.items() if value not in (None, "")}
-        if outcome.partial:
-            made["partial"] = [_turn_json(each) for each in outcome.partial]
-    made |= _beside(outcome.invocations if isinstance(outcome, Transcript) else outcome.partial)
+        turns, failed = outcome.partial, outcome.trace
+        if turns:
+            made["partial"] = [_turn_json(each) for each in turns]
+    made |= _beside(turns, failed=failed)
     if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
         made["not_finite"] = places
     return made
 
 
-def _beside(turns: Sequence[Invocation]) -> dict[str, Any]:
-    """What a turn has beside its form as google-adk's: a list for each turn, where any of them has something."""
+def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> dict[str, Any]:
+    """What a turn has beside its form as google-adk's: a list for each turn, where any of them has something; with the
+    trace of one that `failed` after them."""
     lists: dict[str, list[list[Any]]] = {
         "times": [[event.at for event in turn.events or () if event.at is not None] for turn in turns],
         "calls": [[dataclasses.asdict(each) for each in turn.timings.calls] if turn.timings else [] for turn in turns],
-        "traces": [[dict(each) for each in turn.trace] for turn in turns],
+        "traces": [list(map(dict, each)) for each in (*(turn.trace for turn in turns), *([failed] if failed else ()))],
         "model_calls": [
             [adk_shapes.event_json(Event(author="", usage=usage, model_version=name)) for usage, name in each]
             for each in (() if turn.model_calls == turn.told_calls else turn.model_calls for turn in turns)
@@ -292,6 +297,7 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
             detail=read.detail,
             partial=turns,
             retry_after_s=read.retry_after_s,
+            trace=tuple(*read.traces[len(turns) : len(turns) + 1]),
         )
     if read.agents:
         turns = tuple(

@@ -491,7 +491,7 @@ class AdkSession:
         return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
-        """Run one turn; every event goes to `emit` as it comes.
+        """Run one turn; every event, and what is recorded, goes to `emit` as it comes.
 
         Raises what the agent raises, and errors.ModelAnsweredError where a model's error is the last word.
         """
@@ -500,7 +500,7 @@ class AdkSession:
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
         watch = server.TurnWatch()
         if self._is_traced:
-            watch.trace = trace.Recorder(watch.started)
+            watch.trace = trace.Recorder(watch.started, emit)
             watch.trace.agents(self._root_agent)
         server.CURRENT.set(watch)
         TOOL_THREAD.set(self._thread)
@@ -530,8 +530,6 @@ class AdkSession:
             answer["agents"] = agents
         if watch.spent:
             answer["model_calls"] = list(watch.spent.values())
-        if watch.trace is not None:
-            answer["trace"] = watch.trace.finish()
         if self._tells_state:
             answer.update(await self._state_now())
         return answer

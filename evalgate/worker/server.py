@@ -223,7 +223,8 @@ class Session(Protocol):
     """One conversation with the agent."""
 
     async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
-        """Run a turn, give every event to `emit`; the fields of `turn_end`. Raises what the agent raises."""
+        """Run a turn, give every event to `emit`, and what is recorded of it as messages of the type `trace`; the
+        fields of `turn_end`. Raises what the agent raises."""
 
     async def end(self) -> Message:
         """The fields of `ended`."""
@@ -368,18 +369,19 @@ class Server:
 
     async def _turn(self, name: str, message: Message) -> None:
         def send(event: Message) -> None:
-            if name not in self._given_up:
+            if self._turns.get(name) is turn and name not in self._given_up:
                 parts = (event.get("content") or {}).get("parts") or ()
-                calls = any("function_call" in part for part in parts)  # told at once: the tool may take its time
+                # told at once: the tool may take its time, and what is recorded may be the last that is heard
+                calls = "type" in event or any("function_call" in part for part in parts)
                 (self._pipe.send if calls else self._pipe.keep)({"type": "event", "session": name, **event})
 
         session = self._sessions[name]
         if message.get("state") or message.get("agent"):
             await session.set(message.get("state") or {}, str(message.get("agent") or ""))  # type: ignore[attr-defined]
         tools.CURRENT.set(self._tools.get(name))
-        self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, send))
+        self._turns[name] = turn = asyncio.ensure_future(session.turn(message.get("content") or {}, send))
         try:
-            answer = await self._turns[name]
+            answer = await turn
         finally:
             self._turns.pop(name, None)
         if name not in self._given_up:

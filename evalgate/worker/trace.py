@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from . import server
@@ -21,12 +22,21 @@ SECRET = frozenset({"requested_auth_configs"})
 
 
 class Recorder:
-    """The entries of a turn in the order in which they began; `at`, `s`: seconds since it began, and how long."""
+    """Tells the entries of a turn as they come, so that those of a turn that fails, or dies, are known as well.
 
-    def __init__(self, started: float) -> None:
+    `tell` is given messages of the protocol: the number of an entry, in the order in which they began, and fields of it
+    that are new or in place of those told before. `at`, `s`: seconds since the turn began, and how long.
+    """
+
+    def __init__(self, started: float, tell: Callable[[Message], None]) -> None:
         self._started = started
-        self._entries: list[Message] = []
-        self._open: dict[Any, tuple[Message, Any]] = {}
+        self._tell = tell
+        self._entries = 0
+        self._room = ROOM
+        self._sizes: dict[tuple[int, str], int] = {}
+        self._left_out = 0
+        self._open: dict[Any, tuple[int, float, str, Any, Asked | None]] = {}
+        self._asked: dict[str, Asked] = {}
 
     def event(self, event: Any, *, at: float) -> None:
         """The agent said or did something."""
@@ -35,48 +45,73 @@ class Recorder:
         actions = {name: "***" if name in SECRET else value for name, value in actions.items()}
         for name in ("branch", "error_code", "error_message"):
             told[name] = getattr(event, name, None)
-        self._entries.append({name: value for name, value in {**told, "actions": actions}.items() if value})
+        self._add({name: value for name, value in {**told, "actions": actions}.items() if value})
 
     def agents(self, root: Any) -> None:
         """The agents and their tools."""
-        self._entries.append({"kind": "agents", "root": tree(root)})
+        self._add({"kind": "agents", "root": tree(root)})
 
-    def begin(self, kind: str, key: Any, *, request: Any = None, **fields: Any) -> None:
-        """A model is asked, or a tool is called; `request` is looked at when it has answered, as it was sent then."""
-        entry = {"kind": kind, **fields, "at": self._now()}
-        self._entries.append(entry)
-        self._open[kind, key] = (entry, request)
+    def begin(self, kind: str, key: Any, *, agent: str, request: Any = None, **fields: Any) -> None:
+        """A model is asked, or a tool is called; callbacks of the agent may still change the `request`."""
+        entry = {"kind": kind, "agent": agent, **fields, "at": self._now()}
+        before = self._asked.get(agent)
+        if request is not None:
+            now = _request(request)
+            entry["request"] = _new(now, before.last if before else None, before.first if before else None)
+            self._asked[agent] = Asked(self._entries, told=entry["request"], first=now, last=now)
+        if (number := self._add(entry)) is not None:
+            self._open[kind, key] = (number, entry["at"], agent, request, before)
 
     def end(self, kind: str, key: Any, *, response: Any = None, error: Any = None) -> None:
         """It has answered, with a chunk or the whole; or raised."""
-        entry, request = self._open.get((kind, key), (None, None))
-        if entry is None:
+        if (kind, key) not in self._open:
             return
-        entry["s"] = round(self._now() - entry["at"], 3)
-        if request is not None and "request" not in entry:
-            entry["request"] = _request(request)
+        number, at, agent, request, before = self._open[kind, key]
+        fields: Message = {"s": round(self._now() - at, 3)}
+        asked = self._asked.get(agent)
+        if request is not None and asked is not None and asked.number == number:  # no later one is told by it
+            asked.last = _request(request)
+            new = _new(asked.last, before.last if before else None)
+            if new != asked.told:
+                fields["request"] = asked.told = new
         if response is not None:
-            entry["response"] = dumped(response)
+            fields["response"] = dumped(response)
         if error is not None:
-            entry["error"] = f"{type(error).__name__}: {error}"
+            fields["error"] = f"{type(error).__name__}: {error}"
+        self._say(number, fields)
 
-    def finish(self) -> list[Message]:
-        """What is told: of a request only what is new since the agent's last one; as much as there is room for."""
-        for entry, request in self._open.values():
-            if request is not None and "request" not in entry:
-                entry["request"] = _request(request)
-        found: list[Message] = []
-        room = ROOM
-        for at, entry in enumerate(_without_repetition(self._entries)):
-            told = clipped(entry)
-            room -= len(json.dumps(told, default=str))
-            if room < 0:
-                return [*found, {"kind": "left_out", "count": len(self._entries) - at}]
-            found.append(told)
-        return found
+    def _add(self, entry: Message) -> int | None:
+        """Tell an entry, and its number; None where there is no room left: it is counted."""
+        number = self._entries
+        if self._room > 0 and not self._left_out:
+            self._entries += 1
+            self._say(number, entry)
+            return number
+        self._left_out += 1
+        self._tell({"type": "trace", "number": number, "entry": {"kind": "left_out", "count": self._left_out}})
+        return None
+
+    def _say(self, number: int, fields: Message) -> None:
+        told = {}
+        for name, value in fields.items():
+            self._room += self._sizes.get((number, name), 0)
+            told[name] = clipped(value, self._room)
+            self._sizes[number, name] = len(json.dumps(told[name]))
+            self._room -= self._sizes[number, name]
+        self._tell({"type": "trace", "number": number, "entry": told})
 
     def _now(self) -> float:
         return round(time.monotonic() - self._started, 3)
+
+
+@dataclass
+class Asked:
+    """An agent's last request: the number of its entry, what was told of it, as it was at first and as it was sent."""
+
+    number: int
+    told: Message
+    first: Message
+    last: Message
 
 
 def dumped(value: Any) -> Any:
@@ -101,24 +136,19 @@ def _request(request: Any) -> Message:
     return {"model": request.model, "config": kept, "contents": [dumped(each) for each in request.contents or ()]}
 
 
-def _without_repetition(entries: list[Message]) -> Iterator[Message]:
-    """`same`: so many contents are those of the request before; what is not said at all is, too."""
-    last: dict[Any, Message] = {}
-    for entry in entries:
-        request = entry.get("request")
-        if request is None:
-            yield entry
-            continue
-        before = last.get(entry["agent"], {})
-        last[entry["agent"]] = request
-        pairs = zip(before.get("contents", ()), request["contents"], strict=False)
-        same = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
-        same = min(len(before.get("contents", ())), len(request["contents"])) if same is None else same
-        if not same:
-            yield entry
-            continue
-        new = {name: request[name] for name in ("model", "config") if request[name] != before[name]}
-        yield {**entry, "request": {**new, "same": same, "contents": request["contents"][same:]}}
+def _new(request: Message, before: Message | None, config_before: Message | None = None) -> Message:
+    """What is new in a request since the one before of the same agent. `same`: so many contents are those of that one;
+    what is not said at all is, too. `config_before`: what that one was when it was as young as this one."""
+    if before is None:
+        return request
+    pairs = zip(before["contents"], request["contents"], strict=False)
+    same = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
+    same = min(len(before["contents"]), len(request["contents"])) if same is None else same
+    if not same:
+        return request
+    then = config_before or before
+    new = {name: request[name] for name in ("model", "config") if request[name] != then[name]}
+    return {**new, "same": same, "contents": request["contents"][same:]}
 
 
 def tree(agent: Any) -> Message:
@@ -138,13 +168,12 @@ def _name(tool: Any) -> str:
     return str(getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__)
 
 
-def clipped(value: Any) -> Any:
+def clipped(value: Any, room: int = ROOM) -> Any:
     """The same with its texts clipped; data of files by their size; as much as there is room for in all."""
-    room = ROOM
 
     def told(value: Any, levels: int) -> Any:
         nonlocal room
-        room -= 1 + (min(len(value), TEXT) if isinstance(value, str) else 0)
+        room -= 2 + (min(len(value), TEXT) if isinstance(value, str) else 0)
         if isinstance(value, str):
             return value if len(value) <= TEXT else f"{value[:TEXT]} ... {len(value) - TEXT} more characters"
         if isinstance(value, bytes):

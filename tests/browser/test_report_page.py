@@ -17,11 +17,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from builders import build, report_page
 from builders.hostile import HOSTILE
-from builders.scenarios import SCENARIOS, traced
+from builders.scenarios import SCENARIOS, failing_traced, traced
 from playwright.sync_api import expect
 
 from evalgate import reports
-from evalgate.model import InMemoryTranscripts, Report
+from evalgate.model import AgentFailure, FailureKind, InMemoryTranscripts, Report
 
 pytestmark = pytest.mark.browser
 
@@ -72,19 +72,39 @@ def with_trace(*trace: dict[str, object]) -> Report:
     return dataclasses.replace(report, run=dataclasses.replace(report.run, transcripts=InMemoryTranscripts(known)))
 
 
+def forged_failure() -> Report:
+    """A failure whose every text an agent forged."""
+    suite = build.suite(build.case(HOSTILE, build.turn(HOSTILE, answer=HOSTILE)))
+    trace = ({"kind": "agents", "root": TREE}, FORGED, {**FORGED, "kind": "model", "s": None}, {"kind": "tool"})
+    kind = FailureKind.RAISED
+    failure = AgentFailure(kind=kind, message=HOSTILE, detail=HOSTILE, turn=1, trace=trace)
+    return build.run_report([suite], {(suite.key, HOSTILE): [build.Done(failure=failure, tokens=None)]})
+
+
 FORGED = dict.fromkeys(("kind", "agent", "name", "request", "response", "error", "at", "s", "actions"), HOSTILE)
 TREE = {"name": HOSTILE, "type": HOSTILE, "tools": [HOSTILE], "agents": [{"name": HOSTILE}]}
 PAGES = {
     **SCENARIOS,
     "traced": traced,
+    "failing_traced": failing_traced,
     "reordered": lambda: reordered(SCENARIOS["base_regressed"]()),
     "unlike": unlike,
     "forged": lambda: with_trace({"kind": "agents", "root": TREE}, FORGED),
+    "forged_failure": forged_failure,
     "garbage": lambda: with_trace({"kind": "agents", "root": {"name": "x", "agents": 5, "tools": 7}}),
 }
 VIEWS = ("overview", "case", "filtered", "empty", "what-if")
 WIDTHS, SCHEMES = (1280, 420), ("light", "dark")
-DISTINCT = ("traced", "base_regressed", "base_hostile", "languages", "not_measured", "judged", "base_many")
+DISTINCT = (
+    "traced",
+    "failing_traced",
+    "base_regressed",
+    "base_hostile",
+    "languages",
+    "not_measured",
+    "judged",
+    "base_many",
+)
 EVERY_VIEW = bool(os.environ.get("EVERY_VIEW"))
 EVERY = tuple(itertools.product(PAGES if EVERY_VIEW else DISTINCT, VIEWS, WIDTHS, SCHEMES))
 """What axe looks at: all of it takes a quarter of an hour (`make accessibility`); else as many of the pages that have
@@ -313,7 +333,28 @@ def test_the_trace_opens_on_demand(open_page) -> None:
     assert "not recorded" in other.locator("#case").inner_text()
 
 
-@pytest.mark.parametrize(("scenario", "told"), [("forged", "<script>alert(1)</script>"), ("garbage", "cannot be read")])
+def test_a_turn_that_failed_has_its_trace(open_page) -> None:
+    page, trouble = open_page("failing_traced")
+    shown(page, "case")
+    expect(page.locator(".turn").nth(1).locator("td.gone", has_text="in this turn")).to_have_count(1)
+    expect(page.locator("h3")).to_have_text(["Head, turn 1", "Head, turn 2"])
+    second = page.locator("h3:text('turn 2') ~ *")
+    expect(second.first).to_have_text(
+        "The agent timed out in turn 2 (timeout): the agent timed out after 300 s for the turn"
+    )
+    expect(second.locator("tbody tr", has_text="model call").last).to_contain_text("no answer")
+    expect(second.get_by_text("no answer")).to_have_count(1)
+    assert trouble == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "told"),
+    [
+        ("forged", "<script>alert(1)</script>"),
+        ("forged_failure", "<script>alert(1)</script>"),
+        ("garbage", "cannot be read"),
+    ],
+)
 def test_a_trace_that_an_agent_forged_does_no_harm(scenario: str, told: str, open_page) -> None:
     page, trouble = open_page(scenario)
     page.locator("a.entry").first.click()

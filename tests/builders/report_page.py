@@ -18,19 +18,22 @@ SCRIPT = re.compile(r"<script>.*</script>", re.DOTALL)
 @dataclass(frozen=True)
 class ReportPage:
     """`text`: the page without script and data; `index`: all cases; `searched`: what the search reads of each; `cases`:
-    what opens of each, by id."""
+    what opens of each, by id; `traces`: what was recorded, by a case's number of its trace."""
 
     text: str
     index: dict[str, Any]
     searched: list[str]
     cases: dict[str, dict[str, Any]]
+    traces: list[dict[str, Any]]
 
 
 def read(page: str) -> ReportPage:
     first, searched, *others = [zlib.decompress(base64.b64decode(each), -15).decode() for each in DATA.findall(page)]
     index, parts = json.loads(first), [json.loads(each) for each in others]
     cases = {row["id"]: parts[row["part"]][row["at"]] for row in index["cases"] if "part" in row}
-    return ReportPage(text=SCRIPT.sub("", DATA.sub("", page)), index=index, searched=searched.split("\n"), cases=cases)
+    text = SCRIPT.sub("", DATA.sub("", page))
+    traces = parts[index["traces"] :]
+    return ReportPage(text=text, index=index, searched=searched.split("\n"), cases=cases, traces=traces)
 
 
 def strings(value: Any, *, names: bool = True) -> Iterator[str]:

@@ -14,6 +14,7 @@ from builders.led_scenarios import LED
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
     FRESH,
+    AgentFailure,
     Content,
     Event,
     FailureKind,
@@ -384,6 +385,23 @@ def traced() -> Report:
         comparison=dataclasses.replace(report.comparison, base=again[1]),
         past={(suite.key, "renewal"): past},
     )
+
+
+def failing_traced() -> Report:
+    """The agent of head fails in the second turn, of which is known what was recorded until then."""
+    done = dataclasses.replace(turn("Renew it.", answer="Who are you?"), trace=_traced("waiting", "Who are you?"))
+    asked = (done, turn("Ann.", call("waiting", book="B-7"), answer="Three readers wait."))
+    told = _traced("waiting", "nothing")
+    broken = {name: value for name, value in told[3].items() if name not in ("s", "response")}
+    failure = AgentFailure(
+        kind=FailureKind.TIMEOUT,
+        message="the agent timed out after 300 s for the turn",
+        turn=2,
+        partial=(done,),
+        trace=(*told[:3], broken),
+    )
+    suite = build.suite(case("renewal", *asked))
+    return build.run_report([suite], {(suite.key, "renewal"): [build.Done(failure=failure, tokens=None)]})
 
 
 TOOK = Timings(total_s=1.2, model_s=0.9, tool_s=0.2)

@@ -241,6 +241,7 @@
   const Scores = ({turn}) => html`<td class="dim">${turn ? turn.scores.map(([name, value, met], at) =>
     html`${at ? ', ' : ''}<span class=${met === false ? 'bad' : ''}>${seen(name)} ${number(value)}</span>`) : ''}</td>`;
 
+  const failedIn = (run, at) => run.failure && run.failure[4] !== null && at === run.turns.length;
   const Turn = ({at, data, base, head}) => {
     const expected = data.expected[at], sides = [base, head].filter(each => each !== undefined);
     const turns = sides.map(each => each.turns[at]);
@@ -262,7 +263,7 @@
           beside=${sides[side] === head && beside ? row.sides[0] : null} />`)}</tr>`)}
       <tr>${column && html`<${Answer} text=${expected ? expected.answer : null} mark="del"
           other=${head && head.turns[at] ? head.turns[at].answer : null} />`}${turns.map((turn, side) => turn === undefined ?
-        html`<td class="gone">This turn was not reached.</td>` :
+        html`<td class="gone">${failedIn(sides[side], at) ? 'Failed in this turn.' : 'This turn was not reached.'}</td>` :
         html`<${Answer} text=${answers[side]} note=${turn && turn.note} mark=${!asked && sides[side] === base ? 'del' : 'ins'} other=${reference(side)} />`)}</tr>
       <tr>${column && html`<td></td>`}${turns.map(turn => html`<${Scores} turn=${turn} />`)}</tr></tbody></table></div>
       <${Found} base=${base} head=${head} turn=${at + 1} />
@@ -456,21 +457,22 @@
       if (broken === data.trace) return html`<p class="dim">The trace cannot be read.</p>`;
       if (of !== data.trace) return html`<p><button type="button" id="trace" onClick=${() => this.open(data.trace)}>Show the trace</button></p>`;
       return html`<section><h2>Trace</h2>${sides.map(side => {
-        const turns = (found[side] || [])[picked[side]];
+        const turns = (found[side] || [])[picked[side]], run = data.runs[side][picked[side]];
         const name = side === 'head' ? 'Head' : 'Base';
-        return turns ? turns.map((entries, at) => html`<${TraceTurn} key=${side + at} side=${name} turn=${at + 1} entries=${entries} />`) :
+        return turns ? turns.map((entries, at) => html`<${TraceTurn} key=${side + at} side=${name} turn=${at + 1} entries=${entries}
+            failed=${failedIn(run, at) ? run.failure[0] : ''} />`) :
           html`<p class="dim">${name}: not recorded.</p>`;
       })}</section>`;
     }
   }
   const KINDS = {model: 'model call', tool: 'tool', event: 'event', agents: 'agents', left_out: 'left out'};
-  const TraceTurn = ({side, turn, entries}) => {
+  const TraceTurn = ({side, turn, entries, failed}) => {
     const spans = entries.filter(each => each.s !== undefined), all = Math.max(...spans.map(each => each.at + each.s), 0.001);
     const tree = entries.find(each => each.kind === 'agents');
-    return html`<h3>${side}, turn ${turn}</h3>${tree && html`<${Graph} root=${tree.root} entries=${entries} />`}
+    return html`<h3>${side}, turn ${turn}</h3>${failed && html`<p class="bad">${seen(failed)}</p>`}${tree && html`<${Graph} root=${tree.root} entries=${entries} />`}
       <div class="scroll" tabindex="0" role="group" aria-label=${`Trace of ${side}, turn ${turn}`}><table class="steps"><thead><tr><th scope="col" class="n">At</th><th scope="col">Took</th>
       <th scope="col">Who</th><th scope="col">What</th></tr></thead><tbody>${withRequests(entries.filter(each => each.kind !== 'agents')).map(each => html`<tr>
-        <td class="n">${each.at === undefined ? '' : took(each.at)}</td><td>${each.s === undefined ? '' : html`<${Bar} from=${each.at} until=${each.at + each.s} all=${all} /> ${took(each.s)}`}</td>
+        <td class="n">${each.at === undefined ? '' : took(each.at)}</td><td>${each.s === undefined ? failed && (each.kind === 'model' || each.kind === 'tool') ? html`<span class="bad">no answer</span>` : '' : html`<${Bar} from=${each.at} until=${each.at + each.s} all=${all} /> ${took(each.s)}`}</td>
         <td><bdi>${seen(each.agent || each.author || '')}</bdi></td><td><b>${KINDS[each.kind] || seen(each.kind)}</b> ${each.name ? html`<code>${seen(each.name)}</code>` : ''}
         ${each.count ? html`${each.count} more entries, for their size` : ''}${each.error ? html` <span class="bad">${seen(each.error)}</span>` : ''}
         ${['args', 'request', 'response', 'content', 'actions'].filter(part => each[part] !== undefined).map(part => html`<${Folded} title=${part} value=${each[part]} />`)}</td></tr>`)}</tbody></table></div>`;

@@ -18,6 +18,7 @@ root_agent = LlmAgent(
         tools.list_files,
         tools.shout,
         tools.leave,
+        tools.kill,
         tools.boom,
         tools.odd,
         tools.nap,

@@ -117,13 +117,17 @@ class Worker:
         self.say(type="turn", session=session, content={"role": "user", "parts": [{"text": text}]})
 
     def end_turn(self, session: str) -> tuple[list[Message], Message]:
-        """The events of a turn, and how it ended."""
+        """The events of a turn, and how it ended, with the entries that were recorded as `trace`."""
         events: list[Message] = []
+        trace: dict[int, Message] = {}
         while True:
-            message = self.hear("event", "turn_end", "turn_failed", session=session)
-            if message["type"] != "event":
-                return events, message
-            events.append(message)
+            message = self.hear("event", "trace", "turn_end", "turn_failed", session=session)
+            if message["type"] == "event":
+                events.append(message)
+            elif message["type"] == "trace":
+                trace.setdefault(message["number"], {}).update(message["entry"])
+            else:
+                return events, {**message, "trace": [trace[at] for at in sorted(trace)]} if trace else message
 
     def turn(self, session: str, *script: str) -> tuple[list[Message], Message]:
         self.begin_turn(session, "\n".join(script))

@@ -13,6 +13,7 @@ from evalgate.agents.protocol import (
     SessionMessage,
     Stalled,
     Started,
+    TraceSaid,
     TurnEnd,
     TurnFailed,
 )
@@ -43,6 +44,10 @@ def event(name: str = "s1") -> EventSaid:
     return EventSaid(type="event", session=name)
 
 
+def traced(name: str = "s1") -> TraceSaid:
+    return TraceSaid(type="trace", session=name, number=0, entry={})
+
+
 def turn_end(name: str = "s1") -> TurnEnd:
     return TurnEnd(type="turn_end", session=name)
 
@@ -62,6 +67,8 @@ def ended(name: str = "s1") -> EndedSaid:
         (Phase.STARTING, turn_failed(), True),
         (Phase.STARTING, event(), False),
         (Phase.TURN, event(), True),
+        (Phase.TURN, traced(), True),
+        (Phase.IDLE, traced(), False),
         (Phase.TURN, turn_end(), True),
         (Phase.TURN, turn_failed(), True),
         (Phase.TURN, started(), False),

@@ -95,12 +95,16 @@ class Texts:
 
     def turn(self) -> Invocation:
         return Invocation(
+            trace=self.trace(),
             user_content=self.content(),
             final_response=self.some(self.content),
             events=self.some(lambda: self.several(self.event, most=3)),
             itemized=self._draw(st.booleans()),
             rubrics=self.several(self.rubric),
         )
+
+    def trace(self) -> tuple[dict[str, Any], ...]:
+        return self.several(lambda: {"kind": "event", "author": self(), "content": self.json()})
 
     def event(self) -> Event:
         return Event(
@@ -143,7 +147,9 @@ class Texts:
         done = self.several(self.turn)
         if self._draw(st.booleans()):
             return Transcript(invocations=done, final_state=self.some(self.json), ended_by=Ending.TURN_LIMIT)
-        return AgentFailure(kind=FailureKind.RAISED, message=self(), detail=self(), partial=done)
+        return AgentFailure(
+            kind=FailureKind.RAISED, message=self(), detail=self(), partial=done, trace=self.trace(), turn=len(done) + 1
+        )
 
 
 def written(report: Report, run: Run, outcomes: dict[TrialKey, Any]) -> Iterator[dict[str, Any]]:
@@ -225,7 +231,7 @@ def test_every_string_of_a_failing_case_is_in_the_page(made: tuple[Report, list[
     report, told = made
     found = report_page.read(html_report.render(report))
     assert [row["kind"] for row in found.index["cases"]] in (["fail"], ["allowed"])  # quarantined ones do not block
-    shown = "\0".join((*strings(list(found.cases.values())), *strings(found.index)))
+    shown = "\0".join((*strings(list(found.cases.values())), *strings(found.traces), *strings(found.index)))
     # the names of the fields are ours; every text that is drawn has a tilde
     assert sorted(each for each in strings(told) if "~" in each and each not in shown) == []
 
