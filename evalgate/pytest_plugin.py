@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -127,12 +127,14 @@ class Evaluations:
                 environ=os.environ,
                 watcher=SilentWatcher(),
                 present=lambda report: outcomes.update(told(report, items)),
+                keep=True,
             )
             report = evalgate.run(settings, context)
         except evalgate.EvalgateError as exc:
             outcomes = {item.nodeid: [NOT_MEASURED, _said(exc)] for item in items}
             return {"outcomes": outcomes, "verdict": ""}
-        return {"outcomes": outcomes, "verdict": report.verdict.reason if report.exit_code else ""}
+        where = f"\nReport: {os.path.relpath(report.files['html'])}" if "html" in report.files else ""
+        return {"outcomes": outcomes, "verdict": f"{report.verdict.reason}{where}" if report.exit_code else ""}
 
     def _selected(self, items: Sequence[EvaluationCase]) -> list[str]:
         """Whole files where all of their cases are wanted; ids with a comma cannot be picked, and take the file."""
@@ -151,6 +153,16 @@ class Evaluations:
         if "evalgate" in getattr(node, "workeroutput", {}):
             self.verdicts.append(node.workeroutput["evalgate"])
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Why a case was not measured, and no traceback of ours: pytest asks no item about errors of its setup."""
+        report = yield
+        if call.excinfo is not None and isinstance(call.excinfo.value, NotMeasuredError):
+            report.longrepr = str(call.excinfo.value)
+        return report
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """What no single case tells blocks as well, such as `pass-rate`."""
         if any(self.verdicts) and session.exitstatus == pytest.ExitCode.OK:
@@ -161,7 +173,6 @@ class Evaluations:
         for reason in sorted({each for each in self.verdicts if each}):
             terminalreporter.section("evalgate", red=True)
             terminalreporter.line(reason)
-            terminalreporter.line(f"Report: {OUTPUT}/report.html")
 
 
 def _said(error: EvalgateError) -> str:
@@ -244,7 +255,7 @@ class EvaluationCase(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What differed, instead of a traceback of ours."""
-        if isinstance(excinfo.value, NotMeasuredError | FailedCaseError):
+        if isinstance(excinfo.value, FailedCaseError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

@@ -27,6 +27,7 @@ from evalgate.gate import compare_files, known, prepare, progress
 from evalgate.gate import merge as gate_merge
 from evalgate.gate import run as gate_run
 from evalgate.model import Report
+from evalgate.results.output import RESULTS
 from evalgate.system import isolation
 from evalgate.text import words
 
@@ -176,6 +177,12 @@ def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
     return _decide(given(values), gate, everything=everything)
 
 
+def results_at(name: str) -> Path:
+    """A results.json that somebody named, or the one in the folder that was named."""
+    path = Path(name).absolute()
+    return path / RESULTS if path.is_dir() else path
+
+
 @click.command("compare")
 @click.argument("base")
 @click.argument("head")
@@ -184,7 +191,7 @@ def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
 @cli.ends
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
-    gate = functools.partial(compare_files.compare, base=Path(base), head=Path(head))
+    gate = functools.partial(compare_files.compare, base=results_at(base), head=results_at(head))
     return _decide(given(values), gate, everything=everything)
 
 
@@ -194,8 +201,9 @@ def compare(base: str, head: str, everything: bool, **values: Any) -> int:
 @show_all
 @cli.ends
 def report(results: str, everything: bool, **values: Any) -> int:
-    """Write the reports of RESULTS (a results.json, with base.json beside it where there was a base) again."""
-    gate = functools.partial(compare_files.report, results=Path(results).absolute())
+    """Write the reports of RESULTS (a results.json, with base.json beside it where there was a base; or the folder that
+    holds them) again."""
+    gate = functools.partial(compare_files.report, results=results_at(results))
     return _decide(given(values), gate, everything=everything)
 
 

@@ -45,7 +45,7 @@ def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: boo
     if name and len(found) > 1:
         listed = words.listed([each.case_id for each in found], limit=5)
         raise ConfigError(f"{log} holds {len(found)} sessions, and a case has one name", hint=f"--session: {listed}")
-    for case in gate_record.add(file, found, name=name, redact=redact.redactor(os.environ)):
+    for case in gate_record.add(file, found, name=name, redact=redact.redactor_of_files(os.environ)):
         turns = case.conversation or ()
         calls = sum(len(turn.tool_calls) for turn in turns)
         held = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"

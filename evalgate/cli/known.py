@@ -16,7 +16,7 @@ from evalgate.cli import commands
 from evalgate.comparison import labels
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
-from evalgate.errors import ConfigError, ExitCode, NothingToDo
+from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import edit, known
 from evalgate.gate.edit import LeftAsItIs, Proposal
 from evalgate.gate.known import Known
@@ -26,6 +26,7 @@ from evalgate.results import kept
 from evalgate.text import plain, words
 
 SETTINGS = ("root", "config", "output", "debug")
+NAME_WIDTH = 80
 KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 
 
@@ -38,7 +39,7 @@ KEYS = "[a]ccept  [r]eject  [s]kip  accept [A]ll  [q]uit"
 def show(**values: Any) -> int:
     """Show CASES (ids) as they last ran: criteria, calls and answers, turn by turn."""
     settings = commands.settings_of(values, SETTINGS)
-    results = Path(values["results"]).absolute() if values["results"] else None
+    results = commands.results_at(values["results"]) if values["results"] else None
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     folder = str(settings.root) if cli.shows_links() else ""
     for number, each in enumerate(known.select(known.newest(settings, results), values["cases"])):
@@ -77,10 +78,10 @@ def history(**values: Any) -> int:
             names.add(case)
             if name in (case, f"{suite}:{case}"):
                 commit = f"{about.commit[:7] or '-'}{'*' if about.dirty else ''}"
-                rows.append((about.started_at, commit, kind.value.replace("_", " "), plain.label(suite, 80)))
+                rows.append((about.started_at, commit, kind.value.replace("_", " "), plain.label(suite, NAME_WIDTH)))
     if len(rows) == 1:
         hint = words.did_you_mean(name, names, otherwise="Runs at a terminal are kept: `evalgate run`.")
-        raise NothingToDo(f"no run of a case {plain.label(name, 80)!r} is kept", hint=hint)
+        raise NothingToDo(f"no run of a case {plain.label(name, NAME_WIDTH)!r} is kept", hint=hint)
     for line in plain.table(rows):
         click.echo(line)
     if any(row[1].endswith("*") for row in rows[1:]):
@@ -107,7 +108,7 @@ def accept(**values: Any) -> int:
     asks = not values["yes"] and not values["dry_run"]
     if asks and not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked", hint="Use --dry-run to look, --yes to accept.")
-    results = Path(values["results"]).absolute() if values["results"] else None
+    results = commands.results_at(values["results"]) if values["results"] else None
     chosen = known.select(known.newest(settings, results), values["cases"])
     if not values["cases"] or values["only_new"] or values["failed"]:
         chosen = [each for each in chosen if edit.is_wanted(each, only_new=values["only_new"])]
@@ -119,39 +120,41 @@ def accept(**values: Any) -> int:
             proposals.append(edit.propose(each, root=settings.root, parts=parts, run=values["run_number"]))
         except LeftAsItIs as why:
             left += 1
-            click.echo(plain.visible(f"{each.key[1]}: not accepted: {why}"), err=True)
+            _tell(each, str(why))
     taken = list(_each(proposals, asks=asks, dry_run=values["dry_run"]))
     files = {proposal.path for proposal, is_taken in zip(proposals, taken, strict=False) if is_taken}
-    _conclude(sum(taken), len(chosen), files=files, dry_run=values["dry_run"])
-    return ExitCode.FAIL if left and values["cases"] else ExitCode.PASS
+    _conclude(taken.count(True), len(chosen), files=files, dry_run=values["dry_run"])
+    return ExitCode.FAIL if None in taken or (left and values["cases"]) else ExitCode.PASS
 
 
-def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterator[bool]:
-    """Whether each was accepted, in order, until somebody quits."""
+def _each(proposals: Sequence[Proposal], *, asks: bool, dry_run: bool) -> Iterator[bool | None]:
+    """Whether each was accepted, in order, until somebody quits; None where its file could not be changed."""
     for number, proposal in enumerate(proposals, 1):
         try:
             edit.apply(proposal)  # before anybody decides
-        except ConfigError as error:
-            click.echo(
-                plain.visible(f"{proposal.known.key[1]}: not accepted: {error.message}\n  {error.hint}"), err=True
-            )
-            yield False
-            continue
-        _show_proposal(proposal, f"{number} of {len(proposals)}")
-        answer = _answer() if asks else "a"
-        if answer == "q":
-            return
-        asks = asks and answer != "A"
-        is_accepted = answer in ("a", "A")
-        if is_accepted and not dry_run:
-            edit.write(proposal)
-        yield is_accepted
+            _show_proposal(proposal, f"{number} of {len(proposals)}")
+            answer = _answer() if asks else "a"
+            if answer == "q":
+                return
+            asks = asks and answer != "A"
+            is_accepted = answer in ("a", "A")
+            if is_accepted and not dry_run:
+                edit.write(proposal)
+        except (ConfigError, UnavailableError) as error:
+            _tell(proposal.known, f"{error.message}\n  {error.hint}".rstrip())
+            yield None
+        else:
+            yield is_accepted
+
+
+def _tell(each: Known, why: str) -> None:
+    click.echo(plain.visible(f"{plain.label(each.key[1], NAME_WIDTH)}: not accepted: {why}"), err=True)
 
 
 def _show_proposal(proposal: Proposal, place: str) -> None:
     suite, case_id = proposal.known.key
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    click.secho(plain.visible(f"{case_id} ({suite}), {place}"), bold=True)
+    click.secho(f"{plain.label(case_id, NAME_WIDTH)} ({plain.label(suite, NAME_WIDTH)}), {place}", bold=True)
     for change in proposal.changes:
         if proposal.turns > 1:
             click.echo(f"    turn {change.turn + 1} of {proposal.turns}")

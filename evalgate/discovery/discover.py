@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import posixpath
 import re
 import warnings
@@ -189,8 +190,9 @@ def _with_agents(
 def _files(root: Path, found: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
     return Files(
         found=found,
-        is_file=is_file or (lambda path: (root / path).is_file()),
-        is_folder=lambda path: _is_within(path, root) is True and (root / path).is_dir(),
+        # not by pathlib, to which a name that is too long, as a list of cases may be, is an error
+        is_file=is_file or (lambda path: os.path.isfile(root / path)),  # noqa: PTH113
+        is_folder=lambda path: _is_within(path, root) is True and os.path.isdir(root / path),  # noqa: PTH112
         is_outside=lambda path: _is_within(path, root) is False,
     )
 
@@ -394,7 +396,7 @@ def pick_cases(
     for key, ids in wanted.items():
         if ids is None:
             picked[key] = sets[key]
-        elif kept := tuple(case for case in sets[key].cases if case.case_id in ids):
+        elif kept := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
             picked[key] = _with_cases(sets[key], kept)
     return picked, tuple(problems)
 
@@ -479,7 +481,7 @@ def _unmatched(text: str, files: Files) -> Problem:
 
 
 def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterator[Problem]:
-    known = {case.case_id: key for key, each in sets.items() for case in each.cases}
+    known = {case.case_id.strip(): key for key, each in sets.items() for case in each.cases}
     for case_id in selection.case_ids:
         if sets and case_id not in known:
             where = next(iter(sets)) if len(sets) == 1 else f"any of {words.counted(len(sets), 'file')}"

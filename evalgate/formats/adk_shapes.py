@@ -403,11 +403,17 @@ def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> I
 
 
 def turns_of(events: Sequence[SessionEventWire]) -> tuple[Invocation, ...]:
-    """The turns of a session: events that share an invocation id, in the order of each id's first event."""
-    groups: dict[str, list[SessionEventWire]] = {}
+    """The turns of a session: events that share an invocation id, in the order of each id's first event. Of those
+    without one, each message of the user begins a turn."""
+    groups: dict[tuple[str, int], list[SessionEventWire]] = {}
+    unnamed = 0
     for event in events:
-        groups.setdefault(event.invocation_id or "", []).append(event)
-    return tuple(turn_of(group, invocation_id=name) for name, group in groups.items())
+        name = event.invocation_id or ""
+        asks = event.author.lower() == "user" and event.fields()["content"] is not None
+        if not name and asks and (name, unnamed) in groups:
+            unnamed += 1
+        groups.setdefault((name, 0 if name else unnamed), []).append(event)
+    return tuple(turn_of(group, invocation_id=name) for (name, _), group in groups.items())
 
 
 BUILT_IN_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")

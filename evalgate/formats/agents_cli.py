@@ -86,7 +86,8 @@ class _Reader:
         prompt = None
         if raw is not None:
             prompt = repair.read_content(raw, role="user", path=where, problems=self.problems)
-        if prompt is not None and not (made and made[-1].user_content == prompt):
+        # the same message, whatever either place says of its role
+        if prompt is not None and not (made and made[-1].user_content.parts == prompt.parts):
             made.append(Invocation(user_content=prompt))
         return made
 

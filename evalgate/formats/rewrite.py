@@ -63,18 +63,22 @@ def read(path: FilePath, *, shown_as: str) -> Source:
 def save(source: Source, text: str) -> None:
     """Put `text` in place of what was read, whole or not at all, with the rights that the file has.
 
-    Raises ConfigError where somebody changed the file since it was read, UnavailableError where it cannot be written.
+    Raises ConfigError where somebody changed the file since it was read, UnavailableError where it cannot be written or
+    is read-only: to replace a file takes no right to write into it.
     """
     path = FilePath(os.path.realpath(source.path))  # what a link leads to is changed, and the link stays
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        if path.read_bytes() != source.data:
-            raise ConfigError("was changed meanwhile", where=Place(file=str(source.path)), hint="Try again.")
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+            raise UnavailableError(f"{source.path} is read-only")
         with beside.open("xb") as file:
-            os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+            os.fchmod(file.fileno(), mode)
             file.write(text.encode(source.encoding))
             file.flush()
             os.fsync(file.fileno())
+        if path.read_bytes() != source.data:
+            raise ConfigError("was changed meanwhile", where=Place(file=str(source.path)), hint="Try again.")
         beside.replace(path)
     except OSError as error:
         raise UnavailableError(f"{source.path} cannot be written: {error.strerror or error}") from error

@@ -11,8 +11,8 @@ import contextlib
 import datetime as dt
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -211,31 +211,49 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     if not asked:
         return None
     answer = _answer(top)
-    called = [span for span in inside if span.kind() == "tool"]
+    called = sorted((span for span in inside if span.kind() == "tool"), key=lambda span: span.start)
+    said = {id(span): _said(span) for span in models}
+    executed = {id(span): _executed(span) for span in called}
+    asked_for = [(span.start, part) for span in models for part in said[id(span)] if isinstance(part, ToolCall)]
+    known = _announced(asked_for, [(span.start, executed[id(span)][0]) for span in called])
+    announced = {id(span) for at, span in enumerate(called) if at in known}
     steps: list[StepEvent] = []
-    open_calls: Counter[str] = Counter()
     for span in sorted([*models, *called], key=lambda span: span.start):
-        if span.kind() == "tool":
-            call, response = _executed(span)
-            if open_calls[_key(call)]:
-                open_calls[_key(call)] -= 1
-            else:
+        if id(span) in executed:
+            call, response = executed[id(span)]
+            if id(span) not in announced:
                 steps.append(_step(span.author, [call], role="model"))
             steps.append(_step(span.author, [response], role="user"))
             continue
-        parts = _said(span)
+        parts = said[id(span)]
         calls = [part for part in parts if isinstance(part, ToolCall)]
         if calls:  # the answer may stand beside the call that led to it: one span for a whole conversation with a model
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
-        open_calls.update(map(_key, calls))
         steps.append(_step(span.author, parts, role="model", final=not calls))
     if answer and not any(step.final for step in steps):
         steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
     return adk_shapes.turn_of_steps(Content(parts=(Text(text=asked),), role="user"), steps, invocation_id=top.id)
 
 
-def _key(call: ToolCall) -> str:
-    return json.dumps([call.name, call.args], sort_keys=True)
+def _announced(asked: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]) -> Container[int]:
+    """Which of the executed calls, by position, a model had asked for: by the call's id, else by its arguments, else by
+    the tool, whose span may tell them in a way of its own. Times in seconds; no request counts twice."""
+    ways: tuple[Callable[[ToolCall], str | None], ...] = (
+        lambda call: call.id,
+        lambda call: json.dumps([call.name, call.args], sort_keys=True),
+        lambda call: call.name,
+    )
+    left, found = dict(enumerate(asked)), set[int]()
+    for key in ways:
+        waiting: dict[str | None, deque[int]] = {}
+        for at, (_, call) in left.items():
+            waiting.setdefault(key(call), deque()).append(at)
+        for at, (start, call) in enumerate(executed):
+            mine = waiting.get(key(call) or None) if at not in found else None
+            if mine and key(call) and asked[mine[0]][0] <= start:
+                del left[mine.popleft()]
+                found.add(at)
+    return found
 
 
 def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False) -> StepEvent:
@@ -280,13 +298,30 @@ def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
     """The call of a tool, and its response."""
     name = span.first("gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
     call_id = span.first("gen_ai.tool.call.id", "tool_call.id", "tool.id")
-    args = span.first("gen_ai.tool.call.arguments", "gcp.vertex.agent.tool_call_args", "tool.parameters", "input.value")
+    args = span.first("gen_ai.tool.call.arguments", "gcp.vertex.agent.tool_call_args", "tool_call.function.arguments")
     given = span.first("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response", "output.value")
     if isinstance(given, dict) and given.keys() <= {"id", "name", "response"} and "response" in given:
         given = given["response"]  # google.genai's FunctionResponse
     response = given if isinstance(given, dict) or given is None else {"result": given}
-    call = _call(name, args, call_id)
+    call = _call(name, _given(span) if args is None else args, call_id)
     return call, ToolResponse(name=call.name, response=response, id=call.id)
+
+
+def _given(span: Span) -> Any:
+    """What OpenInference says that a tool was given. `tool.parameters` is that in google-adk, Agno and Pydantic AI, and
+    the schema of it in OpenAI's Agents SDK, CrewAI, LlamaIndex and smolagents."""
+    given = span.first("input.value")
+    if isinstance(given, dict):
+        is_of_smolagents = given.keys() >= {"args", "kwargs", "sanitize_inputs_outputs"}
+        return given["kwargs"] if is_of_smolagents and not given["args"] else given
+    described = span.first("tool.parameters")
+    return given if described is None or _is_schema(described) else described
+
+
+def _is_schema(raw: Any) -> bool:
+    if not isinstance(raw, dict):
+        return False
+    return isinstance(raw.get("properties"), dict) or all(isinstance(_get(one, "type"), str) for one in raw.values())
 
 
 def _answer(span: Span) -> str:

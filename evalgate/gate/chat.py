@@ -21,12 +21,13 @@ CASE = "chat"
 
 
 class Chat:
-    """One session with the agent. Its worker runs until `close`."""
+    """One session with the agent. Its worker runs until `close`; `is_over`: the agent failed in it."""
 
     def __init__(self, suite: Suite, settings: Settings, context: Context) -> None:
         """Open it. Raises UnavailableError where the agent does not start."""
         self.suite = suite.key
         self.turns: list[Invocation] = []
+        self.is_over = False
         self._stack = ExitStack()
         self._speaking = threading.Lock()
         self._closed = False
@@ -51,11 +52,12 @@ class Chat:
     def say(self, text: str) -> Invocation:
         """What the agent does next. Raises UnavailableError where it fails, and where the session is over."""
         with self._speaking:
-            if self._closed:
+            if self._closed or self.is_over:
                 raise UnavailableError("the session with the agent has ended", hint="Start one.")
             try:
                 turn = self._conversation.send(Content(parts=(Text(text=text),), role="user"))
             except AgentFailed as failed:
+                self.is_over = True
                 raise _unavailable(failed.failure) from failed
             self.turns.append(turn)
             return turn
@@ -69,5 +71,5 @@ class Chat:
 
 
 def _unavailable(failure: AgentFailure) -> UnavailableError:
-    hint = failure.detail.strip().splitlines()[-1][:500] if failure.detail.strip() else ""
-    return UnavailableError(f"the agent failed: {failure.message}", hint=hint)
+    last = failure.detail.strip().splitlines()[-1][:500] if failure.detail.strip() else ""
+    return UnavailableError(f"the agent failed: {failure.message}", hint="" if last in failure.message else last)

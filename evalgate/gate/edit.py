@@ -15,7 +15,7 @@ from typing import Final
 from evalgate.ces import cases
 from evalgate.ces import read as ces_read
 from evalgate.config import places
-from evalgate.errors import ConfigError, Place
+from evalgate.errors import ConfigError, Place, Severity, UnavailableError
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
 from evalgate.gate.known import NEW, Known
@@ -37,15 +37,20 @@ from evalgate.text import words
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
     """The file of a case, and the case as it stands there now. Raises ConfigError, UnavailableError."""
-    suite, case_id = key
+    suite, _ = key
     why = places.why_not(root, suite)
     if why:
         raise ConfigError(f"the path {why}", where=Place(file=suite))
     path = root / suite
-    reading = eval_set.parse_eval_set(rewrite.read(path, shown_as=suite).text, file=suite)
+    return path, _find_in(rewrite.read(path, shown_as=suite).text, key)
+
+
+def _find_in(text: str, key: CaseKey) -> Case | None:
+    suite, case_id = key
+    reading = eval_set.parse_eval_set(text, file=suite)
     if reading.eval_set is None:
         raise ConfigError.collected(reading.problems)
-    return path, next((case for case in reading.eval_set.cases if case.case_id == case_id), None)
+    return next((case for case in reading.eval_set.cases if case.case_id == case_id), None)
 
 
 def version_of(case: Case) -> str:
@@ -98,10 +103,14 @@ def delete(root: Path, key: CaseKey, *, version: str) -> None:
 def _change(root: Path, key: CaseKey, version: str, make: Callable[[str], str]) -> None:
     path, case = find(root, key)
     source = rewrite.read(path, shown_as=key[0])
+    _insist_on(version, case, key)
+    rewrite.save(source, make(source.text))
+
+
+def _insist_on(version: str, case: Case | None, key: CaseKey) -> None:
     if case is None or version_of(case) != version:
         message = f"case {key[1]!r} was changed meanwhile"
         raise ConfigError(message, where=Place(file=key[0]), hint="Look at it again, then change it.")
-    rewrite.save(source, make(source.text))
 
 
 # --- what failed, accepted -----------------------------------------------------------------------
@@ -130,10 +139,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The changes of one case, which has so many turns."""
+    """The changes of one case, which has so many turns; `version`: of the case that was looked at."""
 
     known: Known
     path: Path
+    version: str
     turns: int
     changes: tuple[Change, ...]
 
@@ -182,13 +192,15 @@ def propose(each: Known, *, root: Path, parts: Sequence[str] = (), run: int | No
         calls = [[call.name, call.args] for call in change.actual.tool_calls] if change.with_calls else []
         if REDACTED in json.dumps([calls, change.answer], default=str):
             raise LeftAsItIs("a secret was taken out of what the agent said, so it is not known whole")
-    return Proposal(known=each, path=path, turns=len(conversation), changes=found)
+    return Proposal(known=each, path=path, version=version_of(case), turns=len(conversation), changes=found)
 
 
 def apply(proposal: Proposal) -> str:
-    """The text of the file with the changes of a case. Raises ConfigError where they cannot be made."""
+    """The text of the file with the changes of a case. Raises ConfigError where they cannot be made, also where the
+    case was changed since it was looked at; UnavailableError."""
     suite, case_id = proposal.known.key
     text = rewrite.read(proposal.path, shown_as=suite).text
+    _insist_on(proposal.version, _find_in(text, proposal.known.key), proposal.known.key)
     for change in proposal.changes:
         steps = record.steps_of(change.actual) if change.with_calls else None
         text = expectations.change(
@@ -213,7 +225,10 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
             raise LeftAsItIs(
                 "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
             ) from None
-        raise
+        wrong = [str(problem) for problem in error.problems if problem.severity is Severity.ERROR]
+        raise LeftAsItIs(f"its file cannot be changed: {wrong[0] if wrong else error.message}") from error
+    except UnavailableError as error:
+        raise LeftAsItIs(error.message) from error
     if case is None:
         raise LeftAsItIs("it is no longer in its file")
     if case.conversation is None:

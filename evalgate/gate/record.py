@@ -134,6 +134,7 @@ def add(target: Path, found: Sequence[Recording], *, name: str, redact: Callable
         names = {case.case_id for case in reading.eval_set.cases}
     made: list[Case] = []
     for each in found:
+        _insist_on_questions(each, shown)
         turns = tuple(_turn(turn) for turn in each.transcript.invocations)
         case = Case(case_id=_unused(name or each.case_id or stem, names), conversation=turns)
         names.add(case.case_id)
@@ -152,3 +153,11 @@ def add(target: Path, found: Sequence[Recording], *, name: str, redact: Callable
     else:
         rewrite.create(target, text, root=target.parent)
     return made
+
+
+def _insist_on_questions(found: Recording, shown: str) -> None:
+    """Raises ConfigError where nothing could be asked again."""
+    for number, turn in enumerate(found.transcript.invocations, 1):
+        if not turn.user_content.parts:
+            message = f"session {found.case_id[:100]!r} cannot be a case: in turn {number} the user says nothing"
+            raise ConfigError(message, where=Place(file=shown), hint="Its log needs the user's events, too.")

@@ -217,7 +217,7 @@ def _case(
     about = {} if asked is None else adk_shapes.case_json(dataclasses.replace(asked, conversation=None))
     about.pop("eval_id", None)
     return {
-        "expected": [_turn(turn) for turn in conversation],
+        "expected": [_expected(turn, uses) for turn in conversation],
         "about": _value(about),
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
@@ -320,6 +320,14 @@ def _scores(trial: GradedTrial, at: int, uses: dict[str, CriterionUse]) -> list[
             decides = not use.informational and use.threshold is not None
             found.append([name, value, threshold.reaches(value, use) if decides else None])
     return found
+
+
+def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> dict[str, Any]:
+    """Where a file says nothing of calls, a criterion of calls takes that as none."""
+    use = uses.get(turns.TRAJECTORY)
+    if turn.events is None and use is not None and not use.informational:
+        turn = dataclasses.replace(turn, events=())
+    return _turn(turn)
 
 
 def _turn(turn: Invocation) -> dict[str, Any]:

@@ -253,7 +253,7 @@ class Workspace:
             }
             for turn in chat.turns
         ]
-        return {"suite": chat.suite, "turns": said, "tools": mode}
+        return {"suite": chat.suite, "turns": said, "tools": mode, "over": chat.is_over}
 
     # --- what is there ------------------------------------------------------------------------
 

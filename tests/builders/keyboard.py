@@ -7,7 +7,7 @@ import pty
 import subprocess
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from builders import forked_command
@@ -16,9 +16,17 @@ PLAIN = {"NO_COLOR": "1"}
 
 
 def typed(
-    arguments: Sequence[str], keys: str, *, after: bytes, cwd: Path, environment: Mapping[str, str] = PLAIN
+    arguments: Sequence[str],
+    keys: str,
+    *,
+    after: bytes,
+    cwd: Path,
+    environment: Mapping[str, str] = PLAIN,
+    meanwhile: Callable[[], None] = lambda: None,
+    code: int = 0,
 ) -> str:
-    """What the command shows to somebody who presses the next of `keys` whenever it has shown `after`."""
+    """What the command shows to somebody who presses the next of `keys` whenever it has shown `after`; before the first
+    of them, `meanwhile` happens."""
     ours, theirs = pty.openpty()
     command = subprocess.Popen(
         [str(forked_command.EVALGATE), *arguments],
@@ -34,6 +42,8 @@ def typed(
         while chunk := os.read(ours, 65_536):
             said += chunk
             if left and said.count(after) > len(keys) - len(left):
+                if len(left) == len(keys):
+                    meanwhile()
                 while termios.tcgetattr(ours)[3] & termios.ICANON:  # what is typed before it listens is lost
                     time.sleep(0.01)
                 os.write(ours, left.pop(0).encode())
@@ -41,5 +51,5 @@ def typed(
         pass
     finally:
         os.close(ours)
-    assert command.wait(timeout=30) == 0, said.decode()
+    assert command.wait(timeout=30) == code, said.decode()
     return said.decode().replace("\r\n", "\n")

@@ -7,7 +7,9 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import keyboard
@@ -46,9 +48,9 @@ def repo(tmp_path: Path) -> Repository:
     return made
 
 
-def typed(repo: Repository, keys: str, *arguments: str) -> str:
+def typed(repo: Repository, keys: str, *arguments: str, **more: Any) -> str:
     """What `evalgate accept` shows to somebody who presses these keys."""
-    return keyboard.typed(["accept", *arguments], keys, after=b"[q]uit: ", cwd=repo.root)
+    return keyboard.typed(["accept", *arguments], keys, after=b"[q]uit: ", cwd=repo.root, **more)
 
 
 def test_an_accepted_answer_is_all_that_changes_and_the_case_passes(repo: Repository) -> None:
@@ -109,6 +111,40 @@ def test_a_case_that_was_changed_since_is_run_again_first(repo: Repository) -> N
     code, said = repo.call("accept", "case_0", "--yes")
     assert (code, (repo.root / SUITE).read_text()) == (1, changed)
     assert "case_0: not accepted: it was changed since it ran: run it again" in said
+
+
+def test_a_case_that_is_changed_while_somebody_thinks_is_left_alone(repo: Repository) -> None:
+    """By an editor, or another `accept`; the others are still accepted."""
+    changed = ODD.replace("an old answer", "an answer of mine")
+    said = typed(repo, "aa", meanwhile=lambda: repo.write(SUITE, changed), code=1)
+    assert "case_0: not accepted: case 'case_0' was changed meanwhile" in said
+    assert "1 case of 2 accepted\nchanged desk.evalset.json\n" in said
+    assert (repo.root / SUITE).read_text() == changed.replace("another old one", "answer 2")
+
+
+@pytest.mark.parametrize(
+    ("harm", "code", "said"),
+    [
+        (lambda path: path.unlink(), 0, "not accepted: gone.evalset.json cannot be read: No such file"),
+        (
+            lambda path: path.write_text("{"),
+            0,
+            "not accepted: its file cannot be changed: gone.evalset.json:1:2:",
+        ),
+        (lambda path: path.chmod(0o444), 1, "gone.evalset.json is read-only"),
+    ],
+)
+def test_a_file_that_is_in_the_way_is_in_the_way_of_its_own_cases(
+    repo: Repository, harm: Callable[[Path], None], code: int, said: str
+) -> None:
+    path = repo.root / "gone.evalset.json"
+    path.write_text(ODD.replace("case_", "other_"))
+    repo.call("run")
+    harm(path)
+    ended, shown = repo.call("accept", "--yes")
+    assert (ended, shown.count(said)) == (code, 2), shown
+    assert "2 cases of 4 accepted\nchanged desk.evalset.json\n" in shown
+    assert repo.call("accept", "other_0", "--yes")[0] == 1
 
 
 def test_what_is_not_known_is_not_accepted(repo: Repository) -> None:
@@ -176,6 +212,8 @@ def test_reports_are_written_again(repo: Repository) -> None:
     figures = [line for line in comment.splitlines() if "case" in line and "evalgate run" not in line]
     assert figures[:2] == [line for line in again.splitlines() if "case" in line][:2]
     assert not (repo.root / "again" / "results.json").exists()
+    assert repo.call("report", "evalgate-report", "--output", "folder")[0] == 1  # its folder will do
+    assert (repo.root / "folder" / "comment.md").exists()
 
 
 def write_again_and_again(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,7 +95,21 @@ def test_what_was_not_measured_is_an_error(repo: Repository) -> None:
     code, said, found = run_pytest(repo, "--evalgate", "-k", "case_0")
     assert (code, found) == (1, {"case_0": "error"})
     assert "ERROR at setup of case_0" in said
+    assert re.search(r"^ERROR desk.evalset.json::case_0 - The agent", said, re.MULTILINE), said
     assert "exited" in said
+    assert "pytest_plugin" not in said, "a traceback of ours tells nobody anything"
+    assert "Report: evalgate-report/report.html" in said
+
+
+def test_a_part_is_kept_beside_the_whole(repo: Repository) -> None:
+    """As runs of `evalgate run` are, so that `evalgate accept` knows what became of each case."""
+    repo.call("run")
+    code, said, _ = run_pytest(repo, "--evalgate", "-k", "case_1")
+    assert code == 1
+    (report,) = re.findall(r"^Report: (\.evalgate/runs/\S+/report.html)$", said, re.MULTILINE)
+    assert (repo.root / report).exists()
+    assert [len(suite["cases"]) for suite in repo.results()["suites"]] == [3]
+    assert len(repo.call("history", "case_1")[1].splitlines()) == 3
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,9 @@ def test_what_stands_in_the_file_stays(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
-    (tmp_path / "log.json").write_text(session("my key is s3cret-and-long"))
-    code, _ = record(tmp_path, "a.test.json", "--from", "log.json", SERVICE_TOKEN="s3cret-and-long")
+    secret = 's3cret"and\\long'  # spelled otherwise in a file than in the environment
+    (tmp_path / "log.json").write_text(session(f"my key is {secret}"))
+    code, _ = record(tmp_path, "a.test.json", "--from", "log.json", SERVICE_TOKEN=secret)
     assert code == 0
     text = (tmp_path / "a.test.json").read_text()
     assert "s3cret" not in text
@@ -89,6 +90,8 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
         (["a.test.json", "--from", "log.json"], '[{"query": "q", "reference": "r"}]', "evalgate migrate"),
         # no conversation at all
         (["a.test.json", "--from", "empty.json"], None, "contains no conversations"),
+        # what a server streams of a turn is without what it was asked
+        (["a.test.json", "--from", "unasked.json"], None, "in turn 1 the user says nothing"),
         # two sessions, one name
         (["a.test.json", "--from", "two.jsonl", "--case", "x"], None, "holds 2 sessions"),
     ],
@@ -96,6 +99,7 @@ def test_a_secret_is_not_recorded(tmp_path: Path) -> None:
 def test_what_cannot_be_recorded(tmp_path: Path, arguments: list[str], there: str | None, said: str) -> None:
     (tmp_path / "log.json").write_text(session("hi"))
     (tmp_path / "empty.json").write_text('{"resourceSpans": []}')
+    (tmp_path / "unasked.json").write_text(json.dumps(json.loads(session("hi"))["events"][1:]))
     turn = {"type": "turn", "content": {"role": "user", "parts": [{"text": "hi"}]}}
     messages = [{**each, "session": name} for name in "ab" for each in (turn, {"type": "turn_end"})]
     (tmp_path / "two.jsonl").write_text("".join(json.dumps(each) + "\n" for each in messages))

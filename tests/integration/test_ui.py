@@ -186,8 +186,14 @@ def test_a_session_becomes_a_case(start, repo: Repository) -> None:
         assert server.ask("chat-save", suite=SUITE, case="secret")[0] == 200
         assert "a-secret-of-mine" not in (repo.root / SUITE).read_text()
         assert "is it *** question 7" in (repo.root / SUITE).read_text()
+        # an agent that fails ends the session, says once why, and what came before may become a case
+        code, told = server.ask("chat-say", text="no such thing")
+        assert (code, told["error"].count("ValueError") + told["hint"].count("ValueError")) == (409, 1), told
+        assert server.state()["chat"]["over"] is True
+        assert server.ask("chat-say", text="question 1")[1]["error"] == "the session with the agent has ended"
+        assert server.ask("chat-save", suite=SUITE, case="before")[0] == 200
+        assert len(server.ask("case", suite=SUITE, case="before")[1]["turns"]) == 3
         assert server.ask("chat-end")[1] == {"chat": None}
-        # an agent that fails ends the session, and says why
         repo.write("agent.py", "raise SystemExit('no such luck')")
         assert "the agent failed" in server.ask("chat-open", suite=SUITE)[1]["error"]
 

@@ -137,7 +137,8 @@ globalThis.evalgateLive = (() => {
     <p class="buttons">${buttons}<button type="button" id="close" onClick=${close}>Close</button></p>`;
   const LONGEST = 20000;
   const Answer = ([before, then]) => before.length + then.length > LONGEST ? [html`<del>${host.seen(before)}</del>`, ' ', html`<ins>${host.seen(then)}</ins>`] :
-    Diff.diffWordsWithSpace(before, then).map(each => each.added ? html`<ins>${host.seen(each.value)}</ins>` :
+    Diff.diffWordsWithSpace(before, then).map((each, at, all) => each.added ?
+      html`${at && all[at - 1].removed ? ' ' : ''}<ins>${host.seen(each.value)}</ins>` :
       each.removed ? html`<del>${host.seen(each.value)}</del>` : host.seen(each.value));
   const Change = ({change, many}) => html`${many && html`<h3>Turn ${change.turn + 1}</h3>`}
     ${change.calls && html`<p class="label">Tool calls: - as expected until now, + as the agent called</p><pre class="calls" tabindex="0">${change.calls.map(([mark, text]) =>
@@ -250,7 +251,16 @@ globalThis.evalgateLive = (() => {
       }, error => this.setState({error})).then(() => this.setState({busy: false}));
     }
     render(_, {suite, chat, error, text, busy, id, saved}) {
-      const send = event => { event.preventDefault(); if (text.trim() && !busy) this.ask('chat-say', {text}, {text: ''}); };
+      const send = event => {
+        event.preventDefault();
+        if (!text.trim() || busy) return;
+        this.told = null;
+        this.ask('chat-say', {text}, {text: ''}).then(async () => {
+          if (this.told) return;
+          known.chat = (await ask('state').catch(() => known)).chat;  // an agent that failed ends the session
+          this.setState({chat: known.chat});
+        });
+      };
       const save = () => this.ask('chat-save', {suite, case: id.trim()}).then(() => {
         if (this.state.error) return;
         at.finished = true;
@@ -264,11 +274,12 @@ globalThis.evalgateLive = (() => {
             disabled=${busy || !suite} onClick=${() => this.ask('chat-open', {suite})}>${busy ? 'Starting' : 'Start'}</button></p>` : html`
         <p class="dim">The agent of <code>${host.seen(chat.suite)}</code>${chat.tools === 'live' ? ': its tools are called for real' : `, tools: ${chat.tools}`}.</p>
         <div class="talk" role="log" aria-label="Conversation" tabindex="0">${chat.turns.map(turn => html`<div class="user" dir="auto">${host.seen(turn.user)}</div>
-          ${turn.calls.map(call => html`<div><code class="call"><b>${host.seen(call.name)}</b>(${host.seen(JSON.stringify(call.args))})</code></div>`)}
+          ${turn.calls.map(call => html`<div><code class="call"><b>${host.seen(call.name)}</b>(${Object.entries(call.args).map(([name, value], at) =>
+            html`${at ? ', ' : ''}<span class="arg">${host.seen(name)}=${host.seen(JSON.stringify(value))}</span>`)})</code></div>`)}
           <div class="says" dir="auto">${turn.answer === null ? html`<em>no answer</em>` : host.seen(turn.answer)}</div>`)}${busy && html`<p class="dim">The agent is at work</p>`}</div>
-        <form class="say" onSubmit=${send}><label>Message<textarea id="message" rows="2" dir="auto" value=${text}
+        ${chat.over ? html`<p>The agent failed, which ended the session. What came before can be saved.</p>` : html`<form class="say" onSubmit=${send}><label>Message<textarea id="message" rows="2" dir="auto" value=${text}
             onInput=${event => this.setState({text: event.target.value})} onKeyDown=${event => { if (event.key === 'Enter' && !event.shiftKey) send(event); }}></textarea></label>
-          <button type="submit" id="send" class="strong" disabled=${busy || !text.trim()}>Send</button></form>
+          <button type="submit" id="send" class="strong" disabled=${busy || !text.trim()}>Send</button></form>`}
         ${chat.turns.length > 0 && html`<fieldset><legend>Save as a case, which expects what the agent did</legend><p class="fields"><${Suites} label="In" />
           <label>Id <input id="new-id" value=${id} onInput=${event => this.setState({id: event.target.value})} /></label>
           <button type="button" id="save-chat" disabled=${busy || !id.trim()} onClick=${save}>Save</button>

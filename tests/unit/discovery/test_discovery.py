@@ -59,6 +59,20 @@ def test_the_order_of_selections_does_not_matter(discover, three):
     assert [case.case_id for case in found.suites[1].eval_set.cases] == ["two"]
 
 
+def test_many_cases_of_a_file_are_selected(discover, repo, evalset):
+    """Together their ids are longer than the name of a file may be."""
+    ids = [f"case_number_{number}" for number in range(100)]
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            "a.evalset.json": evalset("a", "odd: hi -> hello", *(f"{each}: x -> y" for each in ids)),
+        }
+    )
+    found = discover(root, f"a.evalset.json:{','.join(ids)}")
+    assert [len(suite.eval_set.cases) for suite in found.suites] == [100]
+    assert discover(root, f"a.evalset.json:{','.join([*ids, 'nowhere'])}").problems[0].code == "unknown-case"
+
+
 def test_an_absolute_path_within_the_root(discover, three):
     assert keys(discover(three, f"{three}/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
 

@@ -85,7 +85,7 @@ def sets(case):
     def make(*ids):
         return EvalSet(eval_set_id="x", cases=tuple(case(each, f"tell me of {each}") for each in ids))
 
-    return {"x": make("one", "two"), "y": make("two", "three")}
+    return {"x": make("one", "two"), "y": make("two", "three"), "spaced": make(" one")}
 
 
 def ids(picked):
@@ -95,7 +95,7 @@ def ids(picked):
 @pytest.mark.parametrize(
     ("selections", "expected"),
     [
-        ([], {"x": ["one", "two"], "y": ["two", "three"]}),
+        ([], {"x": ["one", "two"], "y": ["two", "three"], "spaced": [" one"]}),
         ([(("x",), ())], {"x": ["one", "two"]}),
         ([(("x",), ("two",))], {"x": ["two"]}),
         ([(("x", "y"), ("two",))], {"x": ["two"], "y": ["two"]}),
@@ -104,6 +104,7 @@ def ids(picked):
         ([(("x",), ("one",)), (("x",), ())], {"x": ["one", "two"]}),  # the whole file wins, whatever the order
         ([(("x",), ()), (("x",), ("one",))], {"x": ["one", "two"]}),
         ([(("z",), ())], {}),  # a file that could not be read
+        ([(("spaced",), ("one",))], {"spaced": [" one"]}),  # a selection has no spaces at the ends
     ],
 )
 def test_cases_are_picked(sets, selections, expected):
@@ -124,9 +125,9 @@ def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
     ("pattern", "expected"),
     [
         ("two", {"x": ["two"], "y": ["two"]}),
-        ("ONE", {"x": ["one"]}),  # case is ignored
+        ("ONE", {"x": ["one"], "spaced": [" one"]}),  # case is ignored
         ("^th", {"y": ["three"]}),
-        ("tell me", {"x": ["one", "two"], "y": ["two", "three"]}),  # what the user says first
+        ("tell me", {"x": ["one", "two"], "y": ["two", "three"], "spaced": [" one"]}),  # what the user says first
         ("(", {}),  # not a regular expression: searched as it is
         ("nothing", {}),
     ],

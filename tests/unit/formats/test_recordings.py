@@ -192,6 +192,13 @@ def test_a_turn_of_the_user_alone_has_no_steps():
     assert turn == Invocation(user_content=turn.user_content, invocation_id="i")
 
 
+def test_without_invocation_ids_each_message_of_the_user_begins_a_turn():
+    events = [event("user", None, {"text": "one"}), event("agent", None, CALL), event("agent", None, RESPONSE)]
+    events += [event("agent", "", {"text": "first"}), event("user", "", {"text": "two"})]
+    reading = parse(session(*events, event("agent", None, {"text": "second"})))
+    assert talk(reading) == [("one", "first"), ("two", "second")]
+
+
 def test_a_bare_list_of_events_is_a_session():
     reading = parse([event("user", "i", {"text": "q"}), event("agent", "i", {"text": "a"})])
     assert talk(reading) == [("q", "a")]
@@ -241,6 +248,15 @@ def test_a_case_without_answers_cannot_be_replayed():
 def test_a_trace_of_agents_cli():
     case = {"eval_case_id": "c", "prompt": says("user", "hi"), "responses": [{"response": says("model", "yo")}]}
     assert talk(parse({"eval_cases": [case | {"reference": {"response": says("model", "no")}}]})) == [("hi", "yo")]
+
+
+def test_a_prompt_that_a_trace_repeats_is_one_turn():
+    """Their events often name no role where the prompt does."""
+    events = [
+        {"author": author, "content": {"parts": [{"text": text}]}} for author, text in (("user", "hi"), ("a", "yo"))
+    ]
+    case = {"eval_case_id": "c", "prompt": says("user", "hi"), "agent_data": {"turns": [{"events": events}]}}
+    assert talk(parse({"eval_cases": [case]})) == [("hi", "yo")]
 
 
 # --- the protocol ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.errors import ConfigError
+from evalgate.errors import ConfigError, UnavailableError
 from evalgate.formats import eval_set, expectations, parse_eval_set, rewrite
 from evalgate.formats.json_source import Path as JsonPath
 from evalgate.model import Content, Event, Rubric, ToolCall
@@ -89,6 +89,14 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     rewrite.save(rewrite.read(tmp_path / "link.json", shown_as="link.json"), "2")
     assert (tmp_path / "link.json").is_symlink()
     assert (tmp_path / "a.json").read_text() == "2"
+
+
+def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("1")
+    (tmp_path / "a.json").chmod(0o444)
+    with pytest.raises(UnavailableError, match="is read-only"):
+        rewrite.save(rewrite.read(tmp_path / "a.json", shown_as="a.json"), "2")
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.json", "1")]
 
 
 def adk(**turn: Any) -> str:

@@ -124,6 +124,13 @@ def says(text: str) -> str:
     return json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": text}]}])
 
 
+def calls(tool: str, *arguments: dict[str, Any]) -> str:
+    parts = [{"type": "tool_call", "name": tool, "arguments": each} for each in arguments]
+    return json.dumps([{"role": "assistant", "parts": parts}])
+
+
+SCHEMA = json.dumps({"type": "object", "properties": {"city": {"type": "string"}}})
+OPENINFERENCE_TOOL = {"openinference__span__kind": "TOOL", "tool__name": "look"}
 CHAT = {"gen_ai__operation__name": "chat"}
 TOOL = {"gen_ai__operation__name": "execute_tool"}
 
@@ -174,6 +181,46 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
                 span("t", 1, "a", **TOOL, gen_ai__tool__name="look", gcp__vertex__agent__tool_call_args="{}"),
             ],
             [("hi", [("look", {})], [None], "done")],
+        ),
+        # the schema of a tool beside what it was given, as OpenAI's Agents SDK and smolagents have it, and AG2
+        (
+            [
+                span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
+                span("t", 1, "a", **OPENINFERENCE_TOOL, tool__parameters=SCHEMA, input__value='{"city": "Oslo"}'),
+                span(
+                    "u", 2, "a", **OPENINFERENCE_TOOL, tool__parameters='{"city": {"type": "string"}}',
+                    input__value='{"args": [], "sanitize_inputs_outputs": true, "kwargs": {"city": "Rome"}}',
+                ),
+                span("v", 3, "a", **OPENINFERENCE_TOOL, tool__parameters=SCHEMA, input__value="{'city': 'Bonn'}"),
+                span(
+                    "w", 4, "a", **OPENINFERENCE_TOOL, tool__parameters=SCHEMA,
+                    tool_call__function__arguments='{"city": "Kiel"}',
+                ),
+                span("x", 5, "a", **OPENINFERENCE_TOOL, tool__parameters='{"city": "Lima"}', input__value="Lima"),
+                span("y", 6, "a", **OPENINFERENCE_TOOL, tool__parameters=SCHEMA),
+            ],
+            [
+                (
+                    "hi",
+                    [
+                        ("look", {"city": "Oslo"}), ("look", {"city": "Rome"}), ("look", {"input": "{'city': 'Bonn'}"}),
+                        ("look", {"city": "Kiel"}), ("look", {"city": "Lima"}), ("look", {}),
+                    ],
+                    [None] * 6,
+                    "done",
+                )
+            ],
+        ),
+        # a tool that tells its arguments otherwise than the model asked; one that nobody asked for is a call more
+        (
+            [
+                span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
+                span("m", 1, "a", **CHAT, gen_ai__output__messages=calls("look", {"n": 1}, {"n": 2})),
+                span("t", 2, "a", **TOOL, gen_ai__tool__name="look", gen_ai__tool__call__arguments='{"n": "1"}'),
+                span("u", 3, "a", **TOOL, gen_ai__tool__name="look", gen_ai__tool__call__arguments='{"n": 1}'),
+                span("v", 4, "a", **TOOL, gen_ai__tool__name="look", gen_ai__tool__call__arguments='{"n": 3}'),
+            ],
+            [("hi", [("look", {"n": 1}), ("look", {"n": 2}), ("look", {"n": 3})], [None] * 3, "done")],
         ),
         # messages as one JSON input
         (

@@ -19,7 +19,7 @@ from evalgate.model import (
     Score,
     Text,
 )
-from evalgate.reports import turns, view
+from evalgate.reports import terminal, turns, view
 from evalgate.reports.turns import Turn
 
 
@@ -45,6 +45,25 @@ def test_turns_expected_beside_actual() -> None:
         (TOOLS, 0.0, False),
         (WORDS, 0.9, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        # a criterion takes it as no call at all, and fails: the calls are what differs
+        ({TOOLS: [0.0], WORDS: [1.0]}, ()),
+        # it passes, or there is none
+        ({TOOLS: [1.0], WORDS: [0.0]}, None),
+        ({WORDS: [0.0]}, None),
+    ],
+)
+def test_a_file_that_says_nothing_of_calls(values: dict[str, list[float]], expected: tuple[()] | None) -> None:
+    asked = case("c", dataclasses.replace(turn("one", answer="1"), events=None))
+    report = told(asked, build.scores(turn("one", call("a"), answer="1"), **values))
+    (only,) = turns_of(report)
+    assert (only.expected_calls, only.actual_calls) == (expected, (call("a"),))
+    assert ("+ a()" in terminal.render(report)) is (expected is not None)
+    assert ("a called, not expected" in [cause.text for cause in view.of(report).causes]) is (expected is not None)
 
 
 @pytest.mark.parametrize(
