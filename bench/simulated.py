@@ -269,12 +269,14 @@ def threshold_all(pull: PullRequest, k: int) -> bool:
 class Decided:
     """What the default verdict came to.
 
-    `confirmed`: of the confirmed failures the highest pass rate on head. `calls`: the agent calls of both sides beside
-    those of the first runs. `outcomes`: the reruns of cases, by number.
+    `confirmed`: of the confirmed failures the highest pass rate on head. `fell`: one of them is of a case that passes
+    less often than on the base. `calls`: the agent calls of both sides beside those of the first runs. `outcomes`: the
+    reruns of cases, by number.
     """
 
     regressed: bool
     confirmed: float | None
+    fell: bool
     calls: float
     outcomes: Mapping[int, tuple[Sequence[bool], Sequence[bool]]]
 
@@ -311,13 +313,20 @@ def default(pull: PullRequest, k: int, random: Random, *, spent: float | None = 
             left -= count
         elif asked.confirmed(known):
             left = cases
-    found = [pull.head_rates[int(key)] for _, key in asked.confirmed(known)]
+    found = [(pull.head_rates[int(key)], pull.base_rates[int(key)]) for _, key in asked.confirmed(known)]
     return Decided(
         regressed=regressed(pull, k, limit=limit),
-        confirmed=max(found, default=None),
+        confirmed=max((head for head, _ in found), default=None),
+        fell=any(head < base for head, base in found),
         calls=(2 * k * cases + calls) / (2 * k * cases),
         outcomes={int(each.key[1]): sides for each, sides in zip(suspects, known, strict=True)},
     )
+
+
+def sees(pull: PullRequest, k: int, random: Random) -> bool:
+    """Whether the default verdict blocks by what fell, and not by a case that always failed."""
+    found = default(pull, k, random)
+    return found.regressed or found.fell
 
 
 def real_default(pull: PullRequest, k: int, decided: Decided) -> bool:

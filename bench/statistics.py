@@ -49,6 +49,7 @@ else:
     DEFAULT_CHANGES = ("none", "1 broken", "3 broken")
     DEFAULT_MIXES = (*MIXES, *simulated.UNSTABLE)
     HOPELESS = 0.3
+    STEP_RATES, STEP_DROPS = (0.85, 0.7, 0.5), (0.04, 0.045, 0.05, 0.06, 0.068, 0.072)
     AFTER = 8
     """Pull requests after each power line, which costs most."""
     WORDS = {
@@ -67,7 +68,10 @@ else:
         "unchanged": "How often a row says `unchanged` though every case passes 10 points less often (the most of all "
         "mixes):",
         "line": "The power line: how often a drop as large as the one that it names is seen, by the default verdict "
-        "and under `threshold: all`; cases break one after the other. A line for every 8 pull requests.",
+        "(a regression, or a confirmed failure of a case that fell) and under `threshold: all`; cases break one after "
+        "the other. A line for every 8 pull requests.",
+        "steps": "The same where all cases pass equally often: how often the default verdict sees a drop, with one run "
+        "per side:",
         "rates": "How often the intervals of the pass rate and of pass^k hold what is true of all cases of the kind "
         "(.98/.8/.4):",
     }
@@ -166,8 +170,14 @@ else:
             told.append(drop)
             for _ in range(AFTER):
                 pull = simulated.draw(rates, simulated.fallen(drop), k, random)
-                seen += simulated.default(pull, k, random).blocks if confirmed else simulated.regressed(pull, k)
+                seen += simulated.sees(pull, k, random) if confirmed else simulated.regressed(pull, k)
         return (seen / len(told) / AFTER, sum(told) / len(told)) if told else (None, 0.0)
+
+    def step(rate: float, drop: float, draws: int) -> float:
+        """How often the default verdict sees a drop, where all cases pass equally often."""
+        random, change = Random(f"{rate} {drop} step"), simulated.fallen(drop)
+        pulls = (simulated.draw([rate] * simulated.CASES, change, 1, random) for _ in range(draws))
+        return sum(simulated.sees(pull, 1, random) for pull in pulls) / draws
 
     def held(cases: int, k: int, draws: int) -> tuple[float, float]:
         """How often the intervals of the pass rate and of pass^k hold the truth."""
@@ -344,7 +354,12 @@ else:
             for (mix, k), row in lines.items()
         ]
         header = ["Pass probabilities", "Runs per side", "Default: names", "is seen", "`all`: names", "is seen"]
-        return {"power_line_least": min(seen), "power_line_most": max(seen)}, table(header, rows)
+        steps = [[str(rate), *(percent(step(rate, drop, draws)) for drop in STEP_DROPS)] for rate in STEP_RATES]
+        told = table(["Pass probability", *(f"{drop * 100:g} points" for drop in STEP_DROPS)], steps)
+        return (
+            {"power_line_least": min(seen), "power_line_most": max(seen)},
+            f"{table(header, rows)}\n\n{WORDS['steps']}\n\n{told}",
+        )
 
     def rates_part(draws: int) -> Part:
         holds = {(cases, k): held(cases, k, draws) for cases in (10, 20, 50) for k in (1, 3, 5)}

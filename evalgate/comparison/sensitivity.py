@@ -33,13 +33,13 @@ STEPS, NEAR = 8, 0.08
 """How often the range of drops is halved; how far beside what is found then all pull requests are asked."""
 FEW_CASES = 60
 """Beyond so many cases that vary, the statistic is taken for normal but for its skewness."""
-GRID = 40
-"""Steps between the pass rates that cases may have, finer near 0 and 1."""
-PRIOR, SHAPE, ENDS = 1.0, 0.5, 0.1
-"""As many cases are believed in before the first is seen, spread over all of these rates: between evenly in the rate (a
-shape of 1) and evenly over the grid (0), with a little at 0 and 1 themselves. Chosen in bench/statistics.py."""
-CHAINS, BURN = 64, 15
-"""Draws of the rates side by side; rounds that are thrown away."""
+GRID = 100
+"""Steps between the means that pass rates may have, finer near 0 and 1."""
+ALIKE, OFTEN = 1 / 3, 2
+"""Before the first run is seen: the chance that all cases pass equally often, and how much more likely high means are
+than low ones (by this power of the mean). Chosen in bench/statistics.py."""
+SPREADS = (0.05, 0.077, 0.12, 0.2, 0.29, 0.4, 0.51, 0.63)
+"""How far else the rates of the cases lie apart: the correlation of two runs of a case."""
 
 Array: TypeAlias = Any
 
@@ -310,33 +310,33 @@ def _nearly(both: Sequence[_Shapes], counts: Sequence[Array], observed: Array) -
 
 @functools.lru_cache(maxsize=2)
 def _likely_rates(pools: tuple[tuple[int, int], ...]) -> Array:
-    """Pass rates of the cases, time and again, as probable as their runs make them: how the rates of such cases are
-    distributed is not known, and drawn as well. Few runs say little of it, and the single most likely one would have
-    the cases vary less than they do. `pools` must be sorted.
+    """Pass rates of the cases, time and again, as probable as their runs make them. How far they lie apart is drawn as
+    well: few coin tosses look as if some cases always passed. `pools`: each case's passes and runs.
 
-    Source: Gibbs sampling with a Dirichlet prior on a grid of rates (Escobar 1994; Ishwaran and James 2001).
+    Source: the beta-binomial distribution by its mean and correlation (Griffiths 1973).
     """
     import numpy as np  # noqa: PLC0415 - as above
 
-    angles = np.linspace(0, np.pi / 2, GRID + 1)
-    rates, prior = np.sin(angles) ** 2, np.maximum(np.sin(2 * angles), ENDS) ** SHAPE
-    prior *= PRIOR / prior.sum()
-    kinds = Counter(pools)
-    chances = np.asarray([rates**passes * (1 - rates) ** (runs - passes) for passes, runs in kinds])
-    counts = np.asarray(list(kinds.values()))
+    angles = (np.arange(GRID) + 0.5) * np.pi / 2 / GRID
+    means, spreads = np.sin(angles)[:, None] ** 2, np.asarray((1e-6, *SPREADS))
+    chances = np.asarray((ALIKE, *[(1 - ALIKE) / len(SPREADS)] * len(SPREADS)))
+    logs = np.log(np.sin(2 * angles)[:, None] * means**OFTEN * chances)
+    passes, runs = np.asarray(pools).T
+
+    def in_a_row(share: Array) -> Array:
+        """The logarithms of the chances of 0, 1, 2, ... equal outcomes in a row."""
+        steps = np.log((share * (1 - spreads))[..., None] + spreads[:, None] * np.arange(runs.max()))
+        return np.concatenate([np.zeros((*steps.shape[:2], 1)), np.cumsum(steps, axis=2)], axis=2)
+
+    hits, misses, whole = in_a_row(means), in_a_row(1 - means), in_a_row(np.ones_like(means))
+    for (hit, total), count in Counter(pools).items():
+        logs += count * (hits[..., hit] + misses[..., total - hit] - whole[..., total])
+    weights = np.exp(logs - logs.max()).ravel()
     random = np.random.default_rng(zlib.crc32(repr(pools).encode()))
-    tries = _tries(len(pools))
-    chains = min(CHAINS, tries)
-    weights = np.tile(prior, (chains, 1))
-    found = []
-    for number in range(BURN + -(-tries // chains)):
-        posterior = chances * weights[:, None, :]
-        drawn = random.multinomial(counts, posterior / posterior.sum(axis=2, keepdims=True))
-        weights = random.gamma(prior + drawn.sum(axis=1))
-        if number >= BURN:
-            each = np.broadcast_to(rates, drawn.shape).ravel()
-            found.append(np.repeat(each, drawn.ravel()).reshape(chains, len(pools)))
-    return np.concatenate(found)
+    drawn = random.choice(len(weights), size=(_tries(len(pools)), 1), p=weights / weights.sum())
+    mean, spread = means[drawn // len(spreads), 0], spreads[drawn % len(spreads)]
+    more = 1 / spread - 1  # as many runs of a case are as good as seen
+    return random.beta(mean * more + passes, (1 - mean) * more + runs - passes)
 
 
 @functools.lru_cache(maxsize=65_536)

@@ -138,13 +138,13 @@ def test_fewest_broken_cases_are_those_that_the_exact_test_asks_for(
 
 
 def test_the_power_line_of_a_clean_suite() -> None:
-    """Five breaking cases are needed at one run a side, two of more (more than the floor of 1 in 20); and something is
-    added for what so few runs cannot rule out: that cases fail now and then."""
+    """Five breaking cases are needed at one run a side, two of more (more than the floor of 1 in 20); and at most half
+    a case is added for what so few runs cannot rule out: that cases fail now and then."""
     found = sides.compare("P/P " * 20).power
     assert found is not None
     assert found.drop is not None
-    assert 4 / 20 < found.drop <= 7 / 20
-    assert 1 / 20 < dict(found.would)[5] <= dict(found.would)[2] <= 4 / 20
+    assert 4 / 20 < found.drop <= 5.5 / 20
+    assert 1 / 20 < dict(found.would)[5] <= dict(found.would)[2] <= 2.5 / 20
     assert sides.compare("P/P " * 4).power.drop is None  # type: ignore[union-attr] - 4 of 4 broken: p = 1/16
     assert sides.compare("?/P").power is None
 
@@ -248,7 +248,7 @@ def test_the_power_line_speaks_of_the_runs_that_both_sides_have(
     found = comparison.power
     assert found is not None
     assert (found.repeats, found.base_repeats, found.more) == runs
-    assert (found.drop is not None and found.drop <= 0.12) == enough
+    assert (found.drop is not None and found.drop <= 0.11) == enough
     head, _, base = text.partition("/")
     row = sides.compare(f"{text} " * 9 + f"{'F' * len(head)}/{base}", start=start).criteria[0]
     assert (row.change is Change.REGRESSED) == enough
