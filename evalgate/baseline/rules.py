@@ -22,6 +22,7 @@ from evalgate.ces import cases
 from evalgate.config import load, places, quarantine
 from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Runs, Settings
+from evalgate.discovery import agent_source
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
@@ -641,8 +642,8 @@ def _digest(path: Path) -> str:
 
 
 def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
-    """The files of custom metrics and those beside them: in the folder of a module, in all of a package. The file that
-    the agent itself is in is what is tested."""
+    """The files of custom metrics, those beside them (in the folder of a module, in all of a package), and what they
+    import of the checkout. The file that the agent itself is in is what is tested."""
     return frozenset(
         path.relative_to(root).as_posix()
         for suite in suites
@@ -652,8 +653,8 @@ def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
 
 
 def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
-    """The Python files that a metric's module lies among, wherever it may be imported from: below the root, the agent's
-    folder (also by the name `agent`), or one above it."""
+    """The Python files that a metric's module lies among and imports, wherever it may be itself: below the root, the
+    agent's folder (also by the name `agent`), or one above it."""
     parts = module.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
         return
@@ -671,4 +672,20 @@ def _files_beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
         mine = [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
         if names and mine:
             found = [*(folder.glob("*.py") if len(names) == 1 else ()), *(folder / names[0]).rglob("*.py")]
-            yield from {*mine, *found} - (tested - {*mine})
+            yield from {*mine, *found, *_imported(root, mine, tested)} - (tested - {*mine})
+
+
+def _imported(root: Path, modules: Collection[Path], tested: Collection[Path]) -> Iterator[Path]:
+    """What modules import of the checkout, without the agent and what it alone imports."""
+
+    def text_of(name: str) -> str | None:
+        path = root / name
+        if path in tested and path not in modules:
+            return None
+        try:
+            return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+        except OSError:
+            return None
+
+    files = (path.relative_to(root).as_posix() for path in modules)
+    return (root / name for name in agent_source.followed(files, text_of))

@@ -135,16 +135,8 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     start = _start_of(use, read)
     if start is None:
         return AgentSource()
-    folder, queue = start
-    seen: dict[str, Source] = {}
-    while queue and len(seen) < MOST_FILES:
-        file = queue.pop(0)
-        text = None if file in seen else read(file)
-        if text is None:
-            continue
-        seen[file] = read_module(text, file=file) if file.endswith(".py") else _of_yaml(text, file)
-        for level, name in seen[file].imports:
-            queue += _modules(file, level, name, read)
+    folder, files = start
+    seen = followed(files, read)
     reads: dict[str, Read] = {}
     for each in (each for source in seen.values() for each in source.reads):
         if each.name not in reads or each.need > reads[each.name].need:
@@ -164,6 +156,21 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
         example=example,
         samples=samples,
     )
+
+
+def followed(files: Iterable[str], read: ReadText) -> dict[str, Source]:
+    """What these files say, and all of the checkout that they import, MOST_FILES at most."""
+    queue = list(files)
+    seen: dict[str, Source] = {}
+    while queue and len(seen) < MOST_FILES:
+        file = queue.pop(0)
+        text = None if file in seen else read(file)
+        if text is None:
+            continue
+        seen[file] = read_module(text, file=file) if file.endswith(".py") else _of_yaml(text, file)
+        for level, name in seen[file].imports:
+            queue += _modules(file, level, name, read)
+    return seen
 
 
 def _start_of(use: AgentUse, read: ReadText) -> tuple[str, list[str]] | None:

@@ -126,9 +126,12 @@ def pool(
     """The trials of other stored runs that are as good as those that were taken over from `stored`: of the very same
     agent in the same environment, of cases with the same content, scored as today; and how many runs they are of.
     Nothing is run or judged again, so what was judged otherwise, and what custom metrics scored, whose code may be
-    another today, is left out."""
+    another today, is left out; and so is what a judge may have been asked before: of equal answers in runs of one
+    number all but the first have its verdict, which is one observation."""
     found: dict[CaseKey, list[GradedTrial]] = {(key.suite, key.case_id): [] for key in taken.keys}
-    runs = 0
+    runs, judged = 0, set[tuple[CaseKey, int, str]]()
+    for trial in stored.run.trials:
+        judged.add(((trial.key.suite, trial.key.case_id), trial.key.repeat, trial.behavior))
     plain = [suite for suite in suites if not any(use.code is not None for use in suite.criteria)]
     for other in others:
         if other.run.models and stored.run.models and other.run.models != stored.run.models:
@@ -143,10 +146,15 @@ def pool(
                 own = found.get((suite.key, case.case_id))
                 if own is None or not _same_case(dataclasses.replace(task.key, suite=name), task, other, side):
                     continue
-                needed = [use.name for use in pairing.deciding(suite.criteria_of(case))]
+                deciding = pairing.deciding(suite.criteria_of(case))
+                asks = any(use.is_judged for use in deciding)
                 # further runs were chosen by how the first came out
                 for trial in known.get((name, case.case_id), ())[: other.run.repeats]:
-                    if trial.failure is None and all(isinstance(trial.grades.get(each), Score) for each in needed):
+                    asked = ((name, case.case_id), trial.key.repeat, trial.behavior)
+                    if asks and (asked in judged or not trial.behavior):
+                        continue
+                    if trial.failure is None and all(isinstance(trial.grades.get(use.name), Score) for use in deciding):
+                        judged.add(asked)
                         key = dataclasses.replace(task.key, repeat=POOLED + len(own))
                         own.append(dataclasses.replace(trial, key=key, reused=True))
         runs += sum(map(len, found.values())) > before

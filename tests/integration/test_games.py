@@ -185,6 +185,26 @@ def hides_among_rules(repo: Repository) -> None:
     repo.write("evalgate-quarantine.yml", "".join(entry.format(f"{'z' * 60}{n}", expires) for n in range(300)))
 
 
+def tokens_below_zero(repo: Repository) -> None:
+    repo.gate_file(budget="tokens=3000")
+    hungry(-900)(repo)
+
+
+def no_evaluation_set(repo: Repository) -> None:
+    """Its cases stand under another key; another file remains, so that there is something to evaluate."""
+    path = repo.root / "desk.evalset.json"
+    text = path.read_text()
+    repo.write("easy.evalset.json", json.dumps({**json.loads(text), "eval_cases": json.loads(text)["eval_cases"][:1]}))
+    path.write_text(text.replace("eval_cases", "cases_of_old"))
+
+
+DESCRIBED = """sessions=1, description=[
+                {"name": "a%d" % n, "kind": "Agent", "instruction": "## All passed <!-- -->" * 50} for n in range(400)
+            ])"""
+SPEAKS_AS_USER = """part = {"text": text.replace("question", "answer")}
+            say(type="event", session=session, author="user", content={"role": "user", "parts": [part]}, final=True)
+            part = """
+
 GAMES = {
     "a lower threshold among hundreds of quarantined cases": Game(
         play=hides_among_rules,
@@ -318,6 +338,80 @@ GAMES = {
         arguments=("--min-measured", "0.3", "--runs", "2"),
         code=3,
         said="4 of 6 cases could be evaluated on the base",
+    ),
+    "a threshold that is no number": Game(
+        play=lambda repo: repo.write("test_config.json", '{"criteria": {"response_match_score": NaN}}'), code=2
+    ),
+    "a second gate file, which goes first": Game(
+        base=lambda repo: (
+            (repo.root / ".github").mkdir(),
+            (repo.root / "evalgate.yml").rename(repo.root / ".github/evalgate.yml"),
+        )[0],
+        play=rules(**{"pass-rate": 0.1, "fail-on": ["not_measured"]}),
+        code=0,
+        said="`fail_on` changed from `with threshold` to `without threshold`",
+    ),
+    "so many runs that the budget does not last": Game(
+        base=rules(budget="agent_calls=20"),
+        play=rules(budget="agent_calls=20", runs=50),
+        arguments=("--min-measured", "1"),  # and no number of runs
+        code=3,
+        said="4 of 6 cases below a threshold could not be fully evaluated",
+    ),
+    "tokens below zero": Game(
+        base=lambda repo: (repo.gate_file(budget="tokens=3000"), hungry(100)(repo))[0], play=tokens_below_zero
+    ),
+    "questions that differ a little": Game(
+        play=lambda repo: repo.write(
+            "desk.evalset.json", (repo.root / "desk.evalset.json").read_text().replace("question ", "question  ")
+        ),
+        said="expectations of 6 cases changed",
+    ),
+    "nothing is expected any more": Game(
+        play=lambda repo: cases_of(repo, lambda case: case["conversation"][0].pop("final_response")),
+        code=3,
+        said="expectations of 4 cases changed",
+    ),
+    "an evaluation file that is none any more": Game(
+        play=no_evaluation_set, code=3, said="this is not an evaluation set"
+    ),
+    "expectations that the base meets no more than head, where that is tolerated": Game(
+        base=rules(threshold="new"),
+        play=lambda repo: (
+            repo.gate_file(threshold="new"),
+            repo.cases(*range(6), answers=dict.fromkeys(BROKEN, "another thing")),
+        )[0],
+        arguments=("--threshold", "new"),
+        code=0,
+        said="expectations of 4 cases changed",
+    ),
+    "a criterion that the base fails as well, where that is tolerated": Game(
+        base=rules(threshold="new"),
+        play=lambda repo: (
+            repo.gate_file(threshold="new"),
+            criteria(response_match_score=0.9, tool_trajectory_avg_score=1.0)(repo),
+            cases_of(
+                repo,
+                lambda case: case["conversation"][0].update(
+                    intermediate_data={"tool_uses": [{"name": "look", "args": {}}]}
+                ),
+            ),
+        )[0],
+        arguments=("--threshold", "new"),
+        said="4 of 6 cases failed (4 new)",
+    ),
+    "a description of hundreds of agents": Game(
+        play=lambda repo: (as_if("sessions=1)", DESCRIBED)(repo), criteria(response_match_score=0.1)(repo))[0],
+        said="threshold of `response_match_score` lowered from `0.90` to `0.10`",
+    ),
+    "it puts the right answer into the user's mouth": Game(play=as_if("part = ", SPEAKS_AS_USER)),
+    "it ends its turn without a word where it would fail": Game(
+        play=as_if(
+            "bad = number in WRONG",
+            "number in WRONG and say(type='turn_end', session=session)\n"
+            "            if number in WRONG: continue\n"
+            "            bad = number in WRONG",
+        )
     ),
     "it answers well when it is asked again": Game(
         base=rules(threshold="confirmed"),

@@ -220,7 +220,9 @@ def test_other_recordings_of_an_agent_are_told(tmp_path: Path) -> None:
         ("agents/desk/lists.py", True),  # beside a metric in the agent's folder
         ("agents/desk/agent.py", False),  # what is tested
         ("agents/desk/sub/agent.py", False),
-        ("shared/words.py", False),  # wherever it is imported
+        ("shared/rules.py", True),  # what the metric imports
+        ("shared/limits.py", True),  # and what that imports
+        ("shared/words.py", False),  # what the agent alone imports
         ("top.py", False),
         ("metrics/words.txt", False),
     ],
@@ -228,10 +230,15 @@ def test_other_recordings_of_an_agent_are_told(tmp_path: Path) -> None:
 def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, is_told: bool) -> None:
     sides = [choice(tmp_path / side) for side in ("base", "head")]
     kept = ("metrics/own", "metrics/helper", "agents/desk/mine", "agents/desk/agent", "agents/desk/lists", "top")
+    says = {
+        "metrics/own": "from shared import rules\nfrom agents.desk import agent",
+        "shared/rules": "def _():\n    from .limits import MOST",
+        "agents/desk/agent": "import shared.words",
+    }
     for side in sides:
-        for each in kept:
+        for each in (*kept, "shared/rules", "shared/limits", "shared/words"):
             (side.root / each).parent.mkdir(parents=True, exist_ok=True)
-            (side.root / f"{each}.py").write_text("")
+            (side.root / f"{each}.py").write_text(says.get(each, ""))
     suites = (suite("metrics.own.score", "agent.mine.score", "a/b.c", "..x", "a" * 300, agent="agents/desk"),)
     assert list(baseline_rules.of_settings(*sides, suites)) == []
     (sides[1].root / name).parent.mkdir(parents=True, exist_ok=True)
