@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PLAIN_EVERY_S = 15.0
+BAR_FROM = 100
+"""In a terminal of fewer columns the words need the room."""
 ENOUGH_S = 2.0
 """From then on a rate says something."""
 SHOWN = {
@@ -148,14 +150,18 @@ class LiveWatcher:
         # takes a twentieth of a second to load, and a log needs none of it
         from rich import progress  # noqa: PLC0415 - as said above
         from rich.console import Console  # noqa: PLC0415 - as said above
+        from rich.table import Column  # noqa: PLC0415 - as said above
 
+        console = Console(file=stream)
+        told = Column(ratio=1, no_wrap=True)  # where there is no room, its end is what is missing
         self._progress = progress.Progress(
-            progress.BarColumn(bar_width=20),
+            *([progress.BarColumn(bar_width=20)] if console.width >= BAR_FROM else []),
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
-            progress.TextColumn("{task.description}", markup=False),
-            console=Console(file=stream),
+            progress.TextColumn("{task.description}", markup=False, table_column=told),
+            console=console,
             transient=True,
+            expand=True,
         )
         self._task: TaskID | None = None
         self._lock = threading.Lock()
@@ -208,8 +214,8 @@ class LiveWatcher:
         parts = (
             self._why,
             now.counts(),
-            words.counted(failures, "agent failure") if failures else "",
-            words.dollars(usd) if usd else "",
             now.pace(),
+            words.dollars(usd) if usd else "",
+            words.counted(failures, "agent failure") if failures else "",
         )
         return ", ".join(part for part in parts if part)

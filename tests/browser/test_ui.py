@@ -161,6 +161,26 @@ def test_a_case_is_edited_and_another_deleted(open_page, server: Ui, repo: Repos
     assert trouble == []
 
 
+def test_an_agent_that_fails_ends_the_session(open_page, server: Ui, repo: Repository) -> None:
+    page, trouble = open_page()
+    page.click("#chat")
+    page.click("#start")
+    for text in ("question 7", "no number"):
+        page.fill("#message", text)
+        page.click("#send")
+        expect(page.get_by_role("log")).to_contain_text("answer 7")
+    expect(page.get_by_role("alert")).to_contain_text("the agent failed")
+    expect(page.locator("dialog")).to_contain_text("What came before can be saved.")
+    expect(page.locator("#message")).to_have_count(0)
+    page.fill("#new-id", "before")
+    page.click("#save-chat")
+    expect(page.get_by_role("status").filter(has_text="Saved before")).to_be_visible()
+    assert json.loads((repo.root / SUITE).read_text())["eval_cases"][-1]["eval_id"] == "before"
+    page.click("#end")
+    expect(page.locator("#start")).to_be_visible()
+    assert all("409" in each for each in trouble)  # which the browser tells of the refused message
+
+
 def test_what_an_agent_says_is_text(open_page, server: Ui, repo: Repository) -> None:
     words = HOSTILE.replace("\ud800", "").replace("\x00", "")
     repo.write("said.json", json.dumps(words))

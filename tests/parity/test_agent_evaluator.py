@@ -136,6 +136,47 @@ def test_the_same_lines_pass_and_fail(project: Path, adk_python: Path) -> None:
     assert "evals/new.test.json: case_4: response_match_score" in said[3]  # which case, google-adk does not tell
 
 
+@pytest.mark.parametrize(
+    ("agent", "file", "below", "given"),
+    [
+        # a sample of a collection: its tests beside its package, and run from the sample's folder
+        ("concierge", "tests/data/book.test.json", "samples/concierge", ["concierge", "{tests}/data/book.test.json"]),
+        # the module, not its package; a folder that ends with a slash
+        ("app", "tests/unit/book.test.json", "", ["app.agent", "tests/unit/"]),
+        # a module deep in the sources, and a file that is called as its author likes
+        ("src/engine/agents", "tests/test_cases.json", "", ["src.engine.agents.agent", "tests/test_cases.json"]),
+    ],
+)  # fmt: skip
+def test_layouts_of_public_repositories(
+    tmp_path: Path, adk_python: Path, agent: str, file: str, below: str, given: list[str]
+) -> None:
+    """As pytest runs such tests: within an event loop, in the folder that it was started in."""
+    (tmp_path / ".git").mkdir()
+    folder = tmp_path / below
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "bench" / "desk_agent", folder / agent, ignore=ignored)
+    (folder / file).parent.mkdir(parents=True)
+    (folder / file).write_text(json.dumps({"eval_set_id": "x", "eval_cases": [case(3, answer(3))]}))
+    (folder / file).with_name("test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    lines = """
+import asyncio, json, sys
+from evalgate import AgentEvaluator
+given = json.loads(sys.argv[1].replace("{tests}", sys.argv[2]))
+
+async def main():
+    await AgentEvaluator.evaluate(*given, num_runs=1)
+
+asyncio.run(main())
+print("passed")
+"""
+    path = os.pathsep.join([str(folder), str(ROOT), *site.getsitepackages()])
+    done = subprocess.run(
+        [str(adk_python), "-W", "ignore", "-c", lines, json.dumps(given), str(folder / "tests")],
+        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["passed"]), done.stdout + done.stderr
+
+
 def test_a_call_that_nobody_awaits_runs(project: Path, adk_python: Path) -> None:
     """As tests of google-adk before 0.5 are written; google-adk itself makes a coroutine there and passes."""
     lines = """

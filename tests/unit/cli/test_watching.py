@@ -99,6 +99,26 @@ def test_a_terminal_gets_a_line_that_moves() -> None:
     assert "a word [bold]in[/bold] between" in stream.getvalue()  # what is said is no markup
 
 
+@pytest.mark.parametrize(("columns", "has_bar"), [("60", False), ("120", True)])
+def test_how_far_it_is_and_how_long_it_takes_has_room_in_any_terminal(
+    columns: str, has_bar: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    clock = iter([0.0] * 3)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock, 10.0))
+    stream = Terminal()
+    watcher = progress.LiveWatcher(stream)
+    watcher.begin(trials=130, done=0)
+    for kind, done in ((VerdictKind.FAIL, Transcript(invocations=())), (VerdictKind.NOT_MEASURED, CRASH)):
+        for _ in range(10):
+            watcher.trial_done(KEY, done, 1.0, kind=kind)
+    watcher.end()
+    (line,) = [each for each in stream.getvalue().splitlines() if "20/130" in each][-1:]
+    assert "10 fail, 10 not measured, 2.0/s" in line
+    assert ("\N{BOX DRAWINGS HEAVY HORIZONTAL}" in line) is has_bar
+
+
 @pytest.mark.parametrize(
     ("kinds", "known", "each_s", "elapsed", "shown"),
     [
