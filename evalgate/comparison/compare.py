@@ -448,6 +448,7 @@ def again(
         unchanged=told.unchanged,
         edited=told.edited,
     )
+    found = dataclasses.replace(found, stricter=told.stricter)
     # which knows more of the cause than the runs do
     is_told = bool(found.problem and told.problem) and not found.base_failed
     return dataclasses.replace(found, problem=told.problem) if is_told else found

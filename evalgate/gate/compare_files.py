@@ -101,7 +101,7 @@ def _compared(
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
         notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
-    told = ours.comparison
+    told = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
     comparison = comparison_compare.compare(
         head_run,
         base_run,
@@ -112,10 +112,11 @@ def _compared(
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
         unreliable=held,
         # one run, which ran all of the base beside the head
-        run_together=_are_sides(theirs, ours) and told is not None and told.origin.source is BaseSource.RERUN,
+        run_together=told is not None and told.origin.source is BaseSource.RERUN,
         by_base=rules.by_base,
-        unchanged=told.unchanged if told is not None and _are_sides(theirs, ours) else (),
+        unchanged=told.unchanged if told is not None else (),
     )
+    comparison = dataclasses.replace(comparison, stricter=told.stricter if told is not None else ())
     return head_run, base_run, comparison, rules
 
 

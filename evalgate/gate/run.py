@@ -252,7 +252,10 @@ def decided(
     comparison, verdict, lacking = settled(head, base, compared, policy=policy, unreliable=unreliable, was_run=was_run)
     if comparison is not None and verdict.blocks:
         asked = measure.confirmations(head, compared, policy=policy, unreliable=unreliable)
-        comparison = dataclasses.replace(comparison, stricter=_stricter(head, comparison, rules, asked))
+        # files of results tell of both sides what the rules that are at hand may not
+        comparison = dataclasses.replace(
+            comparison, stricter=_stricter(head, comparison, rules, asked) or comparison.stricter
+        )
     # once each: the parts of a plan have told their own
     known = tuple(dict.fromkeys((*problems, *lacking, *(_apart(rules) if comparison is None else ()))))
     return Report(

@@ -153,7 +153,16 @@ def test_a_higher_bar_is_the_cause_also_beside_a_change_of_the_agent(repo: Repos
     repo.commit("change")
     code, said = repo.run()
     assert code == 1, said
-    assert f"> {CAUSED}response_match_score 0.00 -> 0.90`)" in repo.comment()
+    told = f"> {CAUSED}response_match_score 0.00 -> 0.90`)"
+    assert told in repo.comment()
+    # so say its results when they are looked at once more, and its parts when they are merged
+    assert repo.call("report", "evalgate-report/results.json", "--output", "again")[0] == 1
+    assert told in (repo.root / "again/comment.md").read_text()
+    for part in ("1/2", "2/2"):
+        repo.run("--shard", part, "--output", f"parts/{part[0]}")
+    code, said = repo.call("merge", "parts", "--output", "merged")
+    assert code == 1, said
+    assert told in (repo.root / "merged/comment.md").read_text()
 
 
 LOWER = '{"criteria": {"response_match_score": 0.5}}'
