@@ -154,7 +154,7 @@ def live(page: Page) -> bytes:
 PICTURES: Mapping[str, Callable[[Page], bytes]] = {
     "comment.png": lambda page: comment(page, REPORT / "comment.md", opened=CASE),
     "overview.png": lambda page: report(page, REPORT / "report.html", height=700),
-    "case.png": lambda page: case(page, REPORT / "report.html", height=952),
+    "case.png": lambda page: case(page, REPORT / "report.html", height=1054),
     "accept.png": accept,
     "ui.png": live,
 }

@@ -68,7 +68,9 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL:
         lines.append("each failure: run again until it passes, or is confirmed (`threshold`)")
         if compared and settings.burn_in > runs.start:
-            lines.append(f"each case that the base does not have like this: {settings.burn_in} runs (`burn-in`)")
+            lines.append(
+                f"each case that the base does not have like this: {words.counted(settings.burn_in, 'run')} (`burn-in`)"
+            )
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
     return lines

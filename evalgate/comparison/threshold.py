@@ -94,13 +94,14 @@ def judge(  # noqa: PLR0911 - a row each
     if total == 0:
         return VerdictKind.NOT_MEASURED, "no case"
     if total - failed < needed(total, required):
-        return VerdictKind.FAIL, f"{failed} of {total:,} cases failed"
+        return VerdictKind.FAIL, f"{words.share_of(failed, total, 'case')} failed"
     if measured + unrun == 0 or not counts.reaches(measured + unrun, min_measured=min_measured):
-        return VerdictKind.NOT_MEASURED, f"{total - measured} of {total:,} cases could not be evaluated"
+        return VerdictKind.NOT_MEASURED, f"{words.share_of(total - measured, total, 'case')} could not be evaluated"
     if unrun and not counts.enough(required=required, min_measured=min_measured):
-        return VerdictKind.INCONCLUSIVE, f"{unrun} of {total:,} cases did not finish"
+        return VerdictKind.INCONCLUSIVE, f"{words.share_of(unrun, total, 'case')} did not finish"
     if passed < needed(measured, required):
-        return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
+        told = words.share_of(passed, measured, "measured case")
+        return VerdictKind.FAIL, f"{told} passed, {words.percent(required)} required"
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
         return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"

@@ -351,7 +351,7 @@ def _sentence(
             rest = f"; {flaky} flaky (non-blocking)" if flaky else ""
             rest += f"; {unmeasured} could not be evaluated" if unmeasured else ""
             said = f" ({origins})" if origins else ""
-            return f"{len(failed)} of {cases:,} {noun}s failed{said} in {where}{rest}. {broken}".rstrip()
+            return f"{words.share_of(len(failed), cases, noun)} failed{said} in {where}{rest}. {broken}".rstrip()
         case VerdictKind.NOT_MEASURED:
             if cases == 0 and not broken:
                 return "There was no case to evaluate."
@@ -359,16 +359,18 @@ def _sentence(
             rest = f" ({len(failed)} failed)" if failed else ""
             fully = "fully " if partial else ""
             if broken and not unmeasured + partial:
-                return f"{broken}{f' {len(failed)} of {cases:,} {noun}s failed.' if failed else ''}"
-            lacking = f"{unmeasured + partial} of {cases:,} {noun}s could not be {fully}evaluated in {where}{rest}."
+                return f"{broken}{f' {words.share_of(len(failed), cases, noun)} failed.' if failed else ''}"
+            lacking = (
+                f"{words.share_of(unmeasured + partial, cases, noun)} could not be {fully}evaluated in {where}{rest}."
+            )
             if not unmeasured + partial:  # what a budget cut short counts as inconclusive, unless it begins badly
-                doubtful = sum(case.doubtful for case in counted)
-                lacking = f"{doubtful} of {cases:,} {noun}s below a threshold could not be fully evaluated in {where}."
+                doubtful = words.share_of(sum(case.doubtful for case in counted), cases, noun)
+                lacking = f"{doubtful} below a threshold could not be fully evaluated in {where}."
             return f"{broken} {lacking}".lstrip()
         case VerdictKind.INCONCLUSIVE:
             said = f" ({origins})" if origins else ""
             shown = failed and (origins or kind is not told)
-            rest = f" {len(failed)} of {cases:,} {noun}s failed{said}." if shown else ""
+            rest = f" {words.share_of(len(failed), cases, noun)} failed{said}." if shown else ""
             return f"The run was cut short ({run.truncated or 'budget'}), so there is no verdict.{rest}"
 
 
@@ -385,12 +387,12 @@ def _pass_sentence(
 ) -> str:
     beside = f"; {flaky} flaky (non-blocking)" if flaky else ""
     if failed and origins:
-        return f"{passed} of {cases:,} {noun}s passed; allowed failures: {origins}{beside}."
+        return f"{words.share_of(passed, cases, noun)} passed; allowed failures: {origins}{beside}."
     if failed:
-        return f"{passed} of {cases:,} {noun}s passed, as many as required{beside}."
+        return f"{words.share_of(passed, cases, noun)} passed, as many as required{beside}."
     if flaky:
         rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
-        return f"{passed} of {cases:,} {noun}s passed{beside}{rest}."
+        return f"{words.share_of(passed, cases, noun)} passed{beside}{rest}."
     if unmeasured:
         return f"Every measured {noun} passed; {unmeasured} of {cases} could not be evaluated, which the policy allows."
     return f"The {noun} passed." if cases == 1 else f"All {words.counted(cases, noun)} passed."

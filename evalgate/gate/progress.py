@@ -44,7 +44,8 @@ class _Progress:
         self._started = self._counted_from = time.monotonic()
 
     def begin(self, *, trials: int, done: int) -> None:
-        """Some trials begin. Those of an earlier phase stay counted by how they were scored."""
+        """Some trials begin: what is counted is theirs, that of an earlier phase was told."""
+        self.kinds.clear()
         self.total, self.done, self._run = trials, done, 0
         self._started = self._counted_from = time.monotonic()
 

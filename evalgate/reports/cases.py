@@ -408,7 +408,7 @@ def origin_words(origin: BaseOrigin) -> str:
     if origin.results:
         fewest, most = origin.per_case
         each = f"{fewest} to {most}" if fewest < most else f"{most}"
-        how += f" of {words.counted(origin.results, 'base run')} ({each} runs per case)"
+        how += f" of {words.counted(origin.results, 'base run')} ({each} {'run' if each == '1' else 'runs'} per case)"
     parts = [how]
     if stored and origin.age_days is not None:
         age = f"{origin.age_days:.0f} days"
@@ -438,7 +438,7 @@ def unreliable(comparison: Comparison) -> str:
     mixed = sum(1 for case in paired if case.mixed)
     if mixed < FEW_MIXED or mixed < len(paired) * MIXED_SHARE:
         return ""
-    told = f"{mixed:,} of {len(paired):,} cases have mixed results: this comparison is unreliable."
+    told = f"{words.share_of(mixed, len(paired), 'case')} have mixed results: this comparison is unreliable."
     would = comparison.power.would if comparison.power is not None else ()
     if not would:
         return told
@@ -465,7 +465,8 @@ def power_sentence(power: Power | None) -> str:
     if power.drop is None or power.drop > 1:
         told = f"{runs} would not detect any drop of the pass rate (80% power)."
     else:
-        told = f"{runs} would detect a drop of the pass rate of {power.drop * 100:.0f} points or more (80% power)."
+        points = words.counted(round(power.drop * 100), "point")
+        told = f"{runs} would detect a drop of the pass rate of {points} or more (80% power)."
     best = 101 if power.drop is None else round(power.drop * 100)
     would: list[tuple[int, int]] = []
     for times, drop in power.would:
@@ -474,6 +475,8 @@ def power_sentence(power: Power | None) -> str:
             would.append((times, best))
     if would:
         what = "runs per side" if theirs else "runs"
-        listed = words.listed((f"{times} {what} would detect {points} points" for times, points in would), limit=4)
+        listed = words.listed(
+            (f"{times} {what} would detect {words.counted(points, 'point')}" for times, points in would), limit=4
+        )
         told += f" {listed}."
     return told

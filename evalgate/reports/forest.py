@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from evalgate.model import Comparison, CriterionComparison, Interval
+from evalgate.model import OPEN, Comparison, CriterionComparison, Interval, Scale, Suite
 from evalgate.reports import cases
 from evalgate.text import plain, words
 
@@ -51,11 +51,15 @@ class Forest:
     reach: str
 
 
-def of(comparison: Comparison) -> Forest:
-    """The criteria on a scale of 0 to 1: those that decide, worst first, then the others, then all trials that pass."""
+def of(comparison: Comparison, suites: Iterable[Suite]) -> Forest:
+    """The criteria on a scale of 0 to 1: those that decide, worst first, then the others, then all trials that pass.
+
+    Seconds that are few are on no such scale; a custom metric, which says nothing of its scale, is by its values.
+    """
+    scales = {use.name: use.scale for suite in suites for use in suite.criteria}
     deciding, informational, aside = cases.rows(comparison)
     every = [*deciding, *informational, *aside, *([comparison.overall] if comparison.overall is not None else [])]
-    rows = [row for row in every if _fits(row)][:MOST]
+    rows = [row for row in every if _fits(row, scales.get(row.name, Scale()))][:MOST]
     reach = max((abs(end) for row in rows for end in (*_ends(row), row.rule.floor)), default=0.0) or 1.0
     levels = [level for row in rows for level in _levels(row)] or [0.0, 1.0]
     low, high = math.floor(min(levels) * 10) / 10, math.ceil(max(levels) * 10) / 10
@@ -75,9 +79,10 @@ def _levels(row: CriterionComparison) -> Iterator[float]:
         yield from () if interval is None else (interval.low, interval.high)
 
 
-def _fits(row: CriterionComparison) -> bool:
+def _fits(row: CriterionComparison, scale: Scale) -> bool:
     sides = (row.base, row.head)
-    return all(value is not None and 0 <= value <= 1 for value in sides) and max(map(abs, _ends(row))) <= 1
+    is_share = scale.highest == 1 or scale == OPEN
+    return is_share and all(value is not None and 0 <= value <= 1 for value in sides) and max(map(abs, _ends(row))) <= 1
 
 
 def _ends(row: CriterionComparison) -> tuple[float, ...]:

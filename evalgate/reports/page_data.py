@@ -27,6 +27,7 @@ from evalgate.model import (
     NotEvaluated,
     Run,
     Score,
+    Suite,
     Text,
     VerdictKind,
 )
@@ -67,6 +68,8 @@ def parts(v: View, *, room: int) -> Iterator[str]:
         base = first.get(key, ())
         row = _row(case, cause=of_case.get(id(case), -1), suites=suites, base=base)
         row["values"] = _values(case, numbers)
+        if _as_adk(v, case.suite) and any(trial.failure is not None for trial in case.trials):
+            row["crashed"] = True
         if used < room:
             fresh = (again[0].get(key, ()), again[1].get(key, ()))
             made = _case(v, case, base=base, again=fresh)
@@ -168,7 +171,6 @@ def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
     """The criteria that decide, by suite and name, and what must be known to judge by another threshold."""
     found = {}
     for suite in v.report.run.suites:
-        as_adk = v.report.policy.adk_compat and not any(use.is_of_ces for use in suite.criteria)
         for use in suite.criteria:
             if not use.informational and use.threshold is not None:
                 best = use.scale.lowest if use.lower_is_better else use.scale.highest
@@ -180,10 +182,15 @@ def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
                     "low": use.lower_is_better,
                     "best": best,
                     "test": use.on_the_test,
-                    "adk": as_adk,
+                    "adk": _as_adk(v, suite),
                     "object": bool(use.options),
                 }
     return found
+
+
+def _as_adk(v: View, suite: Suite) -> bool:
+    """Whether ADK's rules decide on cases without a score (comparison/threshold.py)."""
+    return v.report.policy.adk_compat and not any(use.is_of_ces for use in suite.criteria)
 
 
 def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]:

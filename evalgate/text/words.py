@@ -36,6 +36,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def share_of(count: int, total: int, noun: str) -> str:
+    """`0 of 1 case`, `3 of 1,204 cases`."""
+    return f"{count:,} of {counted(total, noun)}"
+
+
 _FAULTS: Final = {
     "extra_forbidden": "unknown key",
     "missing": "required key is missing",

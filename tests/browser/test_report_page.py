@@ -21,7 +21,7 @@ from builders.scenarios import SCENARIOS, failing_traced, traced
 from playwright.sync_api import expect
 
 from evalgate import reports
-from evalgate.model import AgentFailure, FailureKind, InMemoryTranscripts, Report
+from evalgate.model import AgentFailure, FailureKind, InMemoryTranscripts, Policy, Report
 
 pytestmark = pytest.mark.browser
 
@@ -91,6 +91,7 @@ PAGES = {
     "unlike": unlike,
     "forged": lambda: with_trace({"kind": "agents", "root": TREE}, FORGED),
     "forged_failure": forged_failure,
+    "lenient": lambda: lenient(tools=1.0),
     "garbage": lambda: with_trace({"kind": "agents", "root": {"name": "x", "agents": 5, "tools": 7}}),
 }
 VIEWS = ("overview", "case", "filtered", "empty", "what-if")
@@ -296,20 +297,21 @@ def test_what_differs_anywhere_is_marked(name: str, open_page) -> None:
     assert page.locator(".turn :is(ins, del, .gone, .come, .differs)").count()
 
 
-def test_every_string_of_a_case_can_be_seen(open_page) -> None:
-    """Whatever the data has of any run of either side, somebody who opens all that is folded reads it."""
-    report = traced()
-    data = report_page.read(reports.RENDERERS["html"].render(report))
-    page, _ = open_page("traced")
+@pytest.mark.parametrize(("scenario", "sides"), [("traced", ("Head", "Base")), ("failing_traced", ("Head",))])
+def test_every_string_of_a_case_can_be_seen(scenario: str, sides: tuple[str, ...], open_page) -> None:
+    """Whatever the data has of any run of either side, and of its trace, whoever opens all that is folded reads."""
+    data = report_page.read(reports.RENDERERS["html"].render(PAGES[scenario]()))
+    page, _ = open_page(scenario)
     shown(page, "case")
     texts = []
-    for at in range(4):
-        for side in ("Head", "Base"):
+    for at in range(len(data.cases["renewal"]["runs"]["head"])):
+        for side in sides:
             page.locator(f".runs[aria-label='Runs of {side}'] button").nth(at).click()
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         texts.append(page.locator("#case").text_content())
     kept = [data.cases["renewal"][name] for name in ("expected", "about", "runs")]
-    told = set(report_page.strings(kept, names=False)) - {"p", "f", "model"}  # a run's sign and a message's role
+    told = set(report_page.strings([kept, data.traces], names=False))
+    told -= {"p", "f", "u", "model", "agents", "left_out", "agent_failed"}  # words of ours that are drawn or told
     missing = {each for each in told if not any(each in text or json.dumps(each)[1:-1] in text for text in texts)}
     assert missing == set()
 
@@ -336,7 +338,8 @@ def test_the_trace_opens_on_demand(open_page) -> None:
 def test_a_turn_that_failed_has_its_trace(open_page) -> None:
     page, trouble = open_page("failing_traced")
     shown(page, "case")
-    expect(page.locator(".turn").nth(1).locator("td.gone", has_text="in this turn")).to_have_count(1)
+    expect(page.locator(".turn").nth(1).locator("td.gone")).to_have_text("Failed in this turn.")
+    expect(page.locator(".turn").nth(1).locator("td", has_text="not known")).to_have_count(1)
     expect(page.locator("h3")).to_have_text(["Head, turn 1", "Head, turn 2"])
     second = page.locator("h3:text('turn 2') ~ *")
     expect(second.first).to_have_text(
@@ -376,6 +379,13 @@ def test_steps_reruns_and_earlier_runs_are_shown(open_page) -> None:
     assert [each.split(":")[0] for each in page.locator(".found td b").all_inner_texts()] == ["valid", "invalid"]
 
 
+def test_thresholds_of_a_case_have_a_heading(open_page) -> None:
+    page, _ = open_page("base_regressed", FIRST)
+    expect(page.get_by_role("heading", name="Try other thresholds", level=2)).to_be_visible()
+    tried = page.get_by_role("group", name="Try other thresholds")
+    expect(tried.get_by_role("slider")).to_have_count(2)
+
+
 def test_other_thresholds_are_tried(open_page) -> None:
     page, _ = open_page("base_regressed")
     page.wait_for_selector("#would")
@@ -407,6 +417,53 @@ def test_other_thresholds_are_tried(open_page) -> None:
 
 
 CUT_SHORT = {"inconclusive", "base_truncated"}
+OUTCOMES = (
+    "pass",
+    "fail",
+    "unjudged",
+    "error",
+    "pass/error",
+    "fail/error",
+    "unjudged/error",
+    "wrong/unjudged",
+    "never",
+)
+
+
+def lenient(*, tools: float) -> Report:
+    """Every outcome under `adk_compat`, in a suite of ADK's and in one of CES, for which ADK has no rules."""
+    suites, done = [], {}
+    for key, more in (("adk", {}), ("ces", {"ces_goals": None})):
+        cases = [build.case(name, build.turn("Book it.", build.call("book"), answer="Booked.")) for name in OUTCOMES]
+        criteria = {**build.CRITERIA, build.TOOLS: tools, **more}
+        suites.append(build.suite(*cases, key=f"{key}.json", criteria=criteria))
+        for name in OUTCOMES:
+            one, _, two = name.partition("/")
+            done[suites[-1].key, name] = [build.done_of(one), build.done_of(two or one)]
+    return build.run_report(suites, done, policy=Policy(adk_compat=True))
+
+
+@pytest.mark.parametrize("suite", ["adk.json", "ces.json"])
+def test_what_if_decides_as_the_gate_does_under_adk_compat(suite: str, open_page) -> None:
+    page, _ = open_page("lenient")
+    page.get_by_label("Search").fill(f"suite:{suite}")
+    rows = page.locator("a.entry")
+    expect(rows).to_have_count(len(OUTCOMES))
+    found = {}
+    for tools in (1.0, 0.4, 0.0):
+        page.locator("#what-if").get_by_label(f"Threshold of {build.TOOLS}", exact=True).fill(str(tools))
+        told = {}
+        for row in rows.all():
+            would = row.locator("small b")
+            kind = would if would.count() else row
+            told[row.locator("> bdi").inner_text()] = kind.get_attribute("class").removeprefix("entry ")
+        decided = next(each for each in lenient(tools=tools).verdict.suites if each.suite == suite)
+        found[tools] = {case.case_id: case.kind.value for case in decided.cases}
+        assert told == found[tools]
+    # the gate itself: an agent that raised has failed, and a pass makes up for what was not scored, in ADK alone
+    as_adk = suite == "adk.json"
+    assert found[0.4]["fail/error"] == ("fail" if as_adk else "not_measured")
+    assert found[1.0]["unjudged"] == ("pass" if as_adk else "not_measured")
 
 
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS.keys() - CUT_SHORT))
@@ -457,6 +514,26 @@ def test_thousands_of_cases_are_few_nodes(open_page) -> None:
     assert page.evaluate("document.querySelectorAll('#list *').length") < 500
     listed = page.evaluate("document.querySelector('#list nav ul').style.height")
     assert int(listed.removesuffix("px")) >= 52 * 300
+
+
+@pytest.mark.parametrize("scenario", ["traced", "failing_traced", "base_regressed", "judged"])
+@pytest.mark.parametrize(("width", "side_by_side"), [(420, False), (900, False), (1280, True)])
+def test_columns_of_a_case_stack_where_there_is_no_room(
+    scenario: str, width: int, side_by_side: bool, open_page
+) -> None:
+    """Nothing in a case scrolls sideways, not within a box of its own either; each text has its column's name."""
+    page, _ = open_page(scenario, viewport={"width": width, "height": 800})
+    shown(page, "case")
+    boxes = page.locator("#case .scroll").evaluate_all(
+        "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"
+    )
+    assert boxes == []
+    expect(page.get_by_role("columnheader", name="Expected").first).to_be_visible(visible=side_by_side)
+    first = page.locator(".turn td[data-side=Expected]").first
+    named = first.evaluate("cell => getComputedStyle(cell, '::before').content")
+    assert named == ("none" if side_by_side else '"Expected"')
+    expected, head = (page.locator(f".turn td[data-side={side}]").first.bounding_box() for side in ("Expected", "Head"))
+    assert (head["y"] == expected["y"]) is side_by_side
 
 
 @pytest.mark.parametrize("width", [360, 1200])

@@ -124,9 +124,20 @@ def test_secrets_are_taken_out_of_the_reports_in_a_workflow(repo: Repository) ->
     assert {"comment.md", "summary.md", "report.html"} <= {name for name, text in texts.items() if "***" in text}
 
 
-def test_the_oldest_make_room_and_the_last_of_all_cases_stays(
-    repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_runs_make_room_but_the_last_and_the_last_of_all_cases(repo: Repository) -> None:
+    repo.call("run")
+    whole = kept.runs(repo.root)[0].folder
+    repo.call("run", f"{SUITE}:case_0")
+    part = kept.runs(repo.root)[0].folder
+    with (part / "results.json").open("r+b") as file:
+        file.truncate(kept.MOST_BYTES + 1)  # sparse: it takes no room
+    repo.call("run", f"{SUITE}:case_0")
+    left = [run.folder for run in kept.runs(repo.root)]
+    assert part not in left
+    assert left[1:] == [whole]
+
+
+def test_the_oldest_make_room_and_the_last_of_all_cases_stays(repo: Repository) -> None:
     repo.call("run")
     whole = kept.runs(repo.root)[0].folder
     repo.call("run", f"{SUITE}:case_0")

@@ -48,6 +48,8 @@
   const inOrder = value => value && typeof value === 'object' && !Array.isArray(value) ?
     Object.fromEntries(Object.keys(value).sort().map(each => [each, inOrder(value[each])])) :
     Array.isArray(value) ? value.map(inOrder) : value;
+  const counted = (count, noun) => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+  const ofCases = count => `${count.toLocaleString('en')} of ${counted(cases.length, 'case')}`;
   const json = value => JSON.stringify(value);
   const same = (left, right) => json(inOrder(left)) === json(inOrder(right));
 
@@ -122,7 +124,7 @@
             ${WOULD} ${cases.filter(each => what.get(each) !== each.now).length.toLocaleString('en')}</button>`}</div>
         <label>Group by <select value=${state.group} onChange=${event => set({group: event.target.value})}>
           ${['cause', 'suite', 'status'].map(each => html`<option value=${each}>${each}</option>`)}</select></label>
-        <span role="status">${shown.toLocaleString('en')} of ${cases.length.toLocaleString('en')} cases</span></div>
+        <span role="status">${ofCases(shown)}</span></div>
         <nav class="rows" aria-label="Cases" tabindex="0" ref=${box => { this.box = box; }}
           onScroll=${event => this.setState({top: event.target.scrollTop})}>
           <ul style=${{height: tops[rows.length] + 'px'}}>${rows.slice(from, to).map((each, at) => {
@@ -198,9 +200,9 @@
       call[2] === undefined ? '' : html`<details><summary>returned${
         beside && beside[2] !== undefined && !same(beside[2], call[2]) ? html` <span class="differs">other than the base</span>` : ''}</summary>
         <${Json} value=${call[2]} /></details>`}`;
-  const Cell = ({call, expected, asked, beside, moved}) => call === null ?
-    html`<td class=${expected ? 'gone' : ''}>${expected ? 'not called' : ''}</td>` :
-    html`<td class=${asked && (!expected || !same(expected[1], call[1])) ? 'come' : ''}>
+  const Cell = ({side, call, expected, asked, beside, moved, failed}) => call === null ?
+    html`<td data-side=${side} class=${expected && !failed ? 'gone' : ''}>${!expected ? '' : failed ? 'not known' : 'not called'}</td>` :
+    html`<td data-side=${side} class=${asked && (!expected || !same(expected[1], call[1])) ? 'come' : ''}>
       <${Call} call=${call} other=${expected} beside=${beside} moved=${moved} /></td>`;
   // Words that differ; of long texts only what is not the same at the beginning and at the end is compared.
   const WORDS = 20000, PATIENCE_MS = 60;
@@ -223,22 +225,22 @@
       [{removed: true, value: gone}, {added: true, value: come}];
     return [{value: left.slice(0, start)}, ...found, {value: left.slice(left.length - end)}];
   };
-  const Answer = ({text, other, mark, note}) => {
-    if (text === null || text === undefined) return html`<td class=${other ? 'answer gone' : 'answer'}><em>${note || 'no answer'}</em></td>`;
+  const Answer = ({side, text, other, mark, note}) => {
+    if (text === null || text === undefined) return html`<td data-side=${side} class=${other ? 'answer gone' : 'answer'}><em>${note || 'no answer'}</em></td>`;
     const found = other === null || other === undefined ? null : pieces(...(mark === 'del' ? [text, other] : [other, text]));
-    return html`<td class="answer" dir="auto">${found === null ? seen(text) : found.map(each =>
+    return html`<td data-side=${side} class="answer" dir="auto">${found === null ? seen(text) : found.map(each =>
       mark === 'del' ? each.added ? '' : each.removed ? html`<del>${seen(each.value)}</del>` : seen(each.value) :
         each.removed ? '' : each.added ? html`<ins>${seen(each.value)}</ins>` : seen(each.value))}</td>`;
   };
   const took = value => typeof value === 'number' ? `${value.toFixed(value < 10 ? 2 : 0)} s` : '';
   const tokens = usage => {
     const [all, asked, said] = ['total', 'prompt', 'candidates'].map(each => usage[each + '_token_count']);
-    return all === undefined ? '' : `${all.toLocaleString('en')} tokens` +
+    return all === undefined ? '' : `${counted(all, 'token')}` +
       (asked === undefined ? '' : `, ${asked.toLocaleString('en')} in`) + (said === undefined ? '' : `, ${said.toLocaleString('en')} out`);
   };
   const seconds = turn => turn && turn.s ? html`<span class="dim">${took(turn.s[0])}${
     turn.s[1] ? `, models ${took(turn.s[1])}` : ''}${turn.s[2] ? `, tools ${took(turn.s[2])}` : ''}</span>` : '';
-  const Scores = ({turn}) => html`<td class="dim">${turn ? turn.scores.map(([name, value, met], at) =>
+  const Scores = ({side, turn}) => html`<td data-side=${side} class="dim">${turn ? turn.scores.map(([name, value, met], at) =>
     html`${at ? ', ' : ''}<span class=${met === false ? 'bad' : ''}>${seen(name)} ${number(value)}</span>`) : ''}</td>`;
 
   const failedIn = (run, at) => run.failure && run.failure[4] !== null && at === run.turns.length;
@@ -251,24 +253,25 @@
     const rows = rowsOf(wanted || (beside ? calls[0] : []), calls);
     const column = data.expected.length > 0, asked = expected && expected.answer !== null;
     const answers = turns.map(each => each ? each.answer : undefined);
+    const name = side => sides[side] === base ? 'Base' : 'Head';
     const reference = side => asked ? expected.answer : beside ? answers[1 - side] : null;
     const said = [...new Set(sides.map(each => (each.turns[at] || {}).user).filter(each => each && each !== first.user))];
     return html`<section class="turn"><h2>Turn ${at + 1} ${seconds(headTurn)}</h2>
       <div class="user" dir="auto">${seen(first.user)}</div>${said.map(each => html`<div class="user" dir="auto">${seen(each)}</div>`)}
       <div class="scroll" tabindex="0" role="group" aria-label=${'Turn ' + (at + 1)}><table class="sides"><thead><tr>
         ${column && html`<th scope="col">Expected</th>`}${base && html`<th scope="col">Base</th>`}${head && html`<th scope="col">Head</th>`}</tr></thead>
-      <tbody>${rows.map(row => html`<tr>${column && html`<td>${wanted && row.expected ? html`<${Call} call=${row.expected} />` :
+      <tbody>${rows.map(row => html`<tr>${column && html`<td data-side="Expected">${wanted && row.expected ? html`<${Call} call=${row.expected} />` :
         html`<span class="dim">${wanted ? 'nothing expected' : ''}</span>`}</td>`}${row.sides.map((call, side) =>
-        html`<${Cell} call=${call} expected=${row.expected} asked=${wanted || beside} moved=${row.moved[side]}
+        html`<${Cell} side=${name(side)} call=${call} expected=${row.expected} asked=${wanted || beside} moved=${row.moved[side]} failed=${failedIn(sides[side], at)}
           beside=${sides[side] === head && beside ? row.sides[0] : null} />`)}</tr>`)}
-      <tr>${column && html`<${Answer} text=${expected ? expected.answer : null} mark="del"
+      <tr>${column && html`<${Answer} side="Expected" text=${expected ? expected.answer : null} mark="del"
           other=${head && head.turns[at] ? head.turns[at].answer : null} />`}${turns.map((turn, side) => turn === undefined ?
-        html`<td class="gone">${failedIn(sides[side], at) ? 'Failed in this turn.' : 'This turn was not reached.'}</td>` :
-        html`<${Answer} text=${answers[side]} note=${turn && turn.note} mark=${!asked && sides[side] === base ? 'del' : 'ins'} other=${reference(side)} />`)}</tr>
-      <tr>${column && html`<td></td>`}${turns.map(turn => html`<${Scores} turn=${turn} />`)}</tr></tbody></table></div>
+        html`<td data-side=${name(side)} class="gone">${failedIn(sides[side], at) ? 'Failed in this turn.' : 'This turn was not reached.'}</td>` :
+        html`<${Answer} side=${name(side)} text=${answers[side]} note=${turn && turn.note} mark=${!asked && sides[side] === base ? 'del' : 'ins'} other=${reference(side)} />`)}</tr>
+      <tr>${column && html`<td></td>`}${turns.map((turn, side) => html`<${Scores} side=${name(side)} turn=${turn} />`)}</tr></tbody></table></div>
       <${Found} base=${base} head=${head} turn=${at + 1} />
       ${expected && expected.rubrics && html`<${Folded} title="Rubrics of this turn" value=${expected.rubrics} />`}
-      ${[['Expected', expected], ...turns.map((turn, side) => [sides[side] === base ? 'Base' : 'Head', turn])].map(([side, turn]) =>
+      ${[['Expected', expected], ...turns.map((turn, side) => [name(side), turn])].map(([side, turn]) =>
         html`<${Steps} side=${side} turn=${turn} at=${at + 1} />`)}</section>`;
   };
   const Folded = ({title, value}) => html`<details><summary>${title}</summary><${Json} value=${value} /></details>`;
@@ -277,7 +280,7 @@
     if (!turn || !(turn.events && turn.events.length) && !turn.more) return '';
     const events = turn.events || [], timed = events.some(each => each.at !== undefined);
     const all = Math.max((turn.s && turn.s[0]) || 0, ...events.map(each => each.at || 0)) || 1;
-    const name = `${side}: ${events.length} ${events.length === 1 ? 'step' : 'steps'}`;
+    const name = `${side}: ${counted(events.length, 'step')}`;
     return html`<details><summary>${name}${timed ? ', timeline' : ''}</summary>
       <div class="scroll" tabindex="0" role="group" aria-label=${`${name} of turn ${at}`}><table class="steps"><thead><tr>
         ${timed && html`<th scope="col" class="n">At</th><th scope="col">Took</th>`}<th scope="col">Who</th><th scope="col">What</th></tr></thead>
@@ -318,7 +321,7 @@
     return html`<div class="scroll" tabindex="0" role="group" aria-label=${turn ? `What criteria found in turn ${turn}` : 'What criteria found'}><table class="sides found"><thead><tr>
       <th scope="col">Criterion</th>${base && html`<th scope="col">Base</th>`}${head && html`<th scope="col">Head</th>`}</tr></thead>
       <tbody>${rows.map(row => html`<tr><td><code>${seen(row.of)}</code>${row.subject && html`<br /><q dir="auto">${seen(row.subject)}</q>`}</td>
-      ${row.sides.map(each => html`<td class=${each && row.sides.some(other => other && other.label !== each.label) ? 'unlike' : ''}>${
+      ${row.sides.map((each, side) => html`<td data-side=${side || !base ? 'Head' : 'Base'} class=${each && row.sides.some(other => other && other.label !== each.label) ? 'unlike' : ''}>${
         each ? html`<${Opinions} found=${each} />` : ''}</td>`)}</tr>`)}</tbody></table></div>`;
   };
   const Opinions = ({found}) => html`${found.label && html`<b>${seen(found.label)}</b>`}${found.label && found.text.trim() ? ': ' : ''}<span dir="auto">${seen(found.text)}</span>
@@ -337,7 +340,7 @@
   const Past = ({past}) => html`<p>History: <span class="strip">${past.map(each => {
     const told = `${each.at.slice(0, 16).replace('T', ' ')} ${each.of}${each.commit ? ' ' + each.commit.slice(0, 7) : ''}: ${each.said}`;
     return html`<i class=${each.kind} role="img" title=${told} aria-label=${told}></i>`;
-  })}</span> <span class="dim">${past.length} earlier ${past.length === 1 ? 'run' : 'runs'}, oldest first; last ${seen(past[past.length - 1].said)}</span></p>`;
+  })}</span> <span class="dim">${counted(past.length, 'earlier run')}, oldest first; last ${seen(past[past.length - 1].said)}</span></p>`;
   const prompt = (row, data, head) => [
     `The evaluation case \`${row.id}\` in \`${row.place}\` does not pass: ${row.why}.`,
     ...(row.cause < 0 ? [] : [`Cause: ${index.causes[row.cause].text}.`]),
@@ -381,6 +384,7 @@
   };
   // As comparison/threshold.py decides on a case; `set`: other thresholds by their knob, null where it does not decide.
   const decided = (row, set) => {
+    if (row.crashed) return 'fail'; // as ADK has it
     let broken = false, fail = false, unknown = false, pass = false, adk = false;
     for (const own of row.values) {
       const use = index.criteria[own[0]], limit = use.knob in set ? set[use.knob] : use.threshold;
@@ -429,7 +433,7 @@
       decide. Nothing is changed, and whether the whole check passes is not foretold.</p>
       <div class="knobs">${[...knobs.values()].slice(0, 30).map(knob => html`<div key=${knob.knob}><${Knob} knob=${knob} state=${state} set=${set} />
         <span class="dim">now ${number(knob.threshold)}${knob.suites.length > 1 ? `, ${knob.suites.length} files` : `, ${seen(knob.suites[0])}`}</span></div>`)}</div>
-      <p><b id="would">${passing.toLocaleString('en')} of ${cases.length.toLocaleString('en')} cases would pass</b>, ${count('pass').toLocaleString('en')} do now.
+      <p><b id="would">${ofCases(passing)} would pass</b>, ${count('pass').toLocaleString('en')} do now.
       ${what && html` <button type="button" onClick=${() => set({what: {}, only: state.only.filter(each => each !== WOULD)})}>Back to the real thresholds</button>`}</p>
       <${Lines} state=${state} copy=${line => write(line)} /></section>`;
   };
@@ -474,7 +478,7 @@
       <th scope="col">Who</th><th scope="col">What</th></tr></thead><tbody>${withRequests(entries.filter(each => each.kind !== 'agents')).map(each => html`<tr>
         <td class="n">${each.at === undefined ? '' : took(each.at)}</td><td>${each.s === undefined ? failed && (each.kind === 'model' || each.kind === 'tool') ? html`<span class="bad">no answer</span>` : '' : html`<${Bar} from=${each.at} until=${each.at + each.s} all=${all} /> ${took(each.s)}`}</td>
         <td><bdi>${seen(each.agent || each.author || '')}</bdi></td><td><b>${KINDS[each.kind] || seen(each.kind)}</b> ${each.name ? html`<code>${seen(each.name)}</code>` : ''}
-        ${each.count ? html`${each.count} more entries, for their size` : ''}${each.error ? html` <span class="bad">${seen(each.error)}</span>` : ''}
+        ${each.count ? html`${each.count === 1 ? '1 more entry' : each.count + ' more entries'}, for their size` : ''}${each.error ? html` <span class="bad">${seen(each.error)}</span>` : ''}
         ${['args', 'request', 'response', 'content', 'actions'].filter(part => each[part] !== undefined).map(part => html`<${Folded} title=${part} value=${each[part]} />`)}</td></tr>`)}</tbody></table></div>`;
   };
   // A request says only what is new since the one before of the same agent: `same` contents are those of that one.
@@ -491,21 +495,21 @@
   };
   // Agents and their tools as a tree from left to right; what was busy in this turn is filled.
   const Graph = ({root, entries}) => {
-    const counted = (node, above) => entries.filter(each => node.tool ? each.kind === 'tool' && each.name === node.name && each.agent === above.name :
+    const usesOf = (node, above) => entries.filter(each => node.tool ? each.kind === 'tool' && each.name === node.name && each.agent === above.name :
       each.kind === 'model' && each.agent === node.name).length;
     const nodes = [];
     const walk = (node, depth, above) => {
-      const me = {name: node.name, about: node.model || node.type || '', depth, above, row: nodes.length, tool: node.tool, uses: counted(node, above)};
+      const me = {name: node.name, about: [node.name, node.type, node.model].filter(Boolean).join(', '), depth, above, row: nodes.length, tool: node.tool, uses: usesOf(node, above)};
       nodes.push(me);
       for (const tool of node.tools || []) walk({name: tool, tool: true}, depth + 1, me);
       for (const child of node.agents || []) walk(child, depth + 1, me);
     };
     walk(root, 0, null);
-    const WIDE = 210, HIGH = 30, depth = Math.max(...nodes.map(each => each.depth));
-    const x = each => each.depth * WIDE + 4, y = each => each.row * HIGH + 4;
+    const WIDE = 210, HIGH = 30, INDENT = 48, depth = Math.max(...nodes.map(each => each.depth));
+    const x = each => each.depth * INDENT + 4, y = each => each.row * HIGH + 4;
     const short = text => text.length > 26 ? text.slice(0, 25) + '\u2026' : text;
-    const told = nodes.map(each => `${each.tool ? 'tool' : 'agent'} ${each.name}${each.uses ? `, ${each.uses} ${each.uses === 1 ? 'call' : 'calls'}` : ''}`).join('; ');
-    return html`<div class="scroll" tabindex="0" role="group" aria-label="Agents and tools"><svg class="graph" width=${(depth + 1) * WIDE} height=${nodes.length * HIGH + 4} role="img" aria-label=${seen(told)}>
+    const told = nodes.map(each => `${each.tool ? 'tool' : 'agent'} ${each.name}${each.uses ? `, ${counted(each.uses, 'call')}` : ''}`).join('; ');
+    return html`<div class="scroll" tabindex="0" role="group" aria-label="Agents and tools"><svg class="graph" width=${depth * INDENT + WIDE} height=${nodes.length * HIGH + 4} role="img" aria-label=${seen(told)}>
       ${nodes.filter(each => each.above).map(each => html`<path d=${`M${x(each.above) + 12} ${y(each.above) + 24}V${y(each) + 12}H${x(each)}`} class=${each.uses ? 'busy' : ''} />`)}
       ${nodes.map(each => html`<g class=${(each.uses ? 'busy ' : '') + (each.tool ? 'tool' : 'agent')}><title>${seen(each.about)}</title>
         <rect x=${x(each)} y=${y(each)} width=${WIDE - 16} height="24" rx=${each.tool ? 3 : 12} />
@@ -568,7 +572,7 @@
         ${sides.map(([side, each]) => html`${each.state && Object.keys(each.state).length > 0 && html`<${Folded} title=${`Session state at the end: ${side}`} value=${each.state} />`}
           ${Object.keys(each.parts).length > 0 && html`<${Folded} title=${`Figures: ${side}`} value=${each.parts} />`}`)}
         <p class="dim">${sides.map(([side, each, at]) => `${side} ${each.again ? 'rerun' : 'run'} ${at + 1}: ${each.seconds.toFixed(1)} s${
-          each.tokens === null ? '' : `, ${each.tokens.toLocaleString('en')} tokens`}${each.ended === 'turn_limit' ? ', ended at the limit of turns' : ''}`).join('; ')}</p>
+          each.tokens === null ? '' : `, ${counted(each.tokens, 'token')}`}${each.ended === 'turn_limit' ? ', ended at the limit of turns' : ''}`).join('; ')}</p>
         <${Trace} data=${data} picked=${picked} />`;
     }
   }
@@ -580,7 +584,8 @@
       ${both && html`<td class="n">${number(each.base)}</td>`}<td class=${'n ' + (each.kind === 'fail' ? 'bad' : '')}>
       ${each.kind ? SIGNS[each.kind] + ' ' : ''}${each.shown}</td><td class="n">${number(each.threshold)}</td>
       ${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>
-      ${row.values.length > 0 && html`<div class="knobs" role="group" aria-label="Other thresholds">${row.values.map(([at]) => html`<div key=${at}><${Knob}
+      ${row.values.length > 0 && html`<h2 id="thresholds">Try other thresholds</h2>
+        <div class="knobs" role="group" aria-labelledby="thresholds">${row.values.map(([at]) => html`<div key=${at}><${Knob}
         knob=${knobs.get(index.criteria[at].knob)} state=${state} set=${set} /></div>`)}</div>`}`;
   };
 

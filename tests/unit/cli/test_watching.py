@@ -45,12 +45,16 @@ def test_reruns_are_called_so_with_what_they_are_for() -> None:
     stream = io.StringIO()
     watcher = progress.PlainWatcher(stream)
     watcher.begin(trials=2, done=0)
+    for _ in range(2):
+        watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
     watcher.end()
     watcher.begin(trials=3, done=0, why="to confirm 2 failures")
+    watcher.trial_done(KEY, Transcript(invocations=()), 0.1, kind=VerdictKind.FAIL)
     watcher.end()
     first, _, second, last = stream.getvalue().splitlines()
     assert (first, second) == ("running 2 trials", "3 reruns to confirm 2 failures")
-    assert last.startswith("0/3 reruns in ")
+    assert last.startswith("1/3 reruns in ")
+    assert last.endswith(", 1 fail"), "those of the first runs are not among them"
 
 
 def test_a_line_when_time_has_passed() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import comparing
+from builders import build, comparing
 from builders.scenarios import SCENARIOS
 
-from evalgate.model import Change, Comparison, CriterionComparison, Interval
+from evalgate.model import OPEN, Change, Comparison, CriterionComparison, Interval, Scale
 from evalgate.reports import forest
 
 
 def drawn(*rows: CriterionComparison) -> forest.Forest:
-    return forest.of(Comparison(origin=comparing.RERUN, criteria=rows))
+    return forest.of(Comparison(origin=comparing.RERUN, criteria=rows), ())
 
 
 def percent(text: str) -> float:
@@ -71,11 +71,27 @@ def test_what_has_no_place_on_the_scale_is_left_to_the_table(row: CriterionCompa
     assert drawn(row).rows == ()
 
 
+@pytest.mark.parametrize(
+    ("scale", "drawn"),
+    [
+        (Scale(), 1),
+        (OPEN, 1),  # a custom metric, which may be anything
+        (Scale(highest=None), 0),  # seconds, of which there are few
+    ],
+)
+def test_small_numbers_on_another_scale_are_left_to_the_table(scale: Scale, drawn: int) -> None:
+    suite = build.suite(criteria={"m": 1.0})
+    suite = dataclasses.replace(suite, criteria=(dataclasses.replace(suite.criteria[0], scale=scale),))
+    assert (
+        len(forest.of(Comparison(origin=comparing.RERUN, criteria=(comparing.row(0.2, 0.3),)), [suite]).rows) == drawn
+    )
+
+
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name.startswith("base_")])
 def test_all_marks_are_in_the_picture(scenario: str) -> None:
     comparison = SCENARIOS[scenario]().comparison
     assert comparison is not None
-    for each in forest.of(comparison).rows:
+    for each in forest.of(comparison, ()).rows:
         marks = [
             *(end for mark in (each.base, each.head, each.delta) for end in (mark.at, mark.low, mark.high)),
             each.floor,

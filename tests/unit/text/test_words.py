@@ -159,6 +159,8 @@ def test_counts_and_lists() -> None:
     assert words.counted(1, "case") == "1 case"
     assert words.counted(1204, "case") == "1,204 cases"
     assert words.counted(2, "entry", "entries") == "2 entries"
+    assert words.share_of(1, 1, "case") == "1 of 1 case"
+    assert words.share_of(1, 2000, "case") == "1 of 2,000 cases"
     assert words.listed([]) == ""
     assert words.listed(["a"]) == "a"
     assert words.listed(["a", "b", "c"]) == "a, b and c"
