@@ -13,8 +13,8 @@ from evalgate import __version__
 from evalgate.comparison import threshold
 from evalgate.config import load
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, NothingToDo
-from evalgate.formats import fingerprints
+from evalgate.errors import ConfigError, NothingToDo, UnavailableError
+from evalgate.formats import eval_set, fingerprints, rewrite
 from evalgate.model import (
     CaseKey,
     CaseStatus,
@@ -164,18 +164,35 @@ def _alike(stored: Stored, suite: Suite) -> list[str]:
 
 
 def failed(settings: Settings) -> tuple[str, ...]:
-    """The cases that did not pass when they last ran, as a selection of paths. Raises NothingToDo where all passed."""
+    """The cases that did not pass when they last ran, as a selection of paths; without those that their files no longer
+    have. Raises NothingToDo where none is left."""
     by_suite: dict[str, list[str]] = {}
     for (suite, case), each in newest(settings).items():
         if each.verdict.kind is not VerdictKind.PASS:
             by_suite.setdefault(suite, []).append(case)
     if not by_suite:
         raise NothingToDo("every case passed when it last ran")
+    by_suite = {suite: left for suite, ids in by_suite.items() if (left := _there(settings.root, suite, ids))}
+    if not by_suite:
+        raise NothingToDo("the cases that failed when they last ran are no longer there")
     # an id with a comma cannot be named there: then all cases of its file are
     return tuple(
         suite if any("," in case for case in cases) else f"{suite}:{','.join(cases)}"
         for suite, cases in by_suite.items()
     )
+
+
+def _there(root: Path, suite: str, cases: list[str]) -> list[str]:
+    """Those of the cases that their file has now; all where it cannot be read as it is, which the run will tell."""
+    path = root / suite
+    if not path.is_file():
+        return []
+    try:
+        found = eval_set.parse_eval_set(rewrite.read(path, shown_as=suite).text, file=suite).eval_set
+    except (ConfigError, UnavailableError):
+        return cases
+    known = cases if found is None else {case.case_id for case in found.cases}
+    return [case for case in cases if case in known]
 
 
 def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | None) -> dict[CaseKey, Known]:

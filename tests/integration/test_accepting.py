@@ -191,6 +191,18 @@ def test_after_a_run_of_a_part_all_cases_are_known(repo: Repository) -> None:
     assert len(repo.call("history", "case_0")[1].splitlines()) == 2
 
 
+def test_a_case_that_is_gone_does_not_keep_the_others_that_failed_from_running(repo: Repository) -> None:
+    repo.write("more.evalset.json", ODD.replace("case_", "other_"))
+    repo.call("run")
+    repo.write(SUITE, ODD.replace("case_0", "renamed"))
+    (repo.root / "more.evalset.json").unlink()
+    repo.log.unlink()
+    assert repo.call("run", "--failed")[0] == 1
+    assert repo.log.read_text() == "head question 2\n"
+    repo.write(SUITE, ODD.replace("case_", "new_"))
+    assert "no longer there" in repo.call("run", "--failed")[1]
+
+
 def test_a_case_is_shown_whole(repo: Repository) -> None:
     code, said = repo.call("show", "case_0")
     assert code == 0
