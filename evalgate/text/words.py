@@ -37,8 +37,8 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def share_of(count: int, total: int, noun: str) -> str:
-    """`0 of 1 case`, `3 of 1,204 cases`."""
-    return f"{count:,} of {counted(total, noun)}"
+    """`0 of 1 cases`, `3 of 1,204 cases`: as test runners count, always in the plural."""
+    return f"{count:,} of {total:,} {noun}s"
 
 
 _FAULTS: Final = {

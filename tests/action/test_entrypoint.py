@@ -194,7 +194,7 @@ def test_a_cancel_after_the_verdict_takes_it_not_back(failing, monkeypatch: pyte
 
     assert step.code == 130
     assert (step.outputs["verdict"], step.outputs["failed"], step.outputs["exit-code"]) == ("fail", "1", "130")
-    assert "1 of 1 case failed" in step.outputs["reason"]
+    assert "1 of 1 cases failed" in step.outputs["reason"]
 
 
 SURVIVING = """

@@ -112,7 +112,7 @@ def matrix(runner, **inputs) -> tuple[int, Any]:
         # in the report folder, which is uploaded though the part's job ends before it writes there
         ("evalgate-report/results.json", "agents: 5", "is not of this workflow run: no run wrote it"),
         # and though it writes elsewhere, by its own evalgate.yml
-        ("evalgate-report/results.json", "output: elsewhere", "1 of 1 case failed"),
+        ("evalgate-report/results.json", "output: elsewhere", "1 of 1 cases failed"),
     ],
 )
 def test_parts_that_a_commit_brings_along_are_not_believed(

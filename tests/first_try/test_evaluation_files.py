@@ -198,7 +198,7 @@ def test_scenarios_beside_written_turns_and_no_config(
     [
         # an answer and no word of tools: the answer decides
         ({"final_response": {"parts": [{"text": "answer 0"}]}}, 0, "PASS: The case passed."),
-        ({"final_response": {"parts": [{"text": "no"}]}}, 1, "FAIL: 1 of 1 case failed in desk.evalset.json."),
+        ({"final_response": {"parts": [{"text": "no"}]}}, 1, "FAIL: 1 of 1 cases failed in desk.evalset.json."),
         # tools and no answer: the calls decide
         ({"intermediate_data": {"tool_uses": []}}, 0, "PASS: The case passed."),
         # neither: that is no test

@@ -49,7 +49,7 @@
     Object.fromEntries(Object.keys(value).sort().map(each => [each, inOrder(value[each])])) :
     Array.isArray(value) ? value.map(inOrder) : value;
   const counted = (count, noun) => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
-  const ofCases = count => `${count.toLocaleString('en')} of ${counted(cases.length, 'case')}`;
+  const ofCases = count => `${count.toLocaleString('en')} of ${cases.length.toLocaleString('en')} cases`;
   const json = value => JSON.stringify(value);
   const same = (left, right) => json(inOrder(left)) === json(inOrder(right));
 

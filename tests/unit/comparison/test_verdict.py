@@ -179,7 +179,7 @@ def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(*, 
     assert verdict.kind is VerdictKind.FAIL
     assert verdict.blocks is not adk_compat  # ADK passes over criteria without a score
     if not adk_compat:
-        assert verdict.reason == "1 of 1 case could not be fully evaluated in a (1 failed)."
+        assert verdict.reason == "1 of 1 cases could not be fully evaluated in a (1 failed)."
 
 
 SUITES = st.lists(st.lists(st.sampled_from(["pass", "fail", "error", "-"]), min_size=1, max_size=6), max_size=3)

@@ -159,7 +159,7 @@ def test_counts_and_lists() -> None:
     assert words.counted(1, "case") == "1 case"
     assert words.counted(1204, "case") == "1,204 cases"
     assert words.counted(2, "entry", "entries") == "2 entries"
-    assert words.share_of(1, 1, "case") == "1 of 1 case"
+    assert words.share_of(1, 1, "case") == "1 of 1 cases"
     assert words.share_of(1, 2000, "case") == "1 of 2,000 cases"
     assert words.listed([]) == ""
     assert words.listed(["a"]) == "a"
