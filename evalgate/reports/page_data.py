@@ -34,7 +34,7 @@ from evalgate.model import (
 from evalgate.reports import cases, causes, turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
-from evalgate.text import plain
+from evalgate.text import plain, words
 
 PART_BYTES: Final = 512 * 1024
 """Of conversations, packed together: small enough to unpack at once, large enough to pack well."""
@@ -235,7 +235,7 @@ def _case(
         ],
         "file": v.file_page(case),
         "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
-        "criteria": [_criterion(each, uses, base_values) for each in case.verdict.criteria],
+        "criteria": [_criterion(each, base_values) for each in case.verdict.criteria],
         "runs": {
             "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
             "base": [] if then is None else [_run(then, trial, uses) for trial in (*base, *again[1])],
@@ -243,16 +243,14 @@ def _case(
     }
 
 
-def _criterion(each: CriterionVerdict, uses: Mapping[str, CriterionUse], base: Mapping[str, float]) -> dict[str, Any]:
+def _criterion(each: CriterionVerdict, base: Mapping[str, float]) -> dict[str, Any]:
     return {
         "name": each.name,
         "kind": each.kind.value if each.kind else "",
-        "value": each.value,
-        "shown": cases.number(each.value, each),
-        "threshold": each.threshold,
-        "base": base.get(each.name),
+        "head": cases.number(each.value, each),
+        "base": cases.number(base.get(each.name), each),
+        "threshold": words.threshold(each.threshold),
         "why": wording.unmeasured_sentence(each) if each.value is None else "",
-        "low": bool(uses[each.name].lower_is_better) if each.name in uses else False,
     }
 
 

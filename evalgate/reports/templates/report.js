@@ -581,8 +581,8 @@
     return html`<div class="scroll" tabindex="0" role="group" aria-label="Criteria of the case"><table class="criteria"><thead><tr><th scope="col">Criterion</th>
       ${both && html`<th scope="col" class="n">Base</th>`}<th scope="col" class="n">Head</th><th scope="col" class="n">Threshold</th>${unmeasured && html`<th scope="col">Not measured</th>`}</tr></thead>
       <tbody>${data.criteria.map(each => html`<tr><td><code>${seen(each.name)}</code></td>
-      ${both && html`<td class="n">${number(each.base)}</td>`}<td class=${'n ' + (each.kind === 'fail' ? 'bad' : '')}>
-      ${each.kind ? SIGNS[each.kind] + ' ' : ''}${each.shown}</td><td class="n">${number(each.threshold)}</td>
+      ${both && html`<td class="n">${each.base}</td>`}<td class=${'n ' + (each.kind === 'fail' ? 'bad' : '')}>
+      ${each.kind ? SIGNS[each.kind] + ' ' : ''}${each.head}</td><td class="n">${each.threshold}</td>
       ${unmeasured && html`<td>${seen(each.why)}</td>`}</tr>`)}</tbody></table></div>
       ${row.values.length > 0 && html`<h2 id="thresholds">Try other thresholds</h2>
         <div class="knobs" role="group" aria-labelledby="thresholds">${row.values.map(([at]) => html`<div key=${at}><${Knob}
