@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import hashlib
 import json
@@ -69,12 +70,14 @@ class AgentEvaluator:
         where there is nothing to judge. Source: google-adk `evaluation/agent_evaluator.py`.
         """
 
-        def work() -> None:
+        __tracebackhide__ = True
+
+        def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
             call = _Call(agent_module, Path(eval_dataset_file_path_or_dir), agent_name=agent_name, app_name=app_name)
             if initial_session_file:
                 call.begin_with(Path(initial_session_file))
-            call.run(num_runs, details=print_detailed_results, output_file=output_file)
+            return call.run(num_runs, details=print_detailed_results, output_file=output_file)
 
         return _now_or_awaited(work)
 
@@ -94,7 +97,9 @@ class AgentEvaluator:
     ) -> Awaitable[None]:
         """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON), or `criteria`."""
 
-        def work() -> None:
+        __tracebackhide__ = True
+
+        def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
             config = {"criteria": dict(criteria)} if criteria else eval_config
             if config is None:
@@ -106,7 +111,7 @@ class AgentEvaluator:
             for name, text in given.items():
                 (folder / name).write_text(text, encoding="utf-8")
             call = _Call(agent_module, folder / "made.test.json", agent_name=agent_name, app_name=app_name)
-            call.run(num_runs, details=print_detailed_results, output_file=output_file)
+            return call.run(num_runs, details=print_detailed_results, output_file=output_file)
 
         return _now_or_awaited(work)
 
@@ -135,8 +140,8 @@ class _Call:
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
         self.files, self.more = _with_session(self.files, session, self.root / self.output)
 
-    def run(self, num_runs: int, *, details: bool, output_file: str | None) -> None:
-        """Run the gate; raises AssertionError for what fails."""
+    def run(self, num_runs: int, *, details: bool, output_file: str | None) -> str:
+        """Run the gate; what fails, "" for nothing."""
         settings = load.load_settings(
             {
                 "root": str(self.root),
@@ -161,18 +166,27 @@ class _Call:
         if output_file:
             _append(rows, Path(output_file))
         failures = list(_failures(report))
-        if failures:
-            lines = [f"{self.module}: {len(failures)} of the criteria of its cases failed", *failures]
-            raise AssertionError("\n".join([*lines, f"Report: {self.root / self.output / 'report.html'}"]))
+        if not failures:
+            return ""
+        first = f"{self.module}: {len(failures)} of the criteria of its cases failed"
+        return "\n".join([first, *failures, f"Report: {self.root / self.output / 'report.html'}"])
 
 
-def _now_or_awaited(work: Callable[[], None]) -> Awaitable[None]:
-    try:
+def _now_or_awaited(work: Callable[[], str]) -> Awaitable[None]:
+    """Raises AssertionError of what fails, here, so that pytest shows the line of the test and none of our own."""
+    __tracebackhide__ = True
+    with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
-    except RuntimeError:
-        work()
-        return _Done()
-    return asyncio.to_thread(work)
+        return _awaited(work)
+    if failed := work():
+        raise AssertionError(failed)
+    return _Done()
+
+
+async def _awaited(work: Callable[[], str]) -> None:
+    __tracebackhide__ = True
+    if failed := await asyncio.to_thread(work):
+        raise AssertionError(failed)
 
 
 class _Done(Coroutine[Any, Any, None]):

@@ -199,6 +199,33 @@ evalgate.evaluate("desk_agent", "evals/new.test.json", num_runs=1, print_detaile
     assert "AssertionError: desk_agent: 1 of the criteria of its cases failed" in done.stderr
 
 
+def test_pytest_shows_what_failed_and_nothing_of_our_own(project: Path, adk_python: Path) -> None:
+    (project / "test_desk.py").write_text("""
+import asyncio
+import evalgate
+
+def evaluated():
+    return evalgate.evaluate("desk_agent", "evals/new.test.json", num_runs=1, print_detailed_results=False)
+
+async def awaited():
+    await evaluated()
+
+def test_awaited():
+    asyncio.run(awaited())
+
+def test_at_once():
+    evaluated()
+""")
+    path = os.pathsep.join([str(project), str(ROOT), *site.getsitepackages()])
+    done = subprocess.run(
+        [str(adk_python), "-W", "ignore", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_desk.py"],
+        cwd=project, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert "2 failed" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("Expected 0.8, but got") >= 2
+    assert "evalgate/agent_evaluator.py" not in done.stdout
+
+
 @pytest.mark.parametrize("name", ["artifact_service", "eval_set_results_manager"])
 def test_what_cannot_be_honored_is_refused_by_name(project: Path, name: str) -> None:
     import asyncio
