@@ -190,9 +190,8 @@ def _with_agents(
 def _files(root: Path, found: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
     return Files(
         found=found,
-        # not by pathlib, to which a name that is too long, as a list of cases may be, is an error
-        is_file=is_file or (lambda path: os.path.isfile(root / path)),  # noqa: PTH113
-        is_folder=lambda path: _is_within(path, root) is True and os.path.isdir(root / path),  # noqa: PTH112
+        is_file=is_file or (lambda path: os.path.isfile(root / path)),  # noqa: PTH113 - a list of cases is too long a name for Path
+        is_folder=lambda path: _is_within(path, root) is True and os.path.isdir(root / path),  # noqa: PTH112 - as above
         is_outside=lambda path: _is_within(path, root) is False,
     )
 
