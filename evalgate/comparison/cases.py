@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from evalgate.comparison import divergence, pairing, tests
+from evalgate.comparison import confirm, divergence, pairing, tests
 from evalgate.comparison.pairing import Pair
 from evalgate.comparison.tests import Stratum
 from evalgate.model import (
@@ -170,6 +170,9 @@ def of(
         for run in (head, base)
     )
     pooled = pairing.by_case(base.pooled)
+    accidents = confirm.crashes(head, policy)
+    own = {trial.key for trial in base.trials if trial.own_failure}
+    base_accidents = confirm.crashes(base, policy) & (own | accidents)
     pairs = [
         pairing.pair(
             key,
@@ -179,6 +182,8 @@ def of(
             base_trials=theirs.trials,
             uses=own,
             pooled=pooled.get(key, ()),
+            left_out=accidents,
+            base_left_out=base_accidents,
         )
         for key, own in uses.items()
         if unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED

@@ -304,6 +304,8 @@ class CriterionResult:
         """What is said where too little was measured; None where it is enough. What a budget cut short is inconclusive
         where the trials that never ran would have been enough; so is what only the base's own failures keep from being
         compared."""
+        if not self.samples:  # crashes were all that there was to compare
+            return Change.INCONCLUSIVE
         # by runs: more of them do not make more that is missing
         full = math.fsum(sample.measured_share for sample in self.samples)
         enough = max(len(self.samples) * min_measured - tests.DUST, tests.DUST)
@@ -370,7 +372,7 @@ def compare(
     criteria = _Criteria(table, policy=policy, steady=is_deterministic, share=share, run_together=run_together)
     rows = criteria.rows()
     overall = criteria.overall()
-    outcomes = [pairing.outcomes(pair) for pair in table.deciding]
+    outcomes = criteria.outcomes()
     return Comparison(
         origin=dataclasses.replace(origin, notes=tuple(notes)),
         base=base,
@@ -475,7 +477,8 @@ class _Criteria:
             for pair in pairs:
                 for use in pair.uses:
                     uses.setdefault(use.name, use)
-                    samples[use.name].append(pairing.scores(pair, use.name))
+                    sample = pairing.scores(pair, use.name)
+                    samples[use.name] += [] if sample.is_left_out else [sample]
             judged = {use.name for pair in pairs for use in pair.uses if use.is_judged}
             results = [
                 self._result(rule_of(use, self._policy, advisory=advisory), samples[name], is_judged=name in judged)
@@ -497,8 +500,13 @@ class _Criteria:
             name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=self._policy.max_drop
         )
         is_judged = any(use.is_judged for pair in pairs for use in pairing.deciding(pair.uses))
-        result = self._result(rule, [pairing.outcomes(pair) for pair in pairs], is_judged=is_judged)
+        result = self._result(rule, self.outcomes(), is_judged=is_judged)
         return self._compared([result], pairs, advisory=False)[0]
+
+    def outcomes(self) -> list[Sample]:
+        """Which trials of the cases that decide pass all that decides."""
+        found = [pairing.outcomes(pair) for pair in self._table.deciding]
+        return [sample for sample in found if not sample.is_left_out]
 
     def power(
         self, outcomes: Sequence[Sample], rows: Sequence[CriterionComparison], overall: CriterionComparison | None

@@ -19,6 +19,7 @@ from evalgate.comparison import pairing, threshold
 from evalgate.errors import Problem, Severity
 from evalgate.model import (
     BURN_IN,
+    CRASHES,
     INFRASTRUCTURE,
     BurnIn,
     CaseComparison,
@@ -37,6 +38,7 @@ from evalgate.model import (
     Run,
     Suite,
     ThresholdRule,
+    TrialKey,
     VerdictKind,
 )
 from evalgate.text import words
@@ -74,6 +76,9 @@ FEWEST_ALONE, SECOND_CHANCE = 9, 6
 OUTAGES = INFRASTRUCTURE | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.NO_RECORDING}
 """Failures of a rerun that are not the agent's own."""
 
+FEW = 0.25
+"""Up to this share of the runs that break down it may be an accident, so that running them again is worth the while."""
+
 SPARE = 2
 """How many fresh runs of a case on a side may fail to be measured before it is left unconfirmed."""
 
@@ -93,11 +98,13 @@ class Finding(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A failing case, looked at by `uses`: beside the base that passed first, or alone."""
+    """A case that fails, looked at by `uses`: beside the base that passed first, or alone. `crashed`: nothing is known
+    to fail, but the agent broke down in some runs."""
 
     key: CaseKey
     uses: tuple[CriterionUse, ...]
     paired: bool
+    crashed: bool = False
 
 
 def pairs_needed(level: float) -> tuple[int, ...]:
@@ -162,10 +169,10 @@ def suspects(
     recorded: Collection[str] = (),
 ) -> tuple[Suspect, ...]:
     """The failures that would fail the gate, and that fresh runs can speak for: those of suites with more failures than
-    their pass rate lets pass. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does
-    is no accident, and what is `recorded` (suites) cannot be run again. A shard does not know how many there are
-    elsewhere, so that all are asked about. Under `threshold: new` failures of the base are let pass and need no
-    word.
+    their pass rate lets pass; and the cases that only crashes keep from being measured, where that leaves the gate not
+    measured. Advisory suites and `unreliable` cases do not fail it; what a deterministic agent does is no accident, and
+    what is `recorded` (suites) cannot be run again. A shard does not know how many there are elsewhere, so that all are
+    asked about. Under `threshold: new` failures of the base are let pass and need no word.
     """
     if policy.threshold is ThresholdRule.ALL:
         return ()
@@ -179,28 +186,66 @@ def suspects(
     uses = pairing.uses_by_case(head)
     if verdicts.keys() != uses.keys():
         verdicts = pairing.case_verdicts(head, uses, policy=policy)
+    crashed = crashed_cases(head, policy=policy)
     found: list[Suspect] = []
     for suite in head.suites:
         if suite.problem or suite.key in policy.advisory or suite.key in recorded:
             continue
         keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         cases = [verdicts[key] for key in keys if key not in unreliable]
-        if not in_shards and not _fails(suite, cases, policy, new=added(by_case.values())):
-            continue
+        kinds = _kinds(suite, cases, policy, new=added(by_case.values()))
         for case in cases:
-            if case.kind is VerdictKind.FAIL:
+            is_crash = case.kind is VerdictKind.NOT_MEASURED and case.key in crashed
+            if is_crash and (in_shards or kinds - {VerdictKind.PASS}):
+                looks = _looks(case, by_case.get(case.key), uses[case.key], policy=policy, alone=alone)
+                found += [dataclasses.replace(look, crashed=True) for look in looks]
+            elif case.kind is VerdictKind.FAIL and (in_shards or VerdictKind.FAIL in kinds):
                 found += _looks(case, by_case.get(case.key), uses[case.key], policy=policy, alone=alone)
     steady = policy.deterministic or (not in_shards and repeats_itself(head, compared))
     return tuple(each for each in found if not _is_certain(each, head, steady=steady, of=len(found), policy=policy))
 
 
-def _fails(suite: Suite, cases: Sequence[CaseVerdict], policy: Policy, *, new: Collection[CaseKey]) -> bool:
+def _kinds(suite: Suite, cases: Sequence[CaseVerdict], policy: Policy, *, new: Collection[CaseKey]) -> set[VerdictKind]:
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    return any(
+    return {
         threshold.judge(threshold.count(part), required=required, min_measured=policy.min_measured)[0]
-        is VerdictKind.FAIL
         for part in threshold.groups(cases, added=new, required=required)
+    }
+
+
+def crashes(run: Run, policy: Policy) -> frozenset[TrialKey]:
+    """The first runs in which the agent broke down by itself, where they are so few that reruns are to tell whether it
+    was an accident. Of shards, which know nothing of each other, by those of each."""
+    if policy.threshold is ThresholdRule.ALL or policy.deterministic or policy.adk_compat:
+        return frozenset()
+    homes = _homes(run)
+    groups: defaultdict[int | None, list[GradedTrial]] = defaultdict(list)
+    for trial in run.trials:
+        groups[homes.get((trial.key.suite, trial.key.case_id))].append(trial)
+    found: set[TrialKey] = set()
+    for trials in groups.values():
+        own = {trial.key for trial in trials if trial.failure is not None and trial.failure.kind in CRASHES}
+        found |= own if len(own) <= max(1, len(trials) * FEW) else set()
+    return frozenset(found)
+
+
+def crashed_cases(head: Run, *, policy: Policy) -> frozenset[CaseKey]:
+    """The cases that lack the scores of such runs, and no others."""
+    left_out = crashes(head, policy)
+    keys = {(key.suite, key.case_id) for key in left_out}
+    if not keys:
+        return frozenset()
+    trials, uses = pairing.trials_by_case(head), pairing.uses_by_case(head)
+    return frozenset(
+        key
+        for key in keys
+        if len(trials[key]) == head.expected(*key)
+        and all(trial.key in left_out or _is_measured(trial, pairing.deciding(uses[key])) for trial in trials[key])
     )
+
+
+def _is_measured(trial: GradedTrial, uses: Sequence[CriterionUse]) -> bool:
+    return None not in pairing.pattern_of(trial, uses) and _passed(trial, uses) is not None
 
 
 def added(cases: Iterable[CaseComparison]) -> frozenset[CaseKey]:
@@ -368,11 +413,11 @@ class Confirmation:
     def settled(self, head: Run, base: Run | None) -> dict[CaseKey, tuple[Finding, bool, int]]:
         """What the fresh runs say of each case: by any look that confirms it, else open where any is; whether it was
         confirmed beside the base; and how many runs agreed."""
-        # an agent that breaks down in a rerun did not bear out that it works
-        crashed = {
+        # an agent that cannot even be asked in a rerun did not bear out that it works
+        refused = {
             (trial.key.suite, trial.key.case_id)
             for trial in head.confirmations
-            if trial.failure is not None and trial.failure.kind not in OUTAGES
+            if trial.failure is not None and trial.failure.kind not in OUTAGES | CRASHES
         }
         looks: defaultdict[CaseKey, list[State]] = defaultdict(list)
         for state in self.states(self.outcomes(head, base)):
@@ -385,7 +430,7 @@ class Confirmation:
                 if any(state.finding is finding for state in states)
             )
             own = [state for state in states if state.finding is best]
-            best = Finding.OPEN if best is Finding.FLAKY and key in crashed else best
+            best = Finding.OPEN if best is Finding.FLAKY and key in refused else best
             found[key] = (best, any(state.suspect.paired for state in own), max(state.agreed for state in own))
         return found
 
@@ -534,6 +579,8 @@ def _settled(case: CaseComparison, said: tuple[Finding, bool, int], *, is_same: 
     """`is_same`: the base has the same agent, so that no failure is the change's."""
     finding, is_new, agreed = said
     origin = case.origin
+    if finding is not Finding.FLAKY and case.head is not None and case.head.kind is VerdictKind.NOT_MEASURED:
+        return case  # the agent goes on breaking down, and nobody knows whether it would fail
     if finding is Finding.FLAKY:
         origin = FailureOrigin.FLAKY
     elif finding is Finding.OPEN:
@@ -549,15 +596,21 @@ def origins(asked: Iterable[Confirmation], *, head: Run) -> dict[CaseKey, Failur
     """What the fresh runs of a run without a base say of the failures that they do not confirm."""
     named = {Finding.FLAKY: FailureOrigin.FLAKY, Finding.OPEN: FailureOrigin.UNCONFIRMED}
     found = {key: said[0] for each in asked for key, said in each.settled(head, None).items()}
-    return {key: named[finding] for key, finding in found.items() if finding in named}
+    crashed = {suspect.key for each in asked for suspect in each.suspects if suspect.crashed}
+    return {
+        key: named[finding]
+        for key, finding in found.items()
+        if finding is Finding.FLAKY or (finding in named and key not in crashed)
+    }
 
 
 def not_run(asked: Iterable[Confirmation], *, head: Run, base: Run | None) -> tuple[Problem, ...]:
     """A warning where files lack the fresh runs that failures ask for."""
-    said = [found for each in asked for found, _, _ in each.settled(head, base).values()]
-    if Finding.OPEN not in said:
+    found = [state for each in asked for state in each.states(each.outcomes(head, base)) if any(state.runs)]
+    lacking = {state.suspect.key for state in found}
+    if not lacking:
         return ()
-    failures = words.counted(said.count(Finding.OPEN), "failure")
+    failures = words.counted(len(lacking), "failure")
     message = f"the results lack reruns of {failures}, so a flaky case may block"
     hint = "`evalgate run` makes them, `threshold: all` needs none."
     return (Problem(severity=Severity.WARNING, code="fresh-runs-missing", message=message, hint=hint),)

@@ -57,7 +57,7 @@ def label(case: CaseVerdict, *, origin: FailureOrigin | None = None, is_fixed: b
     match case.kind:
         case VerdictKind.PASS:
             return CaseLabel.FIXED if is_fixed else CaseLabel.PASSED
-        case VerdictKind.FAIL if case.nonblocking is NonBlocking.FLAKY:
+        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.nonblocking is NonBlocking.FLAKY:
             return CaseLabel.FLAKY
         case VerdictKind.FAIL:
             return CaseLabel.FAILED if origin is None else OF_ORIGIN[origin]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from evalgate.comparison import threshold
-from evalgate.model import CaseKey, CaseVerdict, CriterionUse, GradedTrial, Policy, Run, Score
+from evalgate.model import CaseKey, CaseVerdict, CriterionUse, GradedTrial, Policy, Run, Score, TrialKey
 
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
 
@@ -89,12 +89,14 @@ def passes(pattern: Pattern) -> bool | None:
 class Side:
     """One case on one side: a trial for each repeat that was to be, None where it never ran.
 
-    `first`: how many of them belong to the first stage. `patterns`: beside `trials`.
+    `first`: how many of them belong to the first stage. `patterns`: beside `trials`. `left_out`: places of those that
+    are not compared (`pair`).
     """
 
     trials: tuple[GradedTrial | None, ...]
     first: int
     patterns: tuple[Pattern | None, ...]
+    left_out: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +118,17 @@ def pair(
     base_trials: Trials,
     uses: Sequence[CriterionUse],
     pooled: Sequence[GradedTrial] = (),
+    left_out: Collection[TrialKey] = (),
+    base_left_out: Collection[TrialKey] = (),
 ) -> Pair:
     """A case on both sides, in one stage or two.
 
     With adaptive repeats (`Run.more` of head) the first `Run.repeats` of head are the first stage, on both sides, and
     later runs count only where both sides have them: a stored base may have more. Without, there is one stage, and
     the sides may have different numbers of runs, `pooled` ones of the base among them: which cases are run again must
-    not depend on runs of another day, so adaptive repeats have none.
+    not depend on runs of another day, so adaptive repeats have none. `left_out`, `base_left_out`: crashes that may be
+    accidents, which the threshold gate and the count of cases that head lost look at. Left out, not filled in: given
+    how often each side crashed, the other runs are dealt to the sides as before.
     """
     slots = []
     for run, trials in ((head, head_trials), (base, base_trials)):
@@ -140,8 +146,9 @@ def pair(
             trials=tuple(trials),
             first=min(first, len(trials)),
             patterns=tuple(None if trial is None else pattern_of(trial, needed) for trial in trials),
+            left_out=frozenset(at for at, trial in enumerate(trials) if trial is not None and trial.key in out),
         )
-        for trials in slots
+        for trials, out in zip(slots, (left_out, base_left_out), strict=True)
     )
     return Pair(key=key, uses=tuple(uses), head=ours, base=theirs)
 
@@ -170,6 +177,11 @@ class Sample:
         """Head's and base's numbers of the first stage, then of the second."""
         head, base = self.head_first, self.base_first
         return (self.head[:head], self.base[:base]), (self.head[head:], self.base[base:])
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether all runs of a side are crashes that are not compared."""
+        return not (self.head and self.base)
 
     @property
     def paired(self) -> bool:
@@ -212,15 +224,20 @@ def outcomes(pair: Pair) -> Sample:
 
 
 def _sample(pair: Pair, *, head: Values, base: Values) -> Sample:
-    again = len(head) > pair.head.first and len(base) > pair.base.first
-    trials, values = (*pair.head.trials, *pair.base.trials), (*head, *base)
-    lacking = [trial for trial, value in zip(trials, values, strict=True) if value is None]
+    # where a run is left out, the plain means have to do, as where a score is missing
+    is_whole = not (pair.head.left_out or pair.base.left_out)
+    again = is_whole and len(head) > pair.head.first and len(base) > pair.base.first
+    sides = (pair.head, head), (pair.base, base)
+    kept = [[at for at in range(len(values)) if at not in side.left_out] for side, values in sides]
+    trials = [side.trials[at] for (side, _), places in zip(sides, kept, strict=True) for at in places]
+    ours, theirs = (tuple(values[at] for at in places) for (_, values), places in zip(sides, kept, strict=True))
+    lacking = [trial for trial, value in zip(trials, (*ours, *theirs), strict=True) if value is None]
     return Sample(
         key=pair.key,
-        head=head,
-        base=base,
-        head_first=pair.head.first,
-        base_first=pair.base.first,
+        head=ours,
+        base=theirs,
+        head_first=sum(at < pair.head.first for at in kept[0]),
+        base_first=sum(at < pair.base.first for at in kept[1]),
         unrun=None in trials,
         failed=any(trial is not None for trial in lacking),
         base_failed=bool(lacking) and all(trial is not None and trial.own_failure for trial in lacking),

@@ -49,7 +49,8 @@ class Allowed:
 
     `origins`: whose failure each failed case is. `failures`: those that are allowed, and do not block. `unconfirmed`:
     failures that a spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do
-    not decide. `added`: cases that the base does not have.
+    not decide. `added`: cases that the base does not have. `crashed`: cases that lack no score but those of crashes,
+    which reruns were to explain.
     """
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Allowed:
     unconfirmed: frozenset[CaseKey] = frozenset()
     unreliable: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     added: frozenset[CaseKey] = frozenset()
+    crashed: frozenset[CaseKey] = frozenset()
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
         """`1 new, 2 pre-existing and 1 not confirmed`; empty where there is no base."""
@@ -117,6 +119,7 @@ def find(
         unconfirmed=frozenset(unconfirmed) if cut_short else frozenset(),
         unreliable=unreliable,
         added=added,
+        crashed=confirm.crashed_cases(run, policy=policy),
     )
 
 
@@ -274,7 +277,7 @@ def _judge_suite(
     for case in known:
         is_flaky = allowed.origins.get(case.key) is FailureOrigin.FLAKY
         lets_pass = NonBlocking.FLAKY if is_flaky else NonBlocking.ALLOWED
-        why = lets_pass if case.kind is VerdictKind.FAIL and case.key in allowed.failures else None
+        why = lets_pass if _is_let_pass(case, allowed) else None
         held, burn_in = quarantined.get(case.key), burned_in.get(case.key)
         cases.append(dataclasses.replace(case, nonblocking=None if held else why, quarantine=held, burn_in=burn_in))
     counted = [case for case in known if case.key not in allowed.unreliable]
@@ -294,10 +297,17 @@ def _judge_suite(
     )
 
 
+def _is_let_pass(case: CaseVerdict, allowed: Allowed) -> bool:
+    """Whether a case that fails, or that crashed, is among those that do not block."""
+    is_crash = case.kind is VerdictKind.NOT_MEASURED and case.key in allowed.crashed
+    return case.key in allowed.failures and (is_crash or case.kind is VerdictKind.FAIL)
+
+
 def _of_flaky(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    """A flaky case of which some runs could not be measured: without its failure, that is all that is left to say."""
+    """A flaky case of which some runs could not be measured, and not since it crashed: without its failure, that is all
+    that is left to say."""
     is_flaky = case.key in allowed.failures and allowed.origins.get(case.key) is FailureOrigin.FLAKY
-    if not (is_flaky and case.partial):
+    if not (is_flaky and case.partial) or case.key in allowed.crashed:
         return case
     reason = "some of its runs could not be evaluated, and a failure in another was not confirmed"
     return dataclasses.replace(case, kind=VerdictKind.NOT_MEASURED, partial=False, reason=reason)
@@ -309,11 +319,12 @@ def _judge_cases(
     """What becomes of cases that have a pass rate to reach together: kind, reason, and the kinds beside it."""
     rates = {"required": required, "min_measured": policy.min_measured}
     failures = {case.key for case in cases if case.kind is VerdictKind.FAIL}
-    flaky = {key for key in failures & allowed.failures if allowed.origins.get(key) is FailureOrigin.FLAKY}
+    let_pass = {case.key for case in cases if _is_let_pass(case, allowed)}
+    flaky = {key for key in let_pass if allowed.origins.get(key) is FailureOrigin.FLAKY}
     # accidents never count; what is allowed for another reason, only where nothing else fails
     lasting = comparison_threshold.count(cases, allowed=flaky, unconfirmed=allowed.unconfirmed)
     kind, reason = comparison_threshold.judge(lasting, **rates)
-    settled = comparison_threshold.count(cases, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
+    settled = comparison_threshold.count(cases, allowed=let_pass, unconfirmed=allowed.unconfirmed)
     if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
         kind, reason = comparison_threshold.judge(settled, **rates)
     return kind, reason, comparison_threshold.beside(settled, **rates)
@@ -331,9 +342,9 @@ def _sentence(
     """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
     counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
     cases = len(counted)
-    flaky = sum(case.nonblocking is NonBlocking.FLAKY and case.kind is VerdictKind.FAIL for case in counted)
+    flaky = sum(case.nonblocking is NonBlocking.FLAKY for case in counted)
     failed = [case for case in counted if case.kind is VerdictKind.FAIL and case.nonblocking is not NonBlocking.FLAKY]
-    unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
+    unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED and case.nonblocking is None for case in counted)
     told = by or kind
     where = words.listed(
         (suite.suite for suite in suites if suite.cases and told in (suite.kind, *suite.beside)), limit=3
@@ -355,7 +366,7 @@ def _sentence(
         case VerdictKind.NOT_MEASURED:
             if cases == 0 and not broken:
                 return "There was no case to evaluate."
-            partial = sum(case.partial for case in counted) if kind is VerdictKind.FAIL else 0
+            partial = sum(case.partial and not case.nonblocking for case in counted) if kind is VerdictKind.FAIL else 0
             rest = f" ({len(failed)} failed)" if failed else ""
             fully = "fully " if partial else ""
             if broken and not unmeasured + partial:

@@ -99,6 +99,7 @@ from evalgate.model.run import (
     Transcripts,
 )
 from evalgate.model.trial import (
+    CRASHES,
     INFRASTRUCTURE,
     AgentFailure,
     CaseKey,
@@ -118,10 +119,11 @@ from evalgate.model.trial import (
 )
 
 __all__ = [
-    "BURN_IN", "FRESH", "INFRASTRUCTURE", "MOST_REPEATS", "OPEN", "POOLED", "USER_SIMULATOR", "AgentDescription",
-    "AgentDetails", "AgentFailure", "AgentUse", "AppliedRule", "AskedJudge", "Attachment", "BaseOrigin",
-    "BaseSource", "BurnIn", "Calibration", "CallTime", "Case", "CaseComparison", "CaseKey", "CaseOutcome", "CaseStatus",
-    "CaseVerdict", "Change", "ComparedCases", "Comparison", "ConfigOrigin", "Confusion", "ConfusionKind", "Content",
+    "BURN_IN", "CRASHES", "FRESH", "INFRASTRUCTURE", "MOST_REPEATS", "OPEN", "POOLED", "USER_SIMULATOR",
+    "AgentDescription", "AgentDetails", "AgentFailure", "AgentUse", "AppliedRule", "AskedJudge", "Attachment",
+    "BaseOrigin", "BaseSource", "BurnIn", "Calibration", "CallTime", "Case", "CaseComparison", "CaseKey", "CaseOutcome",
+    "CaseStatus", "CaseVerdict", "Change", "ComparedCases", "Comparison", "ConfigOrigin", "Confusion", "ConfusionKind",
+    "Content",
     "ConversationScenario", "CriteriaSource", "CriterionCalibration", "CriterionComparison", "CriterionRule",
     "CriterionUse", "CriterionVerdict", "Difference", "Divergence", "Drift", "Ending", "EvalSet", "Event",
     "Evidence", "Example", "FailOn", "FailureCause", "FailureKind", "FailureOrigin", "Finding", "GateKind",

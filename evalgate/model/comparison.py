@@ -117,7 +117,7 @@ class NonBlocking(enum.StrEnum):
     """Why a case decides nothing."""
 
     ALLOWED = "allowed"  # it fails, and so does the base (`threshold: new`)
-    FLAKY = "flaky"  # it failed, and fresh runs do not confirm that
+    FLAKY = "flaky"  # it failed, or the agent crashed, and fresh runs do not confirm that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

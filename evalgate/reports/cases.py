@@ -122,6 +122,11 @@ class CaseView:
         return self.verdict.kind
 
     @property
+    def is_let_pass(self) -> bool:
+        """Whether it failed, or the agent crashed by accident, and that does not block."""
+        return self.allowed is not None and (self.kind is VerdictKind.FAIL or self.label is CaseLabel.FLAKY)
+
+    @property
     def group(self) -> str:
         """What it is listed among: `flaky`, `quarantined`, or the word of its verdict."""
         is_aside = self.label in (CaseLabel.FLAKY, CaseLabel.QUARANTINED) and self.kind is not VerdictKind.PASS

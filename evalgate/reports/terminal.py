@@ -119,9 +119,8 @@ def _broken(found: Sequence[CaseView], width: int, *, where: str) -> Iterator[Li
         yield Line(f"- expected, + actual{', = base' if '= ' in signs else ''}", "dim")
     quoted: set[str] = set()
     for (word, why, differs), own in list(groups.items())[:GROUPS]:
-        is_shown_only = own[0].kind is VerdictKind.FAIL and own[0].allowed is not None
         who, file = _who(own, width)
-        yield Line(f"{word}: {who}", "yellow" if is_shown_only else KINDS[own[0].kind], file)
+        yield Line(f"{word}: {who}", "yellow" if own[0].is_let_pass else KINDS[own[0].kind], file)
         told = plain.keep_advice(why, WHY_LIMIT)
         yield from (Line(f"    {line}") for line in (plain.wrap(told, width - 4) if width else [told]))
         yield from differs

@@ -13,6 +13,7 @@ from evalgate.model import (
     AgentFailure,
     CaseKey,
     CaseStatus,
+    CaseVerdict,
     Comparison,
     CriterionVerdict,
     FailureKind,
@@ -143,8 +144,7 @@ def case_word(case: CaseView) -> str:
 
 def case_mark(case: CaseView) -> str:
     """The sign of a case: a failure that does not block has one of its own."""
-    is_shown_only = case.kind is VerdictKind.FAIL and case.allowed is not None
-    return reports_cases.NON_BLOCKING if is_shown_only else kind_mark(case.kind)
+    return reports_cases.NON_BLOCKING if case.is_let_pass else kind_mark(case.kind)
 
 
 def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
@@ -366,8 +366,13 @@ FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confi
 
 def _only_flaky(report: Report) -> bool:
     """Whether every case that failed did so by accident."""
-    failed = [case for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL]
+    failed = [case for suite in report.verdict.suites for case in suite.cases if _is_failure(case)]
     return bool(failed) and all(case.nonblocking is NonBlocking.FLAKY for case in failed)
+
+
+def _is_failure(case: CaseVerdict) -> bool:
+    """Whether it failed, or crashed by accident."""
+    return case.kind is VerdictKind.FAIL or case.nonblocking is NonBlocking.FLAKY
 
 
 def has_failed_base(report: Report) -> bool:
@@ -377,17 +382,18 @@ def has_failed_base(report: Report) -> bool:
 
 
 def _after_pass(report: Report, lies: Lies) -> str:
-    if not report.verdict.count(VerdictKind.FAIL):
+    every = [case for suite in report.verdict.suites for case in suite.cases]
+    if not any(map(_is_failure, every)):
         first = report.comparison is not None and report.comparison.no_agent
         return "No baseline yet: only thresholds apply." if first else ""
     cases = [case for suite in report.verdict.suites if not suite.advisory for case in suite.cases]
-    failed = {case.key: case for case in cases if case.kind is VerdictKind.FAIL and not case.quarantined}
+    failed = {case.key: case for case in cases if _is_failure(case) and not case.quarantined}
     lasting = {key for key, case in failed.items() if case.nonblocking is not NonBlocking.FLAKY}
     if not failed:
         return f"The failures {lies} are non-blocking."
     if not lasting:
         return FLAKY.format(lies=lies)
-    which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(lasting) else "failures"
+    which = "deciding failures" if sum(map(_is_failure, every)) > len(lasting) else "failures"
     if report.policy.threshold is ThresholdRule.NEW and _all_old(report, lasting):
         return f"The {which} {lies} are not new: `threshold: new` allows them."
     return f"The {which} {lies} are within the required pass rate."

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
-from evalgate.comparison import threshold
+from evalgate.comparison import confirm, threshold
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
 from evalgate.criteria import final_session_state
@@ -304,10 +304,6 @@ class Side:
         self.graded[task.key] = dataclasses.replace(graded, reused=True)
 
 
-FEW_LOST = 0.25
-"""Up to this share of the trials that a provider failed are run once more."""
-
-
 def _is_outage(trial: GradedTrial) -> bool:
     return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
 
@@ -383,7 +379,7 @@ class Session:
             for side in self.sides
         ]
         count, every = sum(map(len, lost)), sum(key.repeat in repeats for side in self.sides for key in side.graded)
-        is_few = 0 < count <= max(1, every * FEW_LOST)
+        is_few = 0 < count <= max(1, every * confirm.FEW)
         if not (is_few and self.settings.retries and self.budget.has_room(count)) or self.stop.is_set():
             return
         self.watcher.say(f"{words.counted(count, 'run')} lost to rate limits or lost connections: trying once more")
