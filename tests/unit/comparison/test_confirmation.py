@@ -11,12 +11,13 @@ from builders import sides
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.comparison import confirm
+from evalgate.comparison import confirm, labels
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.confirm import Confirmation, Finding, Suspect
 from evalgate.model import (
     CaseKey,
     CaseStatus,
+    Change,
     Comparison,
     FailOn,
     FailureOrigin,
@@ -172,8 +173,10 @@ def test_head_alone(heads: str, finding: Finding) -> None:
         ("F/P", "F!!!/P!!!", "unconfirmed", True),  # they failed to be measured
         ("F/F", "FFFFFFFFFF", "known", True),  # whose failure it is; it is one all the same
         ("F/F", "FP", "flaky", False),
-        ("F/F", "FP!", "unconfirmed", True),  # it broke down meanwhile: that is no clean bill
-        ("F/F", "!P", "unconfirmed", True),
+        ("F/F", "FP!", "flaky", False),  # a crash says nothing of the answer: the run that passed does
+        ("F/F", "!P", "flaky", False),
+        ("F/F", "!!!P", "flaky", False),  # of files: a run gives up after three
+        ("F/F", "!!!", "unconfirmed", True),
         ("F/?", "FFFFFFFFFF", "unknown", True),
         ("F/?", "P", "flaky", False),
         ("FFFFF/PPFPP", "FFF/PPP", "new", True),  # the base passes mostly
@@ -203,11 +206,106 @@ def test_without_a_base_reruns_of_head_decide() -> None:
         assert verdict.blocks is blocks, fresh
 
 
-def test_a_flaky_failure_hides_no_run_that_crashed() -> None:
-    head = fresh_run(sides.run([["F!!", "PPP"]]), [["PP"]])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("F!!", VerdictKind.NOT_MEASURED),  # two of six runs are too many for accidents
+        ("F??", VerdictKind.NOT_MEASURED),  # nobody knows what an outage hid
+        ("FF!", VerdictKind.PASS),
+    ],
+)
+def test_a_flaky_failure_hides_no_run_that_is_lacking(text: str, kind: VerdictKind) -> None:
+    head = fresh_run(sides.run([[text, "PPP"]]), [["PP"]])
     asked = confirm.of(head, None, policy=Policy())
     verdict = comparison_verdict.decide(head, Policy(), comparison=None, asked=asked)
-    assert (verdict.kind, verdict.blocks) == (VerdictKind.NOT_MEASURED, True)
+    assert (verdict.kind, verdict.blocks) == (kind, kind is not VerdictKind.PASS)
+
+
+# --- crashes --------------------------------------------------------------------------------------------
+
+FEW = Policy()
+NINE = " P/P" * 9
+
+
+@pytest.mark.parametrize(
+    ("text", "fresh", "policy", "said"),
+    [
+        ("!/P" + NINE, "PP/PP", FEW, "flaky"),  # an accident
+        ("!/P" + NINE, "!PP/PP", FEW, "flaky"),  # two of them
+        ("!/P" + NINE, "!!!/PPP", FEW, "not measured"),  # it crashes all the time
+        ("!/P" + NINE, "FFF/PPP", FEW, "not measured"),  # where it does not crash it fails: never a pass
+        ("!/P" + NINE, "P/P", FEW, "not measured"),  # beside a base that passes one run is too few
+        ("!/P" + NINE, "./.", FEW, "not measured"),  # nothing was run again
+        ("!/?" + NINE, "P/.", FEW, "flaky"),  # without the base's word head's own is enough
+        ("!P!/PPP" + " PPP/PPP" * 9, "PP/PP", FEW, "flaky"),  # in two runs of three
+        ("!F/PP" + " PP/PP" * 9, "PP/PP", FEW, "flaky"),  # it failed in the other
+        ("!F/PP" + " PP/PP" * 9, "FFF/PPP", FEW, "not measured"),
+        ("?/P" + NINE, "PP/PP", FEW, "not measured"),  # an outage is not looked at by reruns
+        ("!?/PP" + " PP/PP" * 9, "PP/PP", FEW, "not measured"),  # and is not excused by a crash beside it
+        ("!/P !/P !/P P/P", "PP/PP", FEW, "not measured"),  # most runs crashed: that is no accident
+        ("!/P" + NINE, "PP/PP", Policy(threshold=ThresholdRule.ALL), "not measured"),
+        ("!/P" + NINE, "PP/PP", Policy(deterministic=True), "not measured"),
+        ("!/P" + NINE, "PP/PP", Policy(threshold=ThresholdRule.NEW), "flaky"),
+        ("!/P" + NINE, "PP/PP", Policy(pass_rate=0.5), "flaky"),
+    ],
+)
+def test_a_crash_is_an_accident_only_where_reruns_say_so(text: str, fresh: str, policy: Policy, said: str) -> None:
+    settled, asked, head = rerun(text, fresh, policy)
+    verdict = comparison_verdict.decide(head, policy, comparison=settled, asked=asked)
+    case = verdict.suites[0].cases[0]
+    assert case.kind is VerdictKind.NOT_MEASURED  # flaky or not, it has no score
+    assert labels.of(verdict, settled)[case.key].value == said.replace(" ", "_")
+    assert (verdict.blocks, case.nonblocking) == ((False, NonBlocking.FLAKY) if said == "flaky" else (True, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "expected"),
+    [
+        ("!/P" + NINE, Policy(), [("c0", True)]),
+        ("!/?" + NINE, Policy(), [("c0", False)]),
+        ("!/P F/P" + NINE, Policy(), [("c0", True), ("c1", True)]),
+        ("!/P F/P" + NINE, Policy(pass_rate=0.5), [("c0", True)]),  # the failure is within the pass rate
+        ("!/P F/P" + NINE, Policy(min_measured=0.5, pass_rate=0.5), []),  # and so is the crash
+        ("!/P" + NINE, Policy(advisory=frozenset({sides.SUITE})), []),
+        ("!/P !/P !/P P/P P/P P/P", Policy(), []),
+    ],
+)
+def test_crashes_that_may_be_accidents_are_run_again(
+    text: str, policy: Policy, expected: list[tuple[str, bool]]
+) -> None:
+    assert suspects(text, policy) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("!/P !/P !/P" + " P/P" * 17, "3 of 20 cases could be evaluated on the base, but not fully on head."),
+        ("!/P !/P P/P" + " P/P" * 17, ""),
+        ("!/P !/P !/P P/! P/!" + " P/P" * 15, ""),  # the base crashes about as often
+    ],
+)
+def test_crashes_that_the_base_does_not_have_block_together(text: str, told: str) -> None:
+    head, base = sides.sides(text)
+    base = dataclasses.replace(
+        base, trials=tuple(dataclasses.replace(each, own_failure=each.failure is not None) for each in base.trials)
+    )
+    rows = [["PP"] * 3 + ["."] * 17]
+    head, base = (
+        dataclasses.replace(run, confirmations=sides.run([list(row) for row in rows]).trials) for run in (head, base)
+    )
+    policy = Policy()
+    comparison = sides.compare_runs(head, base, policy=policy)
+    asked = confirm.of(head, comparison, policy=policy)
+    settled = confirm.settle(comparison, asked, head=head)
+    verdict = comparison_verdict.decide(head, policy, comparison=settled, asked=asked)
+    assert [gate.reason for gate in verdict.gates if gate.blocks] == ([told] if told else [])
+
+
+def test_a_crash_is_left_out_of_what_is_compared() -> None:
+    told = sides.compare("!PPPP/PPPPP" + " PPPPP/PPPPP" * 9, policy=Policy()).criteria[0]
+    assert (told.change, told.head, told.base) == (Change.NO_DIFFERENCE, 1.0, 1.0)
+    alone = sides.compare("!/P", policy=Policy()).criteria[0]
+    assert (alone.change, alone.cases.compared) == (Change.INCONCLUSIVE, 0)
 
 
 def test_accidents_take_no_room_of_a_pass_rate() -> None:
