@@ -25,6 +25,7 @@ from evalgate.comparison.tests import DUST, Stratum
 from evalgate.model import (
     FRESH,
     POOLED,
+    AgentFailure,
     AgentUse,
     BaseOrigin,
     BaseSource,
@@ -33,10 +34,13 @@ from evalgate.model import (
     CriteriaSource,
     CriterionUse,
     EvalSet,
+    FailureKind,
     GateKind,
     GradedTrial,
     InMemoryTranscripts,
+    NotEvaluated,
     Policy,
+    Reason,
     Run,
     Scale,
     Score,
@@ -222,7 +226,11 @@ def _compare(head: Run, base: Run, stage: Stage, policy: Policy = POLICY) -> mod
 
 
 def run(
-    rows: Sequence[Outcomes], repeats: int, *, more: int = 0, repeated: frozenset[tuple[str, str]] = frozenset()
+    rows: Sequence[Sequence[int | None]],
+    repeats: int,
+    *,
+    more: int = 0,
+    repeated: frozenset[tuple[str, str]] = frozenset(),
 ) -> Run:
     """A side of a pull request as evalgate has it."""
     suite = Suite(
@@ -249,11 +257,16 @@ def run(
     )
 
 
-def _trial(number: int, repeat: int, passed: float) -> GradedTrial:
+def _trial(number: int, repeat: int, passed: float | None) -> GradedTrial:
+    """`passed` None: the agent crashed by itself."""
+    crash = None if passed is not None else AgentFailure(kind=FailureKind.RAISED, message="KeyError: 'city'")
     return GradedTrial(
         key=TrialKey(suite="s", case_id=str(number), repeat=repeat),
-        failure=None,
-        grades={"m": Score(value=float(passed))},
+        failure=crash,
+        grades={
+            "m": NotEvaluated(reason=Reason.AGENT_FAILED, message="") if passed is None else Score(value=float(passed))
+        },
+        own_failure=passed is None,
     )
 
 
@@ -347,6 +360,39 @@ def real_default(pull: PullRequest, k: int, decided: Decided) -> bool:
     asked = confirm.of(head, comparison, policy=policy)
     settled = confirm.settle(comparison, asked, head=head)
     return comparison_verdict.decide(head, policy, comparison=settled, asked=asked).blocks
+
+
+def crashing(rates: tuple[float, float], k: int, random: Random) -> tuple[bool, bool, float]:
+    """Whether the default verdict blocks where all runs pass but those in which the agent crashes, with these rates on
+    head and base; whether any run of head crashed; and the calls of both sides, with reruns, beside the first ones."""
+
+    def drawn(rate: float) -> int | None:
+        return None if random.random() < rate else 1
+
+    policy, first = Policy(), 2 * k * CASES
+    rows = [[[drawn(rate) for _ in range(k)] for _ in range(CASES)] for rate in rates]
+    has_crashed = any(None in row for row in rows[0])
+    if not has_crashed and not any(None in row for row in rows[1]):
+        return False, False, 1.0
+    sides = [run(side, k) for side in rows]
+    comparison = _compare(sides[0], sides[1], Stage.ONLY, policy)
+    asked = confirm.of(sides[0], comparison, policy=policy)
+    while asked:
+        wanted = asked[0].next_runs(asked[0].outcomes(*sides), is_failed=False)
+        if not any(wanted):
+            break
+        for at, rate in enumerate(rates):
+            fresh = sides[at].confirmations
+            fresh += tuple(
+                _trial(int(key[1]), FRESH + len(fresh) + number, drawn(rate))
+                for key, count in wanted[at].items()
+                for number in range(count)
+            )
+            sides[at] = dataclasses.replace(sides[at], confirmations=fresh)
+    settled = confirm.settle(dataclasses.replace(comparison, base=sides[1]), asked, head=sides[0])
+    found = comparison_verdict.decide(sides[0], policy, comparison=settled, asked=asked)
+    calls = first + sum(len(side.confirmations) for side in sides)
+    return found.blocks, has_crashed, calls / first
 
 
 # --- several criteria -------------------------------------------------------------------------------

@@ -72,6 +72,9 @@ else:
         "the other. A line for every 8 pull requests.",
         "steps": "The same where all cases pass equally often: how often the default verdict sees a drop, with one run "
         "per side:",
+        "crashes": "Crashes: an agent that passes every case, but breaks down in a share of its runs, on both sides or "
+        "more often on head ({cases} cases). How often any run of head crashed, how often the default verdict blocks, "
+        "and the agent calls of both sides, with reruns, beside those of the first runs.",
         "rates": "How often the intervals of the pass rate and of pass^k hold what is true of all cases of the kind "
         "(.98/.8/.4):",
     }
@@ -178,6 +181,13 @@ else:
         random, change = Random(f"{rate} {drop} step"), simulated.fallen(drop)
         pulls = (simulated.draw([rate] * simulated.CASES, change, 1, random) for _ in range(draws))
         return sum(simulated.sees(pull, 1, random) for pull in pulls) / draws
+
+    def crashed(rates: tuple[float, float], k: int, draws: int) -> tuple[float, float, float]:
+        """How often the default verdict blocks, how often head crashed at all, and the calls."""
+        random = Random(f"{rates} {k} crashes")
+        found = [simulated.crashing(rates, k, random) for _ in range(draws)]
+        blocks, any_crash, calls = (sum(column) / draws for column in zip(*found, strict=True))
+        return blocks, any_crash, calls
 
     def held(cases: int, k: int, draws: int) -> tuple[float, float]:
         """How often the intervals of the pass rate and of pass^k hold the truth."""
@@ -361,6 +371,17 @@ else:
             f"{table(header, rows)}\n\n{WORDS['steps']}\n\n{told}",
         )
 
+    def crashes_part(draws: int) -> Part:
+        kinds = [(each, each) for each in (0.01, 0.05, 0.1)] + [(0.2, 0.0)]
+        found = {(rates, k): crashed(rates, k, draws) for rates in kinds for k in (1, 5)}
+        rows = [
+            [*map(percent, reversed(rates)), str(k), percent(any_crash), f"**{percent(blocks)}**", f"{calls:.2f}x"]
+            for (rates, k), (blocks, any_crash, calls) in found.items()
+        ]
+        header = ["Crashes on base", "On head", "Runs per side", "Any run of head crashed", "Default", "Calls"]
+        most = max(found[(0.01, 0.01), k][0] for k in (1, 5))
+        return {"crash_false_block_max": most}, table(header, rows)
+
     def rates_part(draws: int) -> Part:
         holds = {(cases, k): held(cases, k, draws) for cases in (10, 20, 50) for k in (1, 3, 5)}
         rows = [[str(cases), str(k), *map(percent, row)] for (cases, k), row in holds.items()]
@@ -375,15 +396,16 @@ else:
         "stored": stored_part,
         "unchanged": unchanged_part,
         "line": line_part,
+        "crashes": crashes_part,
         "rates": rates_part,
     }
-    COSTLY = ("criteria", "judges", "unchanged", "line")
+    COSTLY = ("criteria", "judges", "unchanged", "line", "crashes")
 
     def report(names: Sequence[str], draws: int, *, write_page: bool) -> dict[str, float]:
         """Print the tables of these parts; the numbers of the last line."""
         numbers: dict[str, float] = {}
         for name in names:
-            least = AFTER if name == "line" else 50
+            least = {"line": AFTER, "crashes": 10}.get(name, 50)
             count = max(draws // 8, least) if name in COSTLY and len(names) == len(PARTS) else draws
             found, told = PARTS[name](count)
             about = WORDS[name].format(cases=simulated.CASES, first=FIRST, more=MORE, both=FIRST + MORE)

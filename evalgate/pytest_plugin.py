@@ -194,10 +194,11 @@ def told(report: Report, items: Sequence[EvaluationCase]) -> Iterator[tuple[str,
             yield item.nodeid, [PASSED, ""]
         else:
             text = reports.render_case(report, case.key)
-            if case.kind is not VerdictKind.FAIL:
-                outcome = NOT_MEASURED
-            elif case.nonblocking or suite.advisory or suite.kind is VerdictKind.PASS:
+            is_failure = case.kind is VerdictKind.FAIL
+            if case.nonblocking or case.quarantined or (is_failure and (suite.advisory or suite.kind is VerdictKind.PASS)):
                 outcome = NOT_BLOCKING
+            elif not is_failure:
+                outcome = NOT_MEASURED
             else:
                 outcome = FAILED
             yield item.nodeid, [outcome, text]

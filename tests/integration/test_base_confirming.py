@@ -116,6 +116,34 @@ def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository
     assert (cases(repo)["case_1"]["origin"], cases(repo)["case_1"]["confirmations"]) == ("new", 3)
 
 
+@pytest.mark.parametrize(
+    ("asked", "code", "label", "said"),
+    [
+        ("asked == 1", 0, "flaky", "3 of 4 cases passed; 1 flaky (non-blocking)."),  # it crashes the first time alone
+        ("asked > 0", 3, "not_measured", "1 of 4 cases could not be evaluated"),
+        ("asked > 1", 0, "passed", "All 4 cases passed."),  # nobody asks again
+    ],
+)
+def test_a_crash_is_run_again_before_it_blocks(repo: Repository, asked: str, code: int, label: str, said: str) -> None:
+    repo.cases(1, 2, 3, 4)
+    repo.gate_file(threshold="confirmed")
+    repo.commit("four cases")
+    repo.git("branch", "-f", "main")
+    repo.agent("head")
+    crash = f"number == 2 and {asked} and os._exit(1)\n            bad ="
+    repo.write("agent.py", (repo.root / "agent.py").read_text().replace("bad =", crash))
+    repo.commit("crashes in case 2")
+    ended, told = repo.run("--retries", "0")
+    assert ended == code, told
+    results = repo.results()
+    (case,) = (case for suite in results["suites"] for case in suite["cases"] if case["case_id"] == "case_2")
+    assert case.get("label", "passed") == label
+    assert said in told
+    assert repo.asked("head") == 4 + {"flaky": 2, "not_measured": 3, "passed": 0}[label]
+    assert repo.call("report", "evalgate-report/results.json", "--output", "again")[0] == code
+    assert said in (repo.root / "again/comment.md").read_text()
+
+
 def test_nothing_is_run_again_for_an_advisory_suite(repo: Repository) -> None:
     repo.gate_file(threshold="new", suites=[{"match": ["**"], "severity": "advisory"}])
     repo.agent("head", wrong=(1, 2))
