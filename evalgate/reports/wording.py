@@ -256,7 +256,7 @@ def unmeasured_sentence(verdict: CriterionVerdict) -> str:
     if verdict.reason is None:
         return message or "no score"
     told = REASONS[verdict.reason]
-    return f"{told}: {message}" if message and message != told else told
+    return message if message.startswith(told) else f"{told}: {message}" if message else told
 
 
 def why_unmeasured(case: CaseView) -> str:
