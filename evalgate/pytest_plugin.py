@@ -195,7 +195,11 @@ def told(report: Report, items: Sequence[EvaluationCase]) -> Iterator[tuple[str,
         else:
             text = reports.render_case(report, case.key)
             is_failure = case.kind is VerdictKind.FAIL
-            if case.nonblocking or case.quarantined or (is_failure and (suite.advisory or suite.kind is VerdictKind.PASS)):
+            if (
+                case.nonblocking
+                or case.quarantined
+                or (is_failure and (suite.advisory or suite.kind is VerdictKind.PASS))
+            ):
                 outcome = NOT_BLOCKING
             elif not is_failure:
                 outcome = NOT_MEASURED

@@ -171,8 +171,8 @@ def of(
     )
     pooled = pairing.by_case(base.pooled)
     accidents = confirm.crashes(head, policy)
-    own = {trial.key for trial in base.trials if trial.own_failure}
-    base_accidents = confirm.crashes(base, policy) & (own | accidents)
+    of_base = {trial.key for trial in base.trials if trial.own_failure}
+    base_accidents = confirm.crashes(base, policy) & (of_base | accidents)
     pairs = [
         pairing.pair(
             key,

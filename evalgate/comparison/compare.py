@@ -402,7 +402,10 @@ def _is_steady(table: comparison_cases.Table, unchanged: Collection[str]) -> boo
     """Whether all runs of a side did the same; an agent that did not change has one side. Of pooled runs what they did
     may not have been kept."""
     return confirm.is_steady(
-        [trial for trial in side.trials if trial is None or trial.key.repeat < POOLED or trial.behavior]
+        [
+            *(trial for trial in side.trials if trial is None or trial.key.repeat < POOLED or trial.behavior),
+            *[None] * side.left_out,
+        ]
         for pair in table.pairs
         for side in ((pair.head,) if pair.key[0] in unchanged else (pair.head, pair.base))
     )

@@ -89,14 +89,14 @@ def passes(pattern: Pattern) -> bool | None:
 class Side:
     """One case on one side: a trial for each repeat that was to be, None where it never ran.
 
-    `first`: how many of them belong to the first stage. `patterns`: beside `trials`. `left_out`: places of those that
-    are not compared (`pair`).
+    `first`: how many of them belong to the first stage. `patterns`: beside `trials`. `left_out`: how many runs
+    are not among them, since they are not compared (`pair`).
     """
 
     trials: tuple[GradedTrial | None, ...]
     first: int
     patterns: tuple[Pattern | None, ...]
-    left_out: frozenset[int] = frozenset()
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,17 +140,17 @@ def pair(
     first = head.repeats if head.more else max(map(len, slots))
     if any(len(trials) <= first for trials in slots):
         slots = [trials[:first] for trials in slots]
-    needed = deciding(uses)
-    ours, theirs = (
-        Side(
-            trials=tuple(trials),
-            first=min(first, len(trials)),
-            patterns=tuple(None if trial is None else pattern_of(trial, needed) for trial in trials),
-            left_out=frozenset(at for at, trial in enumerate(trials) if trial is not None and trial.key in out),
+    needed, found = deciding(uses), []
+    for slot, out in zip(slots, (left_out, base_left_out), strict=True):
+        kept = [trial for trial in slot if trial is None or trial.key not in out] if out else slot
+        side = Side(
+            trials=tuple(kept),
+            first=min(first, len(slot)) - sum(trial is not None and trial.key in out for trial in slot[:first]),
+            patterns=tuple(None if trial is None else pattern_of(trial, needed) for trial in kept),
+            left_out=len(slot) - len(kept),
         )
-        for trials, out in zip(slots, (left_out, base_left_out), strict=True)
-    )
-    return Pair(key=key, uses=tuple(uses), head=ours, base=theirs)
+        found.append(side)
+    return Pair(key=key, uses=tuple(uses), head=found[0], base=found[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,17 +227,14 @@ def _sample(pair: Pair, *, head: Values, base: Values) -> Sample:
     # where a run is left out, the plain means have to do, as where a score is missing
     is_whole = not (pair.head.left_out or pair.base.left_out)
     again = is_whole and len(head) > pair.head.first and len(base) > pair.base.first
-    sides = (pair.head, head), (pair.base, base)
-    kept = [[at for at in range(len(values)) if at not in side.left_out] for side, values in sides]
-    trials = [side.trials[at] for (side, _), places in zip(sides, kept, strict=True) for at in places]
-    ours, theirs = (tuple(values[at] for at in places) for (_, values), places in zip(sides, kept, strict=True))
-    lacking = [trial for trial, value in zip(trials, (*ours, *theirs), strict=True) if value is None]
+    trials, values = (*pair.head.trials, *pair.base.trials), (*head, *base)
+    lacking = [trial for trial, value in zip(trials, values, strict=True) if value is None]
     return Sample(
         key=pair.key,
-        head=ours,
-        base=theirs,
-        head_first=sum(at < pair.head.first for at in kept[0]),
-        base_first=sum(at < pair.base.first for at in kept[1]),
+        head=head,
+        base=base,
+        head_first=pair.head.first,
+        base_first=pair.base.first,
         unrun=None in trials,
         failed=any(trial is not None for trial in lacking),
         base_failed=bool(lacking) and all(trial is not None and trial.own_failure for trial in lacking),
