@@ -53,7 +53,7 @@ OUTPUTS: Mapping[str, str] = {
     "total": "Number of cases.",
     "passed": "Number of cases that passed.",
     "failed": "Number of cases that failed, flaky and quarantined ones aside.",
-    "flaky": "Number of cases that failed in their first runs, which reruns did not confirm.",
+    "flaky": "Number of cases that failed or crashed in their first runs, which reruns did not confirm.",
     "quarantined": "Number of quarantined cases, however they ended.",
     "inconclusive": "Number of cases that a budget kept from running.",
     "not-measured": "Number of cases that were not measured. These six add up to `total`.",
