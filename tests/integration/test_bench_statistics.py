@@ -20,7 +20,7 @@ def test_the_simulation_keeps_its_promises_in_small() -> None:
         [sys.executable, str(BENCH / "statistics.py"), "--draws", "120", "--cases", "500"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=True,
     )
     last = json.loads(done.stdout.splitlines()[-1])
