@@ -175,10 +175,12 @@ def _from_file(
     settings: Settings, suites: tuple[Suite, ...], context: Context, named: str, ruling: Base | None
 ) -> Base:
     """`ruling`: the base's commit, where it is known; of its files nothing is run. Raises ConfigError for a file that
-    cannot be read, and in a pull request for one that is part of the commit."""
-    if context.is_pull_request and git.first_committed([settings.root / named], settings.root, context.environ):
+    cannot be read, and for one that is part of the commit in a pull request, or where another CI names the base."""
+    in_other_ci = not (context.is_attended or context.workflow_run) and ruling is not None  # it has no event to tell
+    is_change = context.is_pull_request or in_other_ci
+    if is_change and git.first_committed([settings.root / named], settings.root, context.environ):
         raise ConfigError(
-            "is part of the commit, so a pull request is not compared with it",
+            "is part of the commit, so a change is not compared with it",
             where=Place(file=named),
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )

@@ -149,7 +149,16 @@ def test_whatever_a_change_is_compared_with_the_bases_rules_are_known(
     assert (by_base, repo.asked("head")) == ((True, 6) if code else (False, 5))
 
 
-def test_a_results_file_that_the_change_commits_is_not_compared_with(repo: Repository) -> None:
+@pytest.mark.parametrize(
+    "environment",
+    [
+        PULL_REQUEST,
+        {"CI": "true"},  # another CI, where `--base` alone says that this is a change
+    ],
+)
+def test_a_results_file_that_the_change_commits_is_not_compared_with(
+    repo: Repository, environment: dict[str, str]
+) -> None:
     """It could have written it. At a terminal it is somebody's own."""
     repo.commit("head")
     assert repo.run(base="")[0] == 0
@@ -157,8 +166,8 @@ def test_a_results_file_that_the_change_commits_is_not_compared_with(repo: Repos
     repo.commit("brings it along")
     chosen = ("--base", "main", "--baseline", "file:kept/main.json")
     assert repo.call("run", *chosen)[0] == 0
-    code, said = repo.call("run", *chosen, environment=PULL_REQUEST)
-    assert (code, "kept/main.json: is part of the commit, so a pull request" in said) == (2, True), said
+    code, said = repo.call("run", *chosen, environment=environment)
+    assert (code, "kept/main.json: is part of the commit, so a change" in said) == (2, True), said
 
 
 @pytest.mark.parametrize("how", ["a file", "the agent"])
