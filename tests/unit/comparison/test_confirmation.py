@@ -308,6 +308,27 @@ def test_a_crash_is_left_out_of_what_is_compared() -> None:
     assert (alone.change, alone.cases.compared) == (Change.INCONCLUSIVE, 0)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from("PPPPF?."), st.text("PF!?", max_size=9)), min_size=1, max_size=5),
+    st.sampled_from([1.0, 0.75, 0.5]),
+    st.sampled_from([1.0, 0.75, 0.5]),
+)
+def test_a_crash_without_a_rerun_that_passes_never_unblocks(
+    cases: list[tuple[str, str]], rate: float, measured: float
+) -> None:
+    policy = Policy(pass_rate=rate, min_measured=measured)
+    for crash in ("!", "!!!"):
+        blocks = []
+        for first in "P!":  # the first case passes, or crashes in its place
+            head = sides.run([[first, *(letter for letter, _ in cases)]])
+            head = dataclasses.replace(head, confirmations=sides.run([[crash, *(word for _, word in cases)]]).trials)
+            asked = confirm.of(head, None, policy=policy)
+            verdict = comparison_verdict.decide(head, policy, comparison=None, asked=asked)
+            assert verdict.suites[0].cases[0].nonblocking is None
+            blocks.append(verdict.blocks)
+        assert blocks != [True, False]
+
+
 def test_accidents_take_no_room_of_a_pass_rate() -> None:
     head = sides.run([["F", "F", *["P"] * 8]])
     words = [["F" * 20, *["."] * 9], [".", "P", *["."] * 8]]
