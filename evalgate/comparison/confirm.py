@@ -193,7 +193,11 @@ def suspects(
             continue
         keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         cases = [verdicts[key] for key in keys if key not in unreliable]
-        kinds = _kinds(suite, cases, policy, new=added(by_case.values()))
+        new = added(by_case.values())
+        # crashes that turn out to be accidents do not count, so that it takes fewer failures then
+        kinds = _kinds(suite, cases, policy, new=new) | _kinds(
+            suite, [case for case in cases if case.key not in crashed], policy, new=new
+        )
         for case in cases:
             is_crash = case.kind is VerdictKind.NOT_MEASURED and case.key in crashed
             if is_crash and (in_shards or kinds - {VerdictKind.PASS}):
@@ -215,7 +219,7 @@ def _kinds(suite: Suite, cases: Sequence[CaseVerdict], policy: Policy, *, new: C
 
 def crashes(run: Run, policy: Policy) -> frozenset[TrialKey]:
     """The first runs in which the agent broke down by itself, where they are so few that reruns are to tell whether it
-    was an accident. Of shards, which know nothing of each other, by those of each."""
+    was an accident. Of shards, which know nothing of each other, by those of each, and of all."""
     if policy.threshold is ThresholdRule.ALL or policy.deterministic or policy.adk_compat:
         return frozenset()
     homes = _homes(run)
@@ -226,7 +230,7 @@ def crashes(run: Run, policy: Policy) -> frozenset[TrialKey]:
     for trials in groups.values():
         own = {trial.key for trial in trials if trial.failure is not None and trial.failure.kind in CRASHES}
         found |= own if len(own) <= max(1, len(trials) * FEW) else set()
-    return frozenset(found)
+    return frozenset(found) if len(found) <= max(1, len(run.trials) * FEW) else frozenset()
 
 
 def crashed_cases(head: Run, *, policy: Policy) -> frozenset[CaseKey]:
@@ -420,8 +424,11 @@ class Confirmation:
             if trial.failure is not None and trial.failure.kind not in OUTAGES | CRASHES
         }
         looks: defaultdict[CaseKey, list[State]] = defaultdict(list)
-        for state in self.states(self.outcomes(head, base)):
+        outcomes = self.outcomes(head, base)
+        for state, (ours, _) in zip(self.states(outcomes), outcomes, strict=True):
             looks[state.suspect.key].append(state)
+            if state.suspect.crashed and True not in ours:  # whatever the base does, nobody saw it work
+                refused.add(state.suspect.key)
         found = {}
         for key, states in looks.items():
             best = next(

@@ -57,12 +57,8 @@ class Counts:
 def count(
     cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = (), unconfirmed: Collection[CaseKey] = ()
 ) -> Counts:
-    """The counts of a suite's cases; those that are `unconfirmed` count as inconclusive. `allowed`: failures, and cases
-    that crashed by accident."""
-    kinds = [
-        VerdictKind.INCONCLUSIVE if case.key in unconfirmed else VerdictKind.FAIL if case.key in allowed else case.kind
-        for case in cases
-    ]
+    """The counts of a suite's cases; those that are `unconfirmed` count as inconclusive."""
+    kinds = [VerdictKind.INCONCLUSIVE if case.key in unconfirmed else case.kind for case in cases]
     own = [case for case in cases if case.key not in allowed]
     failed = sum(kind is VerdictKind.FAIL and case.key not in allowed for kind, case in zip(kinds, cases, strict=True))
     return Counts(
@@ -74,7 +70,7 @@ def count(
         partial=sum(case.partial for case in own),
         allowed=len(allowed),
         in_part=math.fsum(
-            _measured_share(case) for case in own if case.kind is VerdictKind.NOT_MEASURED and not case.doubtful
+            _measured_share(case) for case in cases if case.kind is VerdictKind.NOT_MEASURED and not case.doubtful
         ),
     )
 

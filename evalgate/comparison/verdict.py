@@ -166,7 +166,10 @@ def _not_measured_sentence(rows: Sequence[CriterionComparison]) -> str:
 
 def _inconclusive_sentence(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that could have fallen furthest."""
-    worst = max(rows, key=_largest_drop)
+    known = [row for row in rows if row.cases.compared]
+    if not known:
+        return f"Not compared: the agent crashed in every case of `{rows[0].name}`."
+    worst = max(known, key=_largest_drop)
     return (
         f"{_change_sentence(worst)}, not statistically significant with {words.counted(worst.cases.compared, 'case')}."
     )
@@ -317,14 +320,17 @@ def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
 ) -> tuple[VerdictKind, str, frozenset[VerdictKind]]:
     """What becomes of cases that have a pass rate to reach together: kind, reason, and the kinds beside it."""
+    # crashes that were accidents stand beside: they are neither measured nor lacking
+    left = [case for case in cases if case.kind is VerdictKind.FAIL or not _is_let_pass(case, allowed)]
+    if cases and not left:
+        return VerdictKind.PASS, "", frozenset()
     rates = {"required": required, "min_measured": policy.min_measured}
-    failures = {case.key for case in cases if case.kind is VerdictKind.FAIL}
-    let_pass = {case.key for case in cases if _is_let_pass(case, allowed)}
-    flaky = {key for key in let_pass if allowed.origins.get(key) is FailureOrigin.FLAKY}
+    failures = {case.key for case in left if case.kind is VerdictKind.FAIL}
+    flaky = {key for key in failures & allowed.failures if allowed.origins.get(key) is FailureOrigin.FLAKY}
     # accidents never count; what is allowed for another reason, only where nothing else fails
-    lasting = comparison_threshold.count(cases, allowed=flaky, unconfirmed=allowed.unconfirmed)
+    lasting = comparison_threshold.count(left, allowed=flaky, unconfirmed=allowed.unconfirmed)
     kind, reason = comparison_threshold.judge(lasting, **rates)
-    settled = comparison_threshold.count(cases, allowed=let_pass, unconfirmed=allowed.unconfirmed)
+    settled = comparison_threshold.count(left, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
     if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
         kind, reason = comparison_threshold.judge(settled, **rates)
     return kind, reason, comparison_threshold.beside(settled, **rates)

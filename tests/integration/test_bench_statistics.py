@@ -24,6 +24,17 @@ def test_the_simulation_keeps_its_promises_in_small() -> None:
         check=True,
     )
     last = json.loads(done.stdout.splitlines()[-1])
+    # what the page promises, as far as so few draws can tell: three standard errors, of the fewest draws of a row
+    assert last["default_false_block_max"] <= 0.05 + 3 * (0.05 * 0.95 / 16) ** 0.5
+    assert last["default_power_3_of_20"] >= 0.85
+    assert last["default_power_1_of_20"] >= 0.70 - 3 * (0.7 * 0.3 / 120) ** 0.5
+    assert last["default_call_ratio"] <= 1.6
+    assert last["default_call_ratio_flaky"] <= 2.5
+    assert last["power_k5_criteria5"] >= 0.75 - 3 * (0.75 * 0.25 / 50) ** 0.5
+    assert last["criteria_false_block_max"] <= 0.05 + 3 * (0.05 * 0.95 / 50) ** 0.5
+    assert last["judge_false_block_max"] <= 0.05 + 3 * (0.05 * 0.95 / 50) ** 0.5
+    assert last["unchanged_false_max"] <= 0.10
+    assert last["crash_false_block_max"] <= 0.05 + 3 * (0.05 * 0.95 / 15) ** 0.5
     assert last["false_block_max"] <= 0.05 + 3 * (0.05 * 0.95 / 120) ** 0.5
     assert last["power_k5"] >= 0.65
     assert last["power_two_stage"] >= 0.65

@@ -233,6 +233,7 @@ NINE = " P/P" * 9
         ("!/P" + NINE, "PP/PP", FEW, "flaky"),  # an accident
         ("!/P" + NINE, "!PP/PP", FEW, "flaky"),  # two of them
         ("!/P" + NINE, "!!!/PPP", FEW, "not measured"),  # it crashes all the time
+        ("!/P" + NINE, "FF/FF", FEW, "not measured"),  # nor where the base fails then
         ("!/P" + NINE, "FFF/PPP", FEW, "not measured"),  # where it does not crash it fails: never a pass
         ("!/P" + NINE, "P/P", FEW, "not measured"),  # beside a base that passes one run is too few
         ("!/P" + NINE, "./.", FEW, "not measured"),  # nothing was run again
@@ -247,6 +248,7 @@ NINE = " P/P" * 9
         ("!/P" + NINE, "PP/PP", Policy(deterministic=True), "not measured"),
         ("!/P" + NINE, "PP/PP", Policy(threshold=ThresholdRule.NEW), "flaky"),
         ("!/P" + NINE, "PP/PP", Policy(pass_rate=0.5), "flaky"),
+        ("!/P", "PP/PP", FEW, "flaky"),  # the only one
     ],
 )
 def test_a_crash_is_an_accident_only_where_reruns_say_so(text: str, fresh: str, policy: Policy, said: str) -> None:
@@ -265,6 +267,8 @@ def test_a_crash_is_an_accident_only_where_reruns_say_so(text: str, fresh: str, 
         ("!/?" + NINE, Policy(), [("c0", False)]),
         ("!/P F/P" + NINE, Policy(), [("c0", True), ("c1", True)]),
         ("!/P F/P" + NINE, Policy(pass_rate=0.5), [("c0", True)]),  # the failure is within the pass rate
+        # an accident does not count: of nine cases four fifths are eight
+        ("!/P F/P F/P" + " P/P" * 7, Policy(pass_rate=0.8), [("c0", True), ("c1", True), ("c2", True)]),
         ("!/P F/P" + NINE, Policy(min_measured=0.5, pass_rate=0.5), []),  # and so is the crash
         ("!/P" + NINE, Policy(advisory=frozenset({sides.SUITE})), []),
         ("!/P !/P !/P P/P P/P P/P", Policy(), []),
@@ -301,11 +305,30 @@ def test_crashes_that_the_base_does_not_have_block_together(text: str, told: str
     assert [gate.reason for gate in verdict.gates if gate.blocks] == ([told] if told else [])
 
 
+def test_an_accident_is_no_measurement() -> None:
+    head = fresh_run(sides.run([["!PP", "PF?", "?PP"]]), [["P"]])
+    policy = Policy(pass_rate=0.5, min_measured=0.75)  # no case was measured whole
+    asked = confirm.of(head, None, policy=policy)
+    assert comparison_verdict.decide(head, policy, comparison=None, asked=asked).kind is VerdictKind.NOT_MEASURED
+
+
+def test_most_shards_that_crash_are_no_accidents() -> None:
+    head = sides.run([["!", "!", "P", "P"]])
+    shared = dataclasses.replace(head, shards=2, homes={(sides.SUITE, f"c{at}"): at % 2 + 1 for at in range(4)})
+    assert not confirm.crashes(shared, Policy())
+    whole = sides.run([["!", "P", "P", "P"] + ["P"] * 4])
+    homes = {(sides.SUITE, f"c{at}"): at % 2 + 1 for at in range(8)}
+    assert confirm.crashes(dataclasses.replace(whole, shards=2, homes=homes), Policy())
+
+
 def test_a_crash_is_left_out_of_what_is_compared() -> None:
     told = sides.compare("!PPPP/PPPPP" + " PPPPP/PPPPP" * 9, policy=Policy()).criteria[0]
     assert (told.change, told.head, told.base) == (Change.NO_DIFFERENCE, 1.0, 1.0)
-    alone = sides.compare("!/P", policy=Policy()).criteria[0]
+    settled, asked, head = rerun("!/P", "PP/PP")
+    alone = settled.criteria[0]
     assert (alone.change, alone.cases.compared) == (Change.INCONCLUSIVE, 0)
+    verdict = comparison_verdict.decide(head, Policy(), comparison=settled, asked=asked)
+    assert verdict.reason == "Not compared: the agent crashed in every case of `m`."
 
 
 @given(
