@@ -474,7 +474,7 @@ def _unmatched(text: str, files: Files) -> Problem:
         close = by_name[name] if name else None
     is_folder = files.is_folder(_path(path))
     message = f"the folder {text!r} holds no evaluation file" if is_folder else f"{text!r} matches no evaluation file"
-    there = f"There are {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
+    there = f"Found {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
     hint = f"Did you mean `{close}`?" if close else there if files.found else ""
     return errors.error("selection-unmatched", message, hint=hint)
 

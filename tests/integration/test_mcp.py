@@ -56,6 +56,28 @@ async def over_stdio(root: Path, *options: str) -> AsyncIterator[mcp.Client]:
         yield client
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "/etc/passwd",
+        "../taken.evalset.json",  # it is one, and could be run
+        "../taken.evalset.json:renewal",
+        "--output=elsewhere",  # a name, no option
+        "\ud800.evalset.json",
+    ],
+)
+def test_nothing_outside_of_the_repository_is_run(root: Path, asked: str) -> None:
+    case = {"eval_id": "renewal", "conversation": [{"user_content": {"role": "user", "parts": [{"text": "SECRET"}]}}]}
+    (root.parent / "taken.evalset.json").write_text(json.dumps({"eval_set_id": "taken", "eval_cases": [case]}))
+    operation = Operations(root).start([asked])
+    assert operation.over.wait(60)
+    assert (operation.state, operation.response) == ("ERROR", None)
+    assert operation.error is not None
+    assert "SECRET" not in operation.error["message"]
+    assert "root:" not in operation.error["message"]
+    assert not list(root.parent.rglob("results.json"))
+
+
 def test_list_get_preview_update_over_stdio(root: Path) -> None:
     """An assistant's whole way; what it gets is what the schemas say."""
 
