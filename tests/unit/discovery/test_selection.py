@@ -54,10 +54,10 @@ def test_a_selection(text, keys, case_ids):
         ("evals/a.evalset.jsn", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
         ("c.test.json", "matches no evaluation file", "Did you mean `evals/deep/c.test.json`?"),
         ("evals/d.evalset.json:one", "matches no evaluation file", "Did you mean `evals/"),
-        ("empty", "holds no evaluation file", "There are 4 evaluation files"),
-        ("zzz", "matches no evaluation file", "There are 4 evaluation files"),
-        ("q*", "matches no evaluation file", "There are 4"),
-        ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "There are 4"),  # the colon of a drive ends no path
+        ("empty", "holds no evaluation file", "Found 4 evaluation files"),
+        ("zzz", "matches no evaluation file", "Found 4 evaluation files"),
+        ("q*", "matches no evaluation file", "Found 4"),
+        ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "Found 4"),  # the colon of a drive ends no path
         ("", "matches no evaluation file", "Is a variable not set"),
         ("evals/a.evalset.json:", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
     ],
