@@ -50,6 +50,9 @@ STEADY = {number: f"answer {number}" for number in range(40)}
             "inconclusive",
         ),  # significant, and not more than the floor
         ("FFF/PPP " * 3 + "PPP/PPP " * 9, {"alpha": 0.0001}, "inconclusive"),
+        # p = 1/4096, and 6 points are more than 5; but so few lost runs may as well be 4
+        ("FPPPP/PPPPP " * 12 + "PPPPP/PPPPP " * 28, {}, "inconclusive"),
+        ("FPPPP/PPPPP " * 16 + "PPPPP/PPPPP " * 24, {}, "regressed"),
         ("F/P " * 5 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "inconclusive"),  # reruns spend alpha too
         ("F/P " * 6 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "regressed"),  # 1/64 < 0.02
         ("55/66 " * 10, {}, "regressed"),  # graded: 0.1 lower in every run
