@@ -80,7 +80,7 @@ FEW = 0.25
 """Up to this share of the runs that break down it may be an accident, so that running them again is worth the while."""
 
 SPARE = 2
-"""How many fresh runs of a case on a side may fail to be measured before it is left unconfirmed."""
+"""How many more fresh runs of a case on a side may fail to be measured than are, before it is left unconfirmed."""
 
 
 def share(policy: Policy) -> float:
@@ -479,7 +479,8 @@ def unrecorded(asked: Iterable[Confirmation], *, head: Run, base: Run | None) ->
 
 
 def _given_up(outcomes: Sequence[bool | None]) -> bool:
-    return outcomes.count(None) > SPARE
+    lacking = outcomes.count(None)
+    return lacking > SPARE + len(outcomes) - lacking
 
 
 def _order(state: State) -> int:
