@@ -131,6 +131,7 @@ def map_bounded(
                 if result is not None:  # every one of them wakes the thread that asked
                     results.put(result)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            stop.set()  # here, so that no other thread begins what is lost, however late that one hears of it
             results.put(error)
         finally:
             results.put(_LEFT)
