@@ -439,6 +439,7 @@ def again(
             base_failed=told.base_failed,
             relaxed=told.relaxed,
             by_base=by_base,
+            stricter=told.stricter,
         )
     found = compare(
         head,

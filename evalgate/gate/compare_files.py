@@ -89,6 +89,8 @@ def _compared(
     settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
     if theirs is None:
         rules = baseline_rules.of(settings, ours.run.suites, None)
+        told = ours.comparison or ours.rules  # what their run knew of the base's rules
+        rules = dataclasses.replace(rules, relaxed=told.relaxed, by_base=told.by_base)
         return dataclasses.replace(ours.run, suites=rules.suites), None, None, rules
     origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
@@ -101,7 +103,7 @@ def _compared(
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
         notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
-    told = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
+    known = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
     comparison = comparison_compare.compare(
         head_run,
         base_run,
@@ -112,11 +114,11 @@ def _compared(
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
         unreliable=held,
         # one run, which ran all of the base beside the head
-        run_together=told is not None and told.origin.source is BaseSource.RERUN,
+        run_together=known is not None and known.origin.source is BaseSource.RERUN,
         by_base=rules.by_base,
-        unchanged=told.unchanged if told is not None else (),
+        unchanged=known.unchanged if known is not None else (),
     )
-    comparison = dataclasses.replace(comparison, stricter=told.stricter if told is not None else ())
+    comparison = dataclasses.replace(comparison, stricter=known.stricter if known is not None else ())
     return head_run, base_run, comparison, rules
 
 

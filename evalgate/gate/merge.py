@@ -49,7 +49,8 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))
         held = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
-        rules = dataclasses.replace(rules, quarantined=held.cases)
+        relaxed = tuple(dict.fromkeys((*head.rules.relaxed, *rules.relaxed)))
+        rules = dataclasses.replace(rules, quarantined=held.cases, relaxed=relaxed)
         base = shards.join(bases) if bases and head.comparison is not None else None
         shard = shards.shard_of(heads[0])
         comparison = _compared(head, base, shard, rules)

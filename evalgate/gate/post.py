@@ -111,6 +111,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         verdict=verdict,
         policy=policy,
         comparison=comparison,
+        rules=head.rules,
         asked=apply.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
         problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),

@@ -31,7 +31,19 @@ from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, Una
 from evalgate.formats import fingerprints
 from evalgate.gate import ces_results, earlier, measure, prepare
 from evalgate.github import events, forks
-from evalgate.model import CaseKey, Comparison, PastCase, Policy, Quarantine, Report, Run, Trend, Verdict, VerdictKind
+from evalgate.model import (
+    CaseKey,
+    Comparison,
+    PastCase,
+    Policy,
+    Quarantine,
+    Report,
+    RuleChanges,
+    Run,
+    Trend,
+    Verdict,
+    VerdictKind,
+)
 from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
@@ -256,13 +268,15 @@ def decided(
         comparison = dataclasses.replace(
             comparison, stricter=_stricter(head, comparison, rules, asked) or comparison.stricter
         )
+    apart = RuleChanges(relaxed=rules.relaxed, by_base=rules.by_base) if comparison is None else RuleChanges()
     # once each: the parts of a plan have told their own
-    known = tuple(dict.fromkeys((*problems, *lacking, *(_apart(rules) if comparison is None else ()))))
+    known = tuple(dict.fromkeys((*problems, *lacking, *_apart(apart))))
     return Report(
         run=head,
         verdict=verdict,
         policy=policy,
         comparison=comparison,
+        rules=apart,
         trends=trends,
         past=past or {},
         judged=apply.judged(head.suites, settings),
@@ -355,14 +369,14 @@ def conclude(
     return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=problems)
 
 
-def _apart(rules: Rules) -> Iterator[Problem]:
+def _apart(rules: RuleChanges) -> Iterator[Problem]:
     """What reports show of the rules beside the base's results, where there are none to be compared with."""
     if rules.by_base:
         message = "the base branch's rules apply (`policy: base`), not this change's"
         yield errors.note("rules-of-base", message)
     lines = view.relaxed_lines(rules.relaxed, mark=lambda text: f"`{plain.label(text, NAME_WIDTH)}`", named=NAMED)
     for line in lines:
-        yield errors.warning("relaxed-rule", f"{view.RELAXED_PREFIX}{line.text}")
+        yield errors.warning("relaxed-rule", f"relaxed rule: {line.text}")
 
 
 def _results(

@@ -102,7 +102,7 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
         return failed
     comparison = report.comparison
     turned = comparison is not None and any(case.broken or case.fixed for case in comparison.cases)
-    turned = turned or view.is_relaxed(report) or moved.notable(view.of(report)) is not None
+    turned = turned or bool(view.rule_changes(report).relaxed) or moved.notable(view.of(report)) is not None
     return when == "changes" and (failed or turned)
 
 

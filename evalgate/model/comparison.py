@@ -531,6 +531,14 @@ class RelaxedRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChanges:
+    """What the rules are beside the base's, where nothing is compared. The fields: as `Comparison` has them."""
+
+    relaxed: tuple[RelaxedRule, ...] = ()
+    by_base: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Head's run beside base's.
 

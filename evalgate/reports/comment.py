@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
+from evalgate.model import CaseKey, CriterionComparison, Report, RuleChanges, ToolCall, call_diff
 from evalgate.reports import agent_changes, causes, moved, trends, view, wording
 from evalgate.reports import cases as reports_cases
 from evalgate.reports import turns as reports_turns
@@ -140,13 +140,14 @@ def _rules(report: Report, *, room: int) -> list[str]:
         named=NAMED,
         room=room,
         size=lambda text: markdown.length(text) + len("> - \n"),
-        spell=markdown.prose,
     )
-    return [_macros("comment").rules(relaxed, view.is_by_base(report))]
+    return [_macros("comment").rules(relaxed, view.rule_changes(report).by_base)]
 
 
 def _problems(report: Report, *, limit: int) -> str:
-    found = [each for each in report.problems if each.code not in (view.RELAXED_ALONE, view.BY_BASE_ALONE)]
+    # at the top already, where the results carry them
+    told = (view.RELAXED_ALONE, view.BY_BASE_ALONE) if report.rules != RuleChanges() else ()
+    found = [each for each in report.problems if each.code not in told]
     made: str = _macros("comment").problems(found, limit) if found else ""
     return made
 

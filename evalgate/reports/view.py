@@ -12,7 +12,7 @@ from typing import Final
 
 from evalgate.comparison import labels
 from evalgate.comparison.labels import CaseCounts, CaseLabel
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
     AskedJudge,
@@ -24,6 +24,7 @@ from evalgate.model import (
     RelaxedKind,
     RelaxedRule,
     Report,
+    RuleChanges,
     Run,
     SuiteVerdict,
     VerdictKind,
@@ -350,8 +351,7 @@ def _listed(values: Iterable[str]) -> str:
 
 
 RELAXED_ALONE, BY_BASE_ALONE = "relaxed-rule", "rules-of-base"
-"""Codes of problems that tell of rules where nothing is compared; they stand at the top of a report."""
-RELAXED_PREFIX = "relaxed rule: "
+"""Codes of problems that tell of `Report.rules`, which stand at the top of a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,14 +380,9 @@ def relaxed(
     named: int,
     room: int,
     size: Callable[[str], int],
-    spell: Callable[[str], str] = str,
 ) -> Relaxed | None:
-    """Rules first, then the cases by file, `named` of them by name; `mark` spells names and values, `spell` a whole
-    line that has them between backticks, as it is told where nothing is compared. None: nothing."""
-    if report.comparison is None:
-        lines = tuple(_told_alone(each, spell=spell) for each in report.problems if each.code == RELAXED_ALONE)
-    else:
-        lines = relaxed_lines(report.comparison.relaxed, mark=mark, named=named)
+    """Rules first, then the cases by file, `named` of them by name; `mark` spells names and values. None: nothing."""
+    lines = relaxed_lines(rule_changes(report).relaxed, mark=mark, named=named)
     if not lines:
         return None
     shown = within(lines, room=room, size=lambda line: size(line.text))
@@ -401,24 +396,9 @@ def relaxed(
     )
 
 
-def is_relaxed(report: Report) -> bool:
-    """Whether the change asks less than the base."""
-    if report.comparison is None:
-        return any(each.code == RELAXED_ALONE for each in report.problems)
-    return bool(report.comparison.relaxed)
-
-
-def is_by_base(report: Report) -> bool:
-    """Whether the base's rules decide, not the change's own."""
-    if report.comparison is None:
-        return any(each.code == BY_BASE_ALONE for each in report.problems)
-    return report.comparison.by_base
-
-
-def _told_alone(problem: Problem, *, spell: Callable[[str], str]) -> RelaxedLine:
-    told = problem.message.removeprefix(RELAXED_PREFIX)
-    before, _, name = told.partition("`")
-    return RelaxedLine(text=spell(told), about=before or name.partition("`")[0].partition(" of ")[0], rules=1)
+def rule_changes(report: Report) -> Comparison | RuleChanges:
+    """What the change relaxes, and by whose rules it is decided."""
+    return report.rules if report.comparison is None else report.comparison
 
 
 def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str], named: int) -> tuple[RelaxedLine, ...]:

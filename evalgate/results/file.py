@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
 
@@ -38,6 +38,7 @@ from evalgate.model import (
     Outcome,
     Quarantine,
     Report,
+    RuleChanges,
     Run,
     Shard,
     SimulatorUse,
@@ -240,6 +241,10 @@ ResultsFile: Any = entry(
         Field(default=[], description="`new` first, then the most frequent; each case that does not pass is in one."),
     ),
     comparison=(ComparisonEntry | None, Field(default=None, description="Absent where no base was asked for.")),
+    rules=(
+        RuleChanges,
+        Field(default=RuleChanges(), description="What is known of the base's rules where nothing is compared."),
+    ),
     agent_details=(
         Annotated[dict[str, list[dict[str, Any]]], Described(dict[str, list[AgentDetailsWire]])],
         Field(default={}, description="What agents were told and given; transcripts refer to it by address."),
@@ -292,6 +297,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
         verdict=None,
         causes=list(causes),
         comparison=None,
+        rules=report.rules,
         agent_details={key: shapes.agents_json(agents) for key, agents in sorted(outcomes.agents().items())},
         problems=list(report.problems),
         suites=[],
@@ -473,8 +479,8 @@ class Stored:
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
     `comparison`: where the base came from or why there is none, what was relaxed, which cases are not paired; what was
-    computed from runs is to be computed from them again. `problems`: what was remarked about the evaluation files and
-    the inputs. `file`: where they were read.
+    computed from runs is to be computed from them again. `rules`: what is told of the rules without one. `problems`:
+    what was remarked about the evaluation files and the inputs. `file`: where they were read.
     """
 
     run: Run
@@ -483,6 +489,7 @@ class Stored:
     criteria: Mapping[tuple[str, str], str]
     adk_compat: bool = False
     comparison: Comparison | None = None
+    rules: RuleChanges = field(default_factory=RuleChanges)
     problems: tuple[Problem, ...] = ()
     file: str = ""
 
@@ -571,6 +578,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         criteria={key: use.fingerprint for key, use in uses.items()},
         adk_compat=read.adk_compat,
         comparison=None if read.comparison is None else _told(read.comparison),
+        rules=read.rules,
         problems=tuple(read.problems),
         file=file,
     )

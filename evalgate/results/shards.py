@@ -26,6 +26,7 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     JudgeUse,
+    RuleChanges,
     Run,
     Shard,
     Suite,
@@ -354,6 +355,10 @@ def join(parts: Sequence[Stored]) -> Stored:
         criteria=_merged(part.criteria for part in parts),
         adk_compat=first.adk_compat,
         comparison=join_comparisons(told, planned=_cases(suites)),
+        rules=RuleChanges(
+            relaxed=tuple(dict.fromkeys(each for part in parts for each in part.rules.relaxed)),
+            by_base=any(part.rules.by_base for part in parts),
+        ),
         problems=tuple(_problems(parts)),
     )
 

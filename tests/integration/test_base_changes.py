@@ -147,6 +147,15 @@ def test_whatever_a_change_is_compared_with_the_bases_rules_are_known(
     assert "case `case_5` deleted" in comment
     by_base = "base branch's rules apply (`policy: base`)" in comment
     assert (by_base, repo.asked("head")) == ((True, 6) if code else (False, 5))
+    if baseline != "none":
+        return
+    # looked at once more, the results say what their run said
+    assert repo.call("report", "evalgate-report/results.json", "--output", "again")[0] == code
+    again = (repo.root / "again/comment.md").read_text()
+    tops = [each.partition("> [!WARNING]\n")[2].partition("\n\n")[0] for each in (comment, again)]
+    assert tops[0] == tops[1] != ""
+    assert again.count("threshold of `response_match_score`") == 1
+    assert ("base branch's rules apply" in again) is by_base
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,8 @@ def test_parts_that_were_compared_with_nothing_are_merged_by_the_bases_rules(rep
     lines = sorted(line.partition(": ")[2].partition(" lowered")[0] for line in told if line.startswith("relaxed"))
     assert lines == ["case `case_6` deleted in `desk.evalset.json`", "threshold of `response_match_score`"], told
     assert len(told) == 3, told
+    assert merged["rules"]["by_base"]
+    assert sorted(each["kind"] for each in merged["rules"]["relaxed"]) == ["case_removed", "threshold"]
     assert "comparison" not in merged
 
 

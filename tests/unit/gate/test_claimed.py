@@ -9,7 +9,8 @@ from builders import build, comparing
 
 from evalgate.config.settings import Settings
 from evalgate.gate import post
-from evalgate.model import FRESH, GradedTrial, Links
+from evalgate.model import FRESH, GradedTrial, Links, RelaxedKind, RelaxedRule, RuleChanges
+from evalgate.reports import comment
 from evalgate.results.file import Stored
 
 
@@ -55,6 +56,25 @@ def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> Non
     report = post.decide(choice(), claimed("fail", ""), base, links=Links())
     assert report.comparison is not None
     assert not report.comparison.by_base
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+def test_that_stricter_rules_are_the_cause_is_taken_from_a_claim(*, has_base: bool) -> None:
+    head = claimed("fail", "")
+    assert head.comparison is not None
+    head = dataclasses.replace(head, comparison=dataclasses.replace(head.comparison, stricter=("*bar* 0.1 -> 0.9",)))
+    report = post.decide(choice(), head, claimed("pass", "") if has_base else None, links=Links())
+    assert report.comparison is not None
+    assert report.comparison.stricter == ("*bar* 0.1 -> 0.9",)
+    assert "The stricter rules of this change cause it (`*bar* 0.1 -> 0.9`)" in comment.render(report)
+
+
+def test_what_a_claim_relaxes_is_told_where_it_was_compared_with_nothing() -> None:
+    rule = RelaxedRule(kind=RelaxedKind.POLICY, subject="max_drop", base="0.1", head="0.9")
+    head = dataclasses.replace(claimed("pass", ""), comparison=None, rules=RuleChanges(relaxed=(rule,)))
+    shown = comment.render(post.decide(choice(), head, None, links=Links()))
+    assert "**Relaxed rules** in this change (1 rule)" in shown
+    assert "`max_drop` changed from `0.1` to `0.9`" in shown
 
 
 def choice() -> Settings:

@@ -9,7 +9,8 @@ from builders import comparing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.model import RelaxedKind, RelaxedRule
+from evalgate import errors
+from evalgate.model import RelaxedKind, RelaxedRule, Report, RuleChanges
 from evalgate.reports import comment, html_report, terminal, view
 from evalgate.reports.view import RelaxedLine
 
@@ -119,3 +120,40 @@ def test_by_whose_rules_is_said_wherever_rules_are_shown(render: object, problem
     comparison = dataclasses.replace(made.comparison, by_base=by_base, problem=problem)
     shown = "".join(render(dataclasses.replace(made, comparison=comparison)))  # type: ignore[operator]
     assert ("The base branch's rules apply" in shown.replace("&#x27;", "'").replace("&#39;", "'")) is by_base
+
+
+@pytest.mark.parametrize(
+    ("render", "begin", "end"),
+    [
+        (comment.render, "> [!WARNING]", "not this change's."),
+        (comment.render_summary, "> [!WARNING]", "not this change's."),
+        (html_report.render, '<div class="verdict not_measured">', "not this change"),
+    ],
+)
+def test_where_nothing_is_compared_rules_are_told_in_the_same_words(render: object, begin: str, end: str) -> None:
+    """Names that look like markup, a colon or a prefix of ours are names here as there."""
+    hostile = RelaxedRule(kind=KIND.POLICY, subject="relaxed rule: `a` of *b*", base="<b>", head="2")
+    rules = RuleChanges(relaxed=(hostile, threshold(1), case(1), case(2)), by_base=True)
+    compared = comparing.report("pass*2 pass*2", "pass*2 pass*2", relaxed=rules.relaxed)
+    assert compared.comparison is not None
+    compared = dataclasses.replace(compared, comparison=dataclasses.replace(compared.comparison, by_base=True))
+    shown = []
+    for each in (compared, dataclasses.replace(compared, comparison=None, rules=rules)):
+        text = "".join(render(each))  # type: ignore[operator]
+        shown.append(begin + text.partition(begin)[2].partition(end)[0])
+    assert shown[0] == shown[1]
+    assert "2 rules and 2 cases" in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_listed"),
+    [
+        (RuleChanges(relaxed=(threshold(1),)), False),  # at the top already
+        (RuleChanges(), True),  # results of a version that told of it in words alone
+    ],
+)
+def test_what_is_told_at_the_top_is_no_remark_beside(rules: RuleChanges, *, is_listed: bool) -> None:
+    problem = errors.warning("relaxed-rule", "relaxed rule: told in words")
+    made = comparing.report("pass", "pass")
+    alone: Report = dataclasses.replace(made, comparison=None, rules=rules, problems=(problem,))
+    assert ("told in words" in comment.render_summary(alone)) is is_listed

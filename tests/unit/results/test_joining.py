@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.errors import ConfigError
+from evalgate.errors import ConfigError, Place
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -26,6 +26,7 @@ from evalgate.model import (
     RelaxedKind,
     RelaxedRule,
     Report,
+    RuleChanges,
     Run,
     TrialKey,
     VerdictKind,
@@ -321,3 +322,20 @@ def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
     )
     again = file.read_results(written(comparison, tmp_path)).comparison
     assert again == dataclasses.replace(comparison, cases=(case("a", CaseStatus.NEW),))
+
+
+def test_rules_without_a_comparison_survive_results_json_and_are_joined(tmp_path: Path) -> None:
+    one, two = (
+        RelaxedRule(kind=RelaxedKind.POLICY, subject=name, place=Place(file="evalgate.yml", line=2)) for name in "ab"
+    )
+    told = [RuleChanges(relaxed=(one,)), RuleChanges(relaxed=(one, two), by_base=True)]
+    parts = []
+    for number, rules in enumerate(told, start=1):
+        run = part_of(whole(), number, 2)
+        report = Report(
+            run=run, verdict=comparison_verdict.threshold_gate(run, Policy()), policy=Policy(), version="1", rules=rules
+        )
+        parts.append("".join(file.render_results(report, outcomes=Kept())))
+    found = read(parts, tmp_path)
+    assert [each.rules for each in found] == told
+    assert shards.join(shards.parts_of(found)).rules == RuleChanges(relaxed=(one, two), by_base=True)
