@@ -25,6 +25,7 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     Comparison,
+    GradedTrial,
     JudgeUse,
     RuleChanges,
     Run,
@@ -321,10 +322,8 @@ def join(parts: Sequence[Stored]) -> Stored:
     run = Run(
         suites=suites,
         trials=tuple(sorted((trial for run in runs for trial in run.trials), key=lambda trial: at(trial.key))),
-        confirmations=tuple(
-            sorted((trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key)
-        ),
-        pooled=tuple(sorted((trial for run in runs for trial in run.pooled), key=lambda trial: trial.key)),
+        confirmations=_in_order(trial for run in runs for trial in run.confirmations),
+        pooled=_in_order(trial for run in runs for trial in run.pooled),
         transcripts=outcomes,
         repeats=first.run.repeats,
         more=max(run.more for run in runs),
@@ -355,11 +354,20 @@ def join(parts: Sequence[Stored]) -> Stored:
         criteria=_merged(part.criteria for part in parts),
         adk_compat=first.adk_compat,
         comparison=join_comparisons(told, planned=_cases(suites)),
-        rules=RuleChanges(
-            relaxed=tuple(dict.fromkeys(each for part in parts for each in part.rules.relaxed)),
-            by_base=any(part.rules.by_base for part in parts),
-        ),
+        rules=_rules(part.rules for part in parts),
         problems=tuple(_problems(parts)),
+    )
+
+
+def _in_order(trials: Iterable[GradedTrial]) -> tuple[GradedTrial, ...]:
+    return tuple(sorted(trials, key=lambda trial: trial.key))
+
+
+def _rules(told: Iterable[RuleChanges]) -> RuleChanges:
+    every = list(told)
+    return RuleChanges(
+        relaxed=tuple(dict.fromkeys(rule for each in every for rule in each.relaxed)),
+        by_base=any(each.by_base for each in every),
     )
 
 
