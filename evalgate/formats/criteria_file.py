@@ -218,9 +218,10 @@ def _tell_unknown_keys(members: dict[str, Any], problems: Problems) -> None:
     for key, value in members.items():
         name = shapes.field(key)
         if name in _KNOWN:
-            if name == "live_model_config":
-                message = "live mode is not supported; turns are sent as text, one at a time"
-                problems.warning("not-supported", message, path=(key,))
+            if name == "live_model_config" and value is not None:
+                message = "the agent cannot be run in live mode yet, so this file cannot be evaluated"
+                hint = f"remove `{key}` to evaluate the agent by text, one turn at a time"
+                problems.error("not-supported", message, path=(key,), hint=hint)
             continue
         if key.startswith(("_", "$")):
             continue

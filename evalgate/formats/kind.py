@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from posixpath import basename
@@ -77,6 +78,7 @@ _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})([ \t][^\n]*)?\r?$", re.MULTILIN
 _DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario"})
 _ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _OLD_KEYS = frozenset({"query", "expected_tool_use"})
+_SET_KEYS = frozenset({"eval_set_id", "name", "description", "data", "initial_session", "query"})
 _CONFIG_KEYS = frozenset({"criteria", "custom_metrics", "user_simulator_config"})
 _CONFIG_NAMES = re.compile(r"(test|eval)[_-]?config\.json|(.*[_.-])?config\.json")
 _SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
@@ -87,7 +89,7 @@ def kind_of(text: str, *, file: str) -> FileKind:
 
     A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`) decides even where the
     content is broken, so that its faults are reported; a common one (`*.test.json`) needs ADK's content, which is
-    recognised behind conflict markers, comments and bytes that are no text.
+    recognised behind conflict markers, comments and bytes that are no text, or ends before it says what it is.
     """
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
@@ -101,9 +103,18 @@ def kind_of(text: str, *, file: str) -> FileKind:
     if not name.endswith(".json"):
         return FileKind.OTHER
     kind = _content_kind(text, name)
-    if kind is FileKind.OTHER and name.endswith(".evalset.json"):
-        return FileKind.EVAL_SET
-    return kind
+    is_ours = name.endswith(".evalset.json") or (name.endswith(".test.json") and is_cut_off(text))
+    return FileKind.EVAL_SET if kind is FileKind.OTHER and is_ours else kind
+
+
+def is_cut_off(text: str) -> bool:
+    """Whether a file ends before it says what it is: it is empty, or a bracket stays open behind no key that is
+    foreign to ADK."""
+    top, opening, inner, _ = first_keys(text)
+    if len(text) > _HEAD or (inner if opening == "[" else top) - _SET_KEYS:
+        return False
+    marks = Counter(token[2] for token in _TOKEN.finditer(text))
+    return not text.strip("\ufeff\0 \t\r\n") or marks["{"] + marks["["] > marks["}"] + marks["]"]
 
 
 def _content_kind(text: str, name: str) -> FileKind:

@@ -221,3 +221,37 @@ def test_a_case_without_anything_to_assert_is_no_pass(stranger: Repository) -> N
     assert code == 3, said
     assert "warning: case case_1 does not expect an answer or tool calls" in said
     assert "not measured: case_1" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        ("", 3, "line 1: the file is empty"),
+        (" \n", 3, "line 1: the file is empty"),
+        ("{", 3, "line 1: "),
+        ('{"name": "desk",\n "eval_ca', 3, "line 2: "),
+        ('[{"name": "desk", "data": [', 3, "line 1: "),
+        ('{"compilerOptions": { // of TypeScript, not ours', 0, ""),
+        ('{"users": []}', 0, ""),  # another program's
+        ("[1, 2]", 0, ""),
+    ],
+)
+def test_a_test_file_that_ends_too_early(stranger: Repository, text: str, code: int, reason: str) -> None:
+    """Its cases are gone, which is not a pass; the files of other programs are none of ours."""
+    put(stranger, {"a/desk.evalset.json": cases(0, 1), "b/desk.test.json": text})
+    put(stranger, {"a/test_config.json": {"criteria": {"response_match_score": 0.9}}})
+    ended, said = stranger.run(base="")
+    assert (ended, stranger.asked("head")) == (code, 2), said
+    assert (f"not measured: b/desk.test.json: {reason}" in said) is bool(code), said
+
+
+def test_a_live_model_is_not_asked_by_text(stranger: Repository) -> None:
+    """Criteria that ask for live mode are not measured, beside a suite that is."""
+    put(stranger, {"a/desk.evalset.json": cases(0, 1), "b/live.evalset.json": cases(2)})
+    put(stranger, {"a/test_config.json": {"criteria": {"response_match_score": 0.9}}})
+    live = {"criteria": {"response_match_score": 0.9}, "live_model_config": {"timeout_seconds": 60}}
+    put(stranger, {"b/test_config.json": live})
+    code, said = stranger.run(base="")
+    assert (code, stranger.asked("head")) == (3, 2), said
+    assert "live mode" in said
+    assert "live mode" in stranger.comment()

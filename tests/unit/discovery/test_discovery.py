@@ -205,7 +205,6 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_no_suite(discover, repo, ev
         (b'<<<<<<< HEAD\n{"eval_set_id": "x", "eval_cases": []}', "json-syntax"),
         (b'{"name": "caf\xe9"}', ""),  # somebody else's
         (b"<<<<<<< HEAD\n{}", ""),
-        (b"", ""),
     ],
 )
 def test_a_broken_file_of_a_common_name_is_told_where_its_content_is_adks(discover, repo, evalset, name, content, code):

@@ -197,7 +197,9 @@ def test_files_that_are_no_configs(value, code):
 
 
 def test_live_mode_is_not_run():
-    assert found(parse({"live_model_config": {}})) == [(Severity.WARNING, "not-supported", "live_model_config")]
+    # an answer by text says nothing of a live model
+    assert found(parse({"live_model_config": {}})) == [(Severity.ERROR, "not-supported", "live_model_config")]
+    assert found(parse({"live_model_config": None})) == []  # ADK's way to say nothing
 
 
 def test_a_criterion_that_stands_twice():

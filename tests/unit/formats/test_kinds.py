@@ -48,11 +48,14 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
         ("a/x.test.json", f"\ufffd\ufffd{ADK}", FileKind.EVAL_SET),
         ("a/x.test.json", ADK.encode("utf-16-le").decode(), FileKind.EVAL_SET),  # without a byte order mark
         ("a/x.test.json", '<<<<<<< HEAD\n{"name": "left-pad"}', FileKind.OTHER),
-        ("a/x.test.json", "\0" * 10, FileKind.OTHER),
+        # ... and where it ends before it says whose it is
+        ("a/x.test.json", "\0" * 10, FileKind.EVAL_SET),  # as a crash leaves a file
+        ("a/x.test.json", "", FileKind.EVAL_SET),
+        ("a/x.test.json", '{"name": "left-pad", "descr', FileKind.EVAL_SET),
+        ("a/x.test.json", '{"compilerOptions": {', FileKind.OTHER),
         ("a/package.test.json", '{"name": "left-pad", "version": "1.0.0"}', FileKind.OTHER),
         ("a/fixture.test.json", '[{"id": 1, "name": "Ann"}]', FileKind.OTHER),
         ("a/fixture.test.json", "{}", FileKind.OTHER),
-        ("a/fixture.test.json", "", FileKind.OTHER),
         ("a/fixture.test.json", '{"deep": {"eval_cases": []}}', FileKind.OTHER),
         # datasets
         ("tests/eval/datasets/basic-dataset.json", DATASET, FileKind.DATASET),
