@@ -163,6 +163,8 @@ def propose(each: Known, *, root: Path, parts: Sequence[str] = (), run: int | No
     failing = [verdict for verdict in each.verdict.criteria if verdict.kind is VerdictKind.FAIL]
     if each.verdict.kind is VerdictKind.PASS and not parts:
         raise LeftAsItIs("it passes")
+    if each.is_flaky:  # one run's answer would be no better an expectation than the one that is there
+        raise LeftAsItIs("it is flaky: reruns did not confirm its failure")
     if each.verdict.kind not in (VerdictKind.FAIL, VerdictKind.PASS):
         raise LeftAsItIs(f"it was not measured: {each.verdict.reason or each.verdict.kind.value.replace('_', ' ')}")
     of_calls = "calls" in parts if parts else any(verdict.name in CALLS for verdict in failing)

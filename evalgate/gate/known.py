@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evalgate import __version__
 from evalgate.comparison import threshold
+from evalgate.comparison.labels import CaseLabel
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, UnavailableError
@@ -39,7 +40,7 @@ NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
     """The newest results of one case; `origin`: whose failure it is, "" where that was not asked. `is_new`: the base
-    does not have the case."""
+    does not have the case. `is_flaky`: reruns did not confirm its failure."""
 
     stored: Stored
     suite: Suite
@@ -47,6 +48,7 @@ class Known:
     trials: tuple[GradedTrial, ...]
     origin: str = ""
     is_new: bool = False
+    is_flaky: bool = False
 
     @property
     def key(self) -> CaseKey:
@@ -197,7 +199,11 @@ def _there(root: Path, suite: str, cases: list[str]) -> list[str]:
 
 def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | None) -> dict[CaseKey, Known]:
     stored = file.read_results(path)
-    compared = _compared(path) if stored.comparison is not None else {}
+    document = json.loads(path.read_bytes())
+    compared = _by_key(document.get("comparison", {}).get("cases", []))
+    labels = _by_key(
+        {"suite": suite.get("suite"), **case} for suite in document.get("suites", []) for case in suite.get("cases", [])
+    )
     run, policy = stored.run, load.policy_of(settings, stored.run.suites)
     trials: dict[CaseKey, list[GradedTrial]] = {}
     for trial in run.trials:
@@ -225,11 +231,11 @@ def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | No
                 trials=tuple(trials.get(key, ())),
                 origin=str(told.get("origin") or ""),
                 is_new=told.get("status") == CaseStatus.NEW.value,
+                is_flaky=labels.get(key, {}).get("label") == CaseLabel.FLAKY.value,
             )
     return found
 
 
-def _compared(path: Path) -> dict[CaseKey, dict[str, Any]]:
-    """What results.json says of its cases beside the base."""
-    cases = json.loads(path.read_bytes()).get("comparison", {}).get("cases", [])
+def _by_key(cases: Iterable[dict[str, Any]]) -> dict[CaseKey, dict[str, Any]]:
+    """Entries of results.json by their case."""
     return {(str(case.get("suite")), str(case.get("case_id"))): case for case in cases}

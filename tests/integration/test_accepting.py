@@ -170,6 +170,19 @@ def test_of_runs_that_differ_one_is_chosen(repo: Repository) -> None:
     assert (repo.root / SUITE).read_text() == ODD.replace("an old answer", "nothing of the kind")
 
 
+def test_a_flaky_case_keeps_its_expectation(repo: Repository) -> None:
+    """Whichever run is chosen: what the agent does now and then is nothing to expect."""
+    repo.gate_file(threshold="confirmed")
+    repo.agent("head", flaky=(1,))
+    repo.log.write_text("head question 1\n")  # it fails every second time
+    _, said = repo.call("run")
+    assert "flaky" in said, said
+    for chosen in ([], ["--run", "1"]):
+        code, said = repo.call("accept", "case_1", "--yes", *chosen)
+        assert (code, (repo.root / SUITE).read_text()) == (1, ODD), said
+        assert "case_1: not accepted: it is flaky: reruns did not confirm its failure" in said
+
+
 def test_a_secret_that_was_taken_out_is_not_accepted(repo: Repository) -> None:
     agent = (repo.root / "agent.py").read_text()
     repo.write("agent.py", agent.replace('text.replace("question", "answer")', "os.environ['MY_KEY']"))
