@@ -1,4 +1,4 @@
-"""The actions that our workflows, templates, examples and docs name: one release each, by its commit, none on Node 20."""
+"""The actions that workflows, templates, examples and docs name: one release each, by its commit, none on Node 20."""
 
 from __future__ import annotations
 
