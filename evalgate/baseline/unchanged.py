@@ -1,7 +1,8 @@
-"""Whether a change touches an agent: all that git tracks counts, but for what no agent is made of."""
+"""Whether a change touches an agent: all that git tracks counts, but for evaluation files."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import platform
@@ -10,15 +11,12 @@ from pathlib import Path, PurePosixPath
 
 from evalgate import __version__
 from evalgate import agents as agents_module
-from evalgate.ces import read as ces_read
-from evalgate.config import gate_file as config_gate_file
 from evalgate.config import variables
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import walk
 from evalgate.errors import EvalgateError
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse, Suite
+from evalgate.model import AgentDescription, AgentUse, Suite
 from evalgate.system import git, redact
 from evalgate.system.git import Repository
 
@@ -29,8 +27,6 @@ SETTINGS = (
 """Settings that may change what an agent does; its own options are part of it."""
 
 SOURCES = (".py", ".js", ".ts", ".mjs", ".cjs", ".go", ".rb", ".java", ".kt", ".sh", ".yaml", ".yml", ".json", ".toml")
-MANIFESTS = frozenset({"pyproject.toml", "setup.py", "package.json", "package-lock.json", "mkdocs.yml", "mkdocs.yaml"})
-"""Files that name a README for people."""
 LARGEST_SOURCE = 1024 * 1024
 
 
@@ -38,19 +34,19 @@ def of_tree(repo: Repository, sha: str, top: Path) -> str:
     """16 hex digits over all that git tracks at `sha`, as it lies in the checkout at `top`: hidden files, data and
     prompts anywhere in the repository, files that a .gitignore names and git tracks all the same.
 
-    Left out: evaluation files, their criteria and evalgate.yml, which are compared for what they say; workflows; files
-    for people. All but workflows count after all where some source names them: an agent may read them.
+    Left out: evaluation files, their criteria and evalgate.yml, which are compared for what they say. They count after
+    all where some source names them: an agent may read them.
     """
     listed = repo.run_bytes("ls-tree", "-r", "-z", "--full-tree", sha).decode("utf-8", "surrogateescape")
     # what git knows a file by, by its path from the top
     files = {path: known for known, _, path in (entry.partition("\t") for entry in listed.split("\0") if entry)}
     within = f"{repo.prefix}/" if repo.prefix else ""
-    asides = [path for path in files if _is_aside(path.removeprefix(within))]
+    asides = [path for path in files if discovery_agents.is_evaluation_file(path.removeprefix(within))]
     named = _named(asides, files, top)
     left_out = {path for path in asides if path not in named}
     seen = hashlib.sha256()
     for path, known in files.items():
-        if path not in left_out and not path.startswith(".github/"):
+        if path not in left_out:
             seen.update(os.fsencode(path) + b"\0" + _content(top / path, known) + b"\0")
     return seen.hexdigest()[:16]
 
@@ -62,17 +58,6 @@ def of_checkout(root: Path, *, environ: Mapping[str, str], under: Path) -> str:
             return of_tree(repo, repo.head, repo.source.working_tree) if repo.head else ""
     except EvalgateError:
         return ""
-
-
-def _is_aside(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return (
-        name.endswith(walk.EVALUATION_ENDINGS)
-        or name in walk.CONFIG_NAMES
-        or path in config_gate_file.NAMES
-        or ces_read.kind_by_folder(path) is not None
-        or discovery_agents.is_for_people(name)
-    )
 
 
 def _content(path: Path, known: str) -> bytes:
@@ -89,7 +74,7 @@ def _content(path: Path, known: str) -> bytes:
 
 
 def _named(asides: Iterable[str], files: Iterable[str], top: Path) -> frozenset[str]:
-    """Those of `asides` that a source names, by their whole name or by a glob or an ending of files like them."""
+    """Those of `asides` that a source names."""
     wanted: dict[str, tuple[bytes, ...]] = {path: _spellings(path) for path in asides}
     found: set[str] = set()
     for file in files:
@@ -102,18 +87,15 @@ def _named(asides: Iterable[str], files: Iterable[str], top: Path) -> frozenset[
 
 def _spellings(path: str) -> tuple[bytes, ...]:
     pure = PurePosixPath(path.lower())
-    ending = pure.suffix
-    names = [pure.name, f'"{pure.stem}"', f"'{pure.stem}'"] if ending else [f'"{pure.name}"', f"'{pure.name}'"]
-    if ending in (".md", ".rst", ".txt"):
-        names += [f"*{ending}", f'"{ending}"', f"'{ending}'"]
-    return tuple(os.fsencode(name) for name in names)
+    return tuple(os.fsencode(name) for name in (pure.name, f'"{pure.stem}"', f"'{pure.stem}'"))
 
 
 def _source(file: str, top: Path) -> Iterator[bytes]:
-    """The text of a file that may be part of an agent, in lower case: no test, no manifest, nothing of ours."""
+    """The text of a file that may be part of an agent, in lower case: no test, no workflow, nothing of ours."""
     name = file.rpartition("/")[2]
     is_test = name.startswith(("test_", "conftest")) or name.endswith("_test.py")
-    if not name.endswith(SOURCES) or is_test or name in MANIFESTS or file.startswith(".github/") or _is_aside(file):
+    is_apart = is_test or file.startswith(".github/") or discovery_agents.is_evaluation_file(file)
+    if is_apart or not name.endswith(SOURCES):
         return
     try:
         if (top / file).stat().st_size <= LARGEST_SOURCE:
@@ -147,13 +129,22 @@ def variables_of(environment: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
-def surroundings(settings: Settings, *, tree: str, environment: Mapping[str, str], about: Mapping[str, str]) -> str:
+def surroundings(
+    settings: Settings,
+    *,
+    tree: str,
+    environment: Mapping[str, str],
+    about: Mapping[str, str],
+    description: AgentDescription | None,
+) -> str:
     """What beside its own files makes an agent do what it does, as 16 hex digits; "" where that is not known. `tree`:
-    see `of_tree`; `about`: what the agent said of itself when it started: its Python, its framework, its packages."""
+    see `of_tree`; `about`, `description`: what the agent said of itself when it started: its Python, its framework, its
+    packages; its instructions, models and tools as they were loaded."""
     if not tree or not about:
         return ""
     machine = [platform.system(), platform.machine()]
-    told = [tree, settings_of(settings), variables_of(environment), dict(about), machine, __version__]
+    loaded = None if description is None else dataclasses.asdict(description)
+    told = [tree, settings_of(settings), variables_of(environment), dict(about), loaded, machine, __version__]
     return fingerprints.digest(told)
 
 

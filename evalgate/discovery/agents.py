@@ -24,10 +24,8 @@ from evalgate.discovery.walk import Entries, IgnoreRules, Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, EvalSet
+from evalgate.results import kept
 from evalgate.text import words
-
-FOR_PEOPLE = ("readme", "changelog", "contributing", "code_of_conduct", "security", "license", "licence", "notice")
-"""How the names of files begin that no agent is made of; within its own folder they count as well."""
 
 REPORTS = frozenset({
     "journal.jsonl", "base-journal.jsonl", "results.json", "base.json", "durations.json",
@@ -42,10 +40,9 @@ _OURS = {"journal.jsonl": b'{"journal":', "results.json": b'{"schema_version":'}
 def code_files(root: Path, *, apart: Collection[str] = (), own: str | None = None) -> Iterator[str]:
     """Paths relative to `root`, posix, in a fixed order.
 
-    Left out: what a .gitignore of the tree names, hidden folders and files, environments, `node_modules`, caches,
-    evaluation files and their criteria, evalgate.yml, files for people (README, LICENSE ...), what runs wrote into any
-    folder, and the folders `apart` (posix, relative). `own`: the agent's own folder or file, of which all counts but
-    the hidden, caches, evaluation files and what runs wrote.
+    Left out: what a .gitignore of the tree names, git's own folder, `.env` files, environments, `node_modules`, caches,
+    evaluation files and their criteria, evalgate.yml, what runs wrote into any folder, and the folders `apart` (posix,
+    relative). `own`: the agent's own folder or file, of which what git ignores counts as well, hidden entries aside.
     """
     seen = set()
     if own is not None and (root / own).is_dir():
@@ -56,37 +53,41 @@ def code_files(root: Path, *, apart: Collection[str] = (), own: str | None = Non
         seen.add(own)
         yield own
     for path in _files(root, "", apart, ignored=True):
-        if path not in seen and not is_for_people(path.rpartition("/")[2]):
+        if path not in seen:
             yield path
 
 
-def is_for_people(name: str) -> bool:
-    """Whether a file is called as files are that people read and no agent is made of."""
-    lower = name.lower()
-    is_code = lower.endswith((".py", ".js", ".ts", ".json", ".yml", ".yaml", ".toml"))
-    return lower.startswith(FOR_PEOPLE) and not is_code
+def is_evaluation_file(path: str) -> bool:
+    """Whether a file, by its posix path below the root, holds cases, criteria or rules rather than an agent."""
+    name = path.rpartition("/")[2]
+    return (
+        name.endswith(walk.EVALUATION_ENDINGS)
+        or name in walk.CONFIG_NAMES
+        or path in (*config_gate_file.NAMES, quarantine.NAME)
+        or ces_read.kind_by_folder(path) is not None
+    )
 
 
 def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> Iterator[str]:
-    """All files below the prefix `start`; with `ignored` without what git ignores."""
+    """All files below the prefix `start`; with `ignored` without what git ignores, else without hidden ones."""
     pending = [(start, IgnoreRules())]
     for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None, reads_rules=ignored):
         written = REPORTS if _is_output(entries) else frozenset()
         for name, entry in entries.items():
             path = f"{prefix}{name}"
-            if name.startswith(".") or name in walk.SKIPPED_FOLDERS or path in apart or name in written:
+            if name in walk.SKIPPED_FOLDERS or path in apart or name in written or _is_private(name, is_kept=ignored):
                 continue
             if walk.is_folder(entry):
                 if not rules.match(f"{path}/"):
                     pending.append((f"{path}/", rules))
-            elif not (
-                name.endswith(walk.EVALUATION_ENDINGS)
-                or name in walk.CONFIG_NAMES
-                or ces_read.kind_by_folder(path) is not None
-                or path in (*config_gate_file.NAMES, quarantine.NAME)
-                or rules.match(path)
-            ):
+            elif not is_evaluation_file(path) and not rules.match(path):
                 yield path
+
+
+def _is_private(name: str, *, is_kept: bool) -> bool:
+    """Whether an entry is nobody's code: git's own folder, variables with their secrets, of which even a digest is
+    nothing to keep, and hidden entries that git may not know. `is_kept`: git's own rules are heeded."""
+    return name in (".git", kept.FOLDER) or name.startswith(".env") if is_kept else name.startswith(".")
 
 
 def _is_output(entries: Entries) -> bool:
@@ -104,8 +105,6 @@ def _is_output(entries: Entries) -> bool:
 
 MOST_FILES = 500
 """Of an agent, that results name."""
-WHOLE_BYTES = 4 * 1024 * 1024
-"""Larger files (model weights, data) count by their size only."""
 
 
 def apart_of(settings: Settings) -> tuple[str, ...]:
@@ -177,8 +176,8 @@ def _content(path: Path) -> bytes:
     try:
         if not path.is_file():  # a link to a folder, or to nothing
             return b"link " + os.fsencode(path.readlink()) if path.is_symlink() else b"no file"
-        size = path.stat().st_size
-        return path.read_bytes() if size <= WHOLE_BYTES else str(size).encode()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
     except OSError:
         return b"unreadable"
 

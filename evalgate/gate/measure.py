@@ -114,7 +114,7 @@ def opened(
                 journal=journals[len(session.sides)],
                 code_of=lambda use: code.fingerprint(use) + tools,
                 files_of=code.files,
-                surroundings_of=lambda about: surroundings(tree=tree, about=about),
+                surroundings_of=lambda about, made: surroundings(tree=tree, about=about, description=made),
                 **more,
             )
 

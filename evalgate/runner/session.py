@@ -173,7 +173,7 @@ class Side:
         code_of: Callable[[AgentUse], str],
         skipped: Collection[CaseKey] = (),
         shared: Collection[str] = (),
-        surroundings_of: Callable[[Mapping[str, str]], str] = lambda _: "",
+        surroundings_of: Callable[[Mapping[str, str], AgentDescription | None], str] = lambda *_: "",
         files_of: Callable[[AgentUse], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.suites = suites
@@ -221,7 +221,7 @@ class Side:
 
     def surroundings(self) -> dict[str, str]:
         """What the agents run in, of those that have started, by `agent_key`."""
-        return {key: self._surroundings_of(agent.about()) for key, agent in self.agents.items()}
+        return {key: self._surroundings_of(agent.about(), agent.description()) for key, agent in self.agents.items()}
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """What the agents are made of, as far as that is known, by `agent_key`."""

@@ -115,11 +115,11 @@ def test_a_new_case_of_a_job_that_is_run_again_is_not_tried_again(job: Job) -> N
 def test_a_commit_that_does_not_touch_the_agent_asks_nobody_again(job: Job) -> None:
     job.push(wrong=True)
     job.run()
-    job.push(wrong=True, **{"README.md": "Some more.\n"})
+    job.push(wrong=True, **{"evals__test_config.json": '{"criteria": {"response_match_score": 0.90}}'})
     step, asked = job.run()
     assert (step.code, asked) == (1, 0), step.stdout
     # and the agent as it was on main: main's own results are not here, so it is run, once for both sides
-    job.push(**{"README.md": "Other words.\n"})
+    job.push(**{"evals__test_config.json": '{"criteria": {"response_match_score": 0.900}}'})
     step, asked = job.run()
     assert (step.code, asked) == (0, 1), step.stdout
     assert "This change does not touch the agent." in comment(job)
@@ -195,8 +195,8 @@ def committed(job: Job) -> None:
     ("change", "runs"),
     [
         (lambda _: None, False),
-        (edit("CHANGELOG.md", "- nothing\n"), False),
-        (edit(".github__workflows__other.yml", "name: x\n"), False),
+        (edit("CHANGELOG.md", "- nothing\n"), True),
+        (edit(".github__workflows__other.yml", "name: x\n"), True),
         # what an agent may read: a prompt beside it, data elsewhere, hidden files, what a .gitignore names
         (edit("prompts__system.yaml", "be: brief\n"), True),
         (edit(".prompts__system.txt", "Be brief."), True),

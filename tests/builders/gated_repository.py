@@ -97,6 +97,11 @@ class Repository:
         self.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
         self.write("test_config.json", json.dumps({"criteria": {"response_match_score": threshold}}))
 
+    def words(self) -> None:
+        """A change of evaluation files that asks and expects the same."""
+        path = self.root / "desk.evalset.json"
+        self.write(path.name, json.dumps({**json.loads(path.read_text()), "description": "Other words."}))
+
     def commit(self, message: str) -> str:
         self.git("add", "-A")
         self.git("commit", "-qm", message, "--allow-empty")

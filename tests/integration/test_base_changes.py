@@ -72,12 +72,11 @@ def test_a_stored_run_of_another_agent_is_not_taken_over(repo: Repository, tmp_p
     assert repo.results()["comparison"]["origin"]["source"] == "rerun"
 
 
-def test_a_readme_or_another_case_do_not_make_another_agent(repo: Repository, tmp_path: Path) -> None:
+def test_another_case_does_not_make_another_agent(repo: Repository, tmp_path: Path) -> None:
     on_main(repo)
     store(repo, tmp_path / "store")
-    repo.write("README.md", "What it is.")
     repo.cases(*range(7))
-    repo.commit("words and a case")
+    repo.commit("a case")
     repo.git("checkout", "-qb", "other")
     repo.agent("head")
     repo.commit("head")

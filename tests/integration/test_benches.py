@@ -20,7 +20,7 @@ SMALL = {
     "judge_replies.py": [],
     "page.py": ["--cases", "20"],
     "pytest_run.py": ["--cases", "2", "--seconds", "0.05", "--pairs", "1"],
-    "readme_only.py": ["--times", "1"],
+    "untouched.py": ["--times", "1"],
     "turns.py": ["--turns", "10,100", "--rounds", "1"],
 }
 BESIDE_ADK = {"adk.py", "judge.py", "turns.py"}

@@ -243,7 +243,9 @@ def test_fresh_sets_an_interrupted_run_aside(slow: Repository) -> None:
 
 def test_what_failed_in_an_interrupted_run_is_tried_again(slow: Repository) -> None:
     whole = (slow.root / "agent.py").read_text()
-    slow.write("agent.py", whole.replace("text = message", 'os.environ["MISSING"]; text = message', 1))
+    # the first case fails at once, the others take longer than the signal
+    crash = 'os.environ["MISSING"] if number == 0 else time.sleep(20 if os.environ.get("SLOW") else 0)'
+    slow.write("agent.py", whole.replace("with open", f"{crash}\n            with open", 1))
     slow.gate_file(env=["ASKED_LOG", "SLOW", "MISSING"])
     interrupt(slow)
     code, said = slow.call("run", environment={"MISSING": "x"})

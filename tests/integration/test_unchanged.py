@@ -28,8 +28,10 @@ def repo(tmp_path: Path) -> Repository:
 def on_change(repo: Repository, **files: str) -> None:
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
-    for name, text in (files or {"README.md": "Another text.\n"}).items():
+    for name, text in files.items():
         repo.write(name, text)
+    if not files:
+        repo.words()
     repo.commit("change")
 
 
@@ -59,7 +61,7 @@ def kept(repo: Repository, tmp_path: Path) -> tuple[str, str]:
         *((FAILING, 1) for _ in range(5)),  # a case that main itself always fails
     ],
 )
-def test_a_readme_costs_no_call_and_is_as_red_as_main(
+def test_words_of_an_evaluation_file_cost_no_call_and_are_as_red_as_main(
     repo: Repository, tmp_path: Path, rates: tuple[float, ...], code: int | None, request: pytest.FixtureRequest
 ) -> None:
     repo.write("agent.py", coin_agent(request.node.name, rates))
@@ -99,8 +101,9 @@ def test_who_has_to_act_where_evaluation_files_alone_change(
         (repo.root / "desk.evalset.json").unlink()
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
-    repo.write("README.md", "Another text.\n")
     repo.cases(*after["cases"], threshold=after.get("threshold", 0.9))
+    if before == after["cases"] and "threshold" not in after:
+        repo.words()
     repo.commit("change")
     code, said = repo.run()
     assert code == 1, said
@@ -172,23 +175,23 @@ READER = "import pathlib\nFACTS = pathlib.Path(__file__).with_name({name!r})\n"
 @pytest.mark.parametrize(
     ("before", "after", "is_same"),
     [
-        ({}, {"README.md": "Other words."}, True),
-        ({}, {".github/workflows/x.yml": "name: x"}, True),
         ({}, {"test_config.json": LOWER}, True),  # criteria are no agent
+        # an agent may read whatever is committed, whatever it is called
+        ({}, {"README.md": "Other words."}, False),
+        ({}, {"LICENSE": "Other words."}, False),
+        ({}, {"knowledge/security-policy.md": "Other words."}, False),
+        ({}, {".github/workflows/x.yml": "name: x"}, False),
+        ({}, {".github/prompts/x.md": "Be brief."}, False),
+        ({}, {"test_it.py": "FACT = 1"}, False),
         ({}, {"evalgate.yml": None}, False),  # another agent, or none
         ({}, {"notes/facts.csv": "1"}, False),
         ({}, {".prompts/system.md": "Be brief."}, False),
         ({}, {"requirements.txt": "google-adk"}, False),
         # what a .gitignore names and git tracks all the same
         ({".gitignore": "data/\nevalgate-report/\nkept/\n", "data/facts.json": "{}"}, {"data/facts.json": "[]"}, False),
-        # files for people that the agent reads: by name, by a glob, by their ending
-        ({"tool.py": READER.format(name="README.md")}, {"README.md": "Other words."}, False),
-        ({"tool.py": "FILES = '*.md'"}, {"README.md": "Other words."}, False),
-        ({"tool.js": "load('.MD')"}, {"CHANGELOG.md": "Other words."}, False),
+        # an evaluation file that the agent reads, and one that only a test names
         ({"tool.py": READER.format(name="test_config.json")}, {"test_config.json": LOWER}, False),
-        # who only names it: a package's metadata, a test
-        ({"pyproject.toml": '[project]\nreadme = "README.md"'}, {"README.md": "Other words."}, True),
-        ({"test_it.py": READER.format(name="README.md")}, {"README.md": "Other words."}, True),
+        ({"test_it.py": READER.format(name="test_config.json")}, {"test_config.json": LOWER}, True),
     ],
 )
 def test_what_an_agent_may_read_is_part_of_it(

@@ -1,4 +1,4 @@
-"""Which files count as an agent's: what git would keep, without what evaluates it and what people read."""
+"""Which files count as an agent's: what git would keep, without what evaluates it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,20 @@ def made(root: Path, *names: str) -> Path:
         ("shared/prompt.md", True),  # prompts are often written so
         ("uv.lock", True),  # what is installed is a part of it
         ("requirements.txt", True),
-        ("README.md", False),
-        ("docs/LICENSE", False),
-        ("readme.py", True),  # a module of that name
+        ("README.md", True),  # an agent may read whatever is committed
+        ("docs/LICENSE", True),
+        (".github/prompts/x.md", True),
+        (".prompts/x.md", True),
+        (".git/HEAD", False),
+        (".env", False),  # of secrets not even a digest is kept
+        (".env.local", False),
+        (".evalgate/runs/x/about.json", False),  # ours
         ("desk.evalset.json", False),
         ("tests/test_config.json", False),
         ("evalgate.yml", False),
         ("trace.log", False),  # git ignores it
         ("out/page.html", False),
-        (".venv/lib/x.py", False),
+        (".venv/pyvenv.cfg", False),
         ("env/pyvenv.cfg", False),
         ("node_modules/x/index.js", False),
         ("web/__pycache__/x.pyc", False),
@@ -60,4 +65,4 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
 
 def test_an_agent_that_is_one_file(tmp_path: Path) -> None:
     made(tmp_path, ".gitignore", "made.log", "agent.py")
-    assert sorted(agents.code_files(tmp_path, own="made.log")) == ["agent.py", "made.log"]
+    assert sorted(agents.code_files(tmp_path, own="made.log")) == [".gitignore", "agent.py", "made.log"]

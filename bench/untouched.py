@@ -1,9 +1,9 @@
-"""Changes of a README alone, by the real command: how many are red, and what they cost, with a store and without.
+"""Changes that leave the agent alone, by the real command: how many are red, and their calls, with a store and without.
 
-    python bench/readme_only.py [--times 100]
+    python bench/untouched.py [--times 100]
 
 Each repository has 10 cases of 70/20/10 % at .98/.8/.4; every second one has a case that always fails. The last line is
-JSON: `readme_red`, changes that are red where the base's own gate is green; `readme_calls`, agent calls with a store;
+JSON: `red`, changes that are red where the base's own gate is green; `calls`, agent calls with a store;
 `main_fails`, how many changes are red where main is, and say whose failure that is.
 """
 
@@ -34,7 +34,7 @@ def tried(number: int, folder: Path) -> dict[str, object]:
     store = ("--baseline-folder", str(folder / "kept"))
     main, _ = repo.run(*store, "--save-baseline", "always", base="")
     repo.git("checkout", "-qb", "change")
-    repo.write("README.md", "Other words.\n")
+    repo.words()
     repo.commit("change")
     stored, _ = repo.run(*store)
     calls, comment = repo.asked("coin"), repo.comment()
@@ -63,9 +63,9 @@ def main() -> None:
     red = [each for each in found if each["main"] != 0]
     sums = {
         "changes": len(found),
-        "readme_red": sum(each["stored"] != 0 for each in green),
-        "readme_calls": sum(each["calls"] for each in found),
-        "readme_red_without_store": sum(each["alone"] != 0 for each in green),
+        "red": sum(each["stored"] != 0 for each in green),
+        "calls": sum(each["calls"] for each in found),
+        "red_without_store": sum(each["alone"] != 0 for each in green),
         "main_fails": [len(red), sum(each["stored"] == 1 and bool(each["told"]) for each in red)],
     }
     sys.stdout.write(f"{json.dumps(sums)}\n")
