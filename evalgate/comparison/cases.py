@@ -93,6 +93,24 @@ class Table:
         )
         return (*own, *gone)
 
+    def may_fail(self, policy: Policy) -> bool:
+        """See `confirm.may_fail`."""
+        counted = {key: verdict for key, verdict in self.head.verdicts.items() if key not in self.quarantined}
+        clean = {pair.key for pair in self.pairs if self._is_clean(pair)}
+        failures = {
+            key
+            for key, verdict in counted.items()
+            if key not in clean and (key not in self.unpaired or verdict.kind is not VerdictKind.PASS)
+        }
+        new = [key for key, status in self.unpaired.items() if status is CaseStatus.NEW]
+        return confirm.may_fail(self.head.run.suites, failures, counted, policy=policy, new=new)
+
+    def _is_clean(self, pair: Pair) -> bool:
+        return all(
+            not side.left_out and all(known is not None and pairing.passes(known) for known in side.patterns)
+            for side in (pair.head, pair.base)
+        )
+
     def _case(self, key: CaseKey, *, alpha: float, simulated: Suite | None) -> CaseComparison:
         status, uses = self.unpaired.get(key, CaseStatus.PAIRED), self.uses[key]
         # what the base made of another question, or has no question for, is no outcome of this case

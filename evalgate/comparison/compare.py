@@ -366,7 +366,9 @@ def compare(
     run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
     table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
-    share = SHARES[stage] * confirm.share(policy)
+    # what an earlier stage could have spent is not known to this one: it is taken as if failures were confirmed
+    own_share = confirm.share(policy, can_fail=stage is Stage.FIRST or table.may_fail(policy))
+    share = SHARES[stage] * own_share
     # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
     is_deterministic = stage is not Stage.FIRST and (policy.deterministic or _is_steady(table, unchanged))
     criteria = _Criteria(table, policy=policy, steady=is_deterministic, share=share, run_together=run_together)
@@ -388,7 +390,12 @@ def compare(
         alpha=policy.alpha,
         seed=head.seed,
         draws=criteria.draws,
-        spent=_spent(criteria, stage, policy, asked=any(pair.key[0] not in unchanged for pair in table.deciding)),
+        spent=_spent(
+            criteria,
+            stage,
+            policy.alpha * own_share,
+            asked=any(pair.key[0] not in unchanged for pair in table.deciding),
+        ),
         deterministic=is_deterministic,
         unchanged=unchanged,
         edited=edited,
@@ -411,11 +418,11 @@ def _is_steady(table: comparison_cases.Table, unchanged: Collection[str]) -> boo
     )
 
 
-def _spent(criteria: _Criteria, stage: Stage, policy: Policy, *, asked: bool) -> float:
-    """What the comparison may take of alpha: nothing where no two agents are compared."""
+def _spent(criteria: _Criteria, stage: Stage, most: float, *, asked: bool) -> float:
+    """What the comparison may take of alpha, at most `most`: nothing where no two agents are compared."""
     if not asked:
         return 0.0
-    return criteria.spent if stage is Stage.ONLY else policy.alpha * confirm.share(policy)
+    return criteria.spent if stage is Stage.ONLY else most
 
 
 def again(

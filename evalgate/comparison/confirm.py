@@ -83,9 +83,36 @@ SPARE = 2
 """How many more fresh runs of a case on a side may fail to be measured than are, before it is left unconfirmed."""
 
 
-def share(policy: Policy) -> float:
-    """The share of alpha that the regression gate may spend."""
-    return 1.0 if policy.threshold is ThresholdRule.ALL else SHARE_OF_REGRESSION
+def share(policy: Policy, *, can_fail: bool = True) -> float:
+    """The share of alpha that the regression gate may spend. `can_fail`: see `may_fail`."""
+    return SHARE_OF_REGRESSION if can_fail and policy.threshold is not ThresholdRule.ALL else 1.0
+
+
+def may_fail(
+    suites: Iterable[Suite],
+    failures: Collection[CaseKey],
+    verdicts: Mapping[CaseKey, CaseVerdict],
+    *,
+    policy: Policy,
+    new: Collection[CaseKey],
+) -> bool:
+    """Whether a suite would miss its pass rate if these `failures` were all head's. Else no failure has to be confirmed,
+    and all of alpha is the regression gate's. `verdicts`: of the cases that count.
+
+    `failures` are those of any run of either side, as if nobody knew which run is whose. Chosen by head's failures
+    alone, the share would depend on what is tested: up to 8% of equal agents would be blocked at an alpha of 5%.
+    """
+    for suite in suites:
+        keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
+        cases = [
+            dataclasses.replace(verdicts[key], kind=VerdictKind.FAIL if key in failures else VerdictKind.PASS)
+            for key in keys
+            if key in verdicts
+        ]
+        is_asked = cases and not suite.problem and suite.key not in policy.advisory
+        if is_asked and _kinds(suite, cases, policy, new=new) != {VerdictKind.PASS}:
+            return True
+    return False
 
 
 class Finding(enum.Enum):

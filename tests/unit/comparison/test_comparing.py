@@ -55,6 +55,12 @@ STEADY = {number: f"answer {number}" for number in range(40)}
         ("FPPPP/PPPPP " * 16 + "PPPPP/PPPPP " * 24, {}, "regressed"),
         ("F/P " * 5 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "inconclusive"),  # reruns spend alpha too
         ("F/P " * 6 + "P/P " * 4, {"threshold": ThresholdRule.CONFIRMED}, "regressed"),  # 1/64 < 0.02
+        # where the pass rate lets all of them pass nothing can be confirmed, and all of alpha is spent here
+        ("F/P " * 5 + "P/P " * 15, {"threshold": ThresholdRule.CONFIRMED}, "inconclusive"),
+        ("F/P " * 5 + "P/P " * 15, {"threshold": ThresholdRule.CONFIRMED, "pass_rate": 0.8}, "inconclusive"),
+        ("F/P " * 5 + "P/P " * 15, {"threshold": ThresholdRule.CONFIRMED, "pass_rate": 0.7}, "regressed"),
+        # whichever side they are on: else the failures of head would choose the share by which head is judged
+        ("F/P " * 5 + "P/P " * 12 + "F/F " * 3, {"threshold": ThresholdRule.CONFIRMED, "pass_rate": 0.7}, "inconclusive"),
         ("55/66 " * 10, {}, "regressed"),  # graded: 0.1 lower in every run
         ("56/55 " * 10, {"max_drop": 0.1}, "unchanged"),  # a smaller difference was seen
         ("??/PP " * 3, {}, "not_measured"),
