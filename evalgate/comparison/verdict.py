@@ -333,6 +333,9 @@ def _judge_cases(
     settled = comparison_threshold.count(left, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
     if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
         kind, reason = comparison_threshold.judge(settled, **rates)
+    if kind is VerdictKind.INCONCLUSIVE and (suspects := failures & allowed.unconfirmed):
+        # a budget that ends before the reruns must not let failures pass that these would have confirmed
+        kind, reason = VerdictKind.NOT_MEASURED, f"{words.counted(len(suspects), 'failure')} could not be rerun"
     return kind, reason, comparison_threshold.beside(settled, **rates)
 
 
@@ -372,6 +375,10 @@ def _sentence(
         case VerdictKind.NOT_MEASURED:
             if cases == 0 and not broken:
                 return "There was no case to evaluate."
+            suspects = sum(case.key in allowed.unconfirmed for case in failed)
+            if suspects and not unmeasured and not broken:
+                ended = run.truncated or "budget"
+                return f"{words.share_of(suspects, cases, noun)} failed and could not be rerun to confirm it ({ended})."
             partial = sum(case.partial and not case.nonblocking for case in counted) if kind is VerdictKind.FAIL else 0
             rest = f" ({len(failed)} failed)" if failed else ""
             fully = "fully " if partial else ""

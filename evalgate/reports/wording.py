@@ -451,10 +451,11 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
         return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
+    is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for suite in suites for case in suite.cases)
+    if report.run.truncated and (is_whole or (comparison is not None and comparison.problem and not unmeasured)):
+        return CUT_SHORT
     if unmeasured or comparison is None:
         return f"This is not a result about the agent. Fix the errors {lies} and rerun."
-    if comparison.problem and report.run.truncated:
-        return CUT_SHORT
     if comparison.problem:
         return "The base run failed, so regressions are unknown. Fix it or set `baseline: none`."
     return "Regressions are unknown: see which cases could not be evaluated."

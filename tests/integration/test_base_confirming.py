@@ -286,7 +286,8 @@ def test_without_a_base_head_alone_is_run_again(repo: Repository) -> None:
     assert (code, repo.asked("head")) == (1, 3), said
     repo.gate_file(threshold="confirmed", budget={"agent_calls": 5})
     code, said = repo.run(base="")
-    assert (code, repo.results()["verdict"]["kind"]) == (0, "inconclusive"), said
+    assert (code, repo.results()["verdict"]["kind"]) == (3, "not_measured"), said
+    assert "Increase `budget`" in repo.comment()
 
 
 def test_parts_confirm_each_their_own(repo: Repository) -> None:

@@ -369,10 +369,10 @@ def test_a_budget_excuses_only_what_it_kept_from_being_run() -> None:
     assert comparison_verdict.decide(head, Policy(), comparison=None, asked=asked).kind is VerdictKind.FAIL
 
 
-def test_what_a_budget_left_unconfirmed_is_inconclusive() -> None:
+def test_what_a_budget_left_unconfirmed_is_not_measured() -> None:
     head = dataclasses.replace(sides.run([["F", "P", "P"]]), truncated="20 agent runs")
     asked = confirm.of(head, None, policy=Policy())
-    assert comparison_verdict.decide(head, Policy(), comparison=None, asked=asked).kind is VerdictKind.INCONCLUSIVE
+    assert comparison_verdict.decide(head, Policy(), comparison=None, asked=asked).kind is VerdictKind.NOT_MEASURED
 
 
 # --- what is asked --------------------------------------------------------------------------------------

@@ -297,14 +297,15 @@ def test_a_case_that_began_badly_when_a_budget_ended_blocks_and_is_counted() -> 
 
 
 @pytest.mark.parametrize("rule", [ThresholdRule.NEW, ThresholdRule.CONFIRMED])
-def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(rule: ThresholdRule) -> None:
+def test_a_failure_that_a_budget_left_unconfirmed_is_not_measured(rule: ThresholdRule) -> None:
     head, base = sides.sides("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent")
     policy = Policy(threshold=rule)
     comparison = sides.compare_runs(head, base, policy=policy)
     asked = confirm.of(head, comparison, policy=policy)
     settled = confirm.settle(comparison, asked, head=head)
     verdict = comparison_verdict.decide(head, policy, comparison=settled, asked=asked)
-    assert kinds(verdict)["threshold"] == "inconclusive"
+    assert kinds(verdict)["threshold"] == "not_measured"
+    assert verdict.blocks
 
 
 @pytest.mark.parametrize(
