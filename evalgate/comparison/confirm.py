@@ -96,7 +96,7 @@ def may_fail(
     policy: Policy,
     new: Collection[CaseKey],
 ) -> bool:
-    """Whether a suite would miss its pass rate if these `failures` were all head's. Else no failure has to be confirmed,
+    """Whether a suite would miss its pass rate if these `failures` were all head's. Else no failure is to be confirmed,
     and all of alpha is the regression gate's. `verdicts`: of the cases that count.
 
     `failures` are those of any run of either side, as if nobody knew which run is whose. Chosen by head's failures

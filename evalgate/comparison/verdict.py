@@ -375,10 +375,6 @@ def _sentence(
         case VerdictKind.NOT_MEASURED:
             if cases == 0 and not broken:
                 return "There was no case to evaluate."
-            suspects = sum(case.key in allowed.unconfirmed for case in failed)
-            if suspects and not unmeasured and not broken:
-                ended = run.truncated or "budget"
-                return f"{words.share_of(suspects, cases, noun)} failed and could not be rerun to confirm it ({ended})."
             partial = sum(case.partial and not case.nonblocking for case in counted) if kind is VerdictKind.FAIL else 0
             rest = f" ({len(failed)} failed)" if failed else ""
             fully = "fully " if partial else ""
@@ -390,6 +386,9 @@ def _sentence(
             if not unmeasured + partial:  # what a budget cut short counts as inconclusive, unless it begins badly
                 doubtful = words.share_of(sum(case.doubtful for case in counted), cases, noun)
                 lacking = f"{doubtful} below a threshold could not be fully evaluated in {where}."
+                if suspects := sum(case.key in allowed.unconfirmed for case in failed):
+                    said = words.share_of(suspects, cases, noun)
+                    lacking = f"{said} failed and could not be rerun to confirm it ({run.truncated or 'budget'})."
             return f"{broken} {lacking}".lstrip()
         case VerdictKind.INCONCLUSIVE:
             said = f" ({origins})" if origins else ""

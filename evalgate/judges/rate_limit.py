@@ -3,7 +3,8 @@
 One limiter a provider, shared by everything that calls it. The number of calls at once grows by one a round of
 successes and is halved when the provider pushes back (429, 503). A failed call is asked again after a random wait below
 an exponential ceiling ("full jitter"), or after as long as the provider said. One circuit breaker a model: one that is
-down, or whose time is up, harms no other model.
+down, or whose time is up, harms no other model. Every call goes out once, also to a model that is down: else it would
+hang on the order of threads which questions are asked, and with them the verdict.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class RateLimits:
     `calls_at_once`: never more. `attempts`: of one call, the first among them. `call_deadline_s`: one call with all its
     attempts and the waits between them, but not the wait for a slot, which others hold. `deadline_s`: all calls of one
     model, as long as any of them is under way or waits. `outage_after`: calls in a row that exhaust their retries until
-    a model is taken to be down; then, for `outage_s`, nobody is kept waiting for it.
+    a model is taken to be down; until it answers, no call is made again.
     """
 
     calls_at_once: int = 32
@@ -47,7 +48,6 @@ class RateLimits:
     call_deadline_s: float = 300.0
     deadline_s: float = math.inf
     outage_after: int = 3
-    outage_s: float = 60.0
 
 
 class Clock:
@@ -85,8 +85,11 @@ class CircuitBreaker:
         self._busy_s = 0.0
         self._busy_since = 0.0
         self._exhausted = 0
-        self._down: JudgeFailure | None = None
-        self._down_until = -math.inf
+
+    @property
+    def is_down(self) -> bool:
+        """Whether nothing has come of its last calls, often enough."""
+        return self._exhausted >= self._limits.outage_after
 
     def begin(self, now: float) -> float:
         """A call begins; when the model's time is up, while it is inside."""
@@ -104,25 +107,10 @@ class CircuitBreaker:
     def succeeded(self) -> None:
         """It answers."""
         self._exhausted = 0
-        self._down = None
 
-    def failed(self, failure: JudgeFailure, now: float) -> None:
+    def failed(self) -> None:
         """A call exhausted its retries."""
         self._exhausted += 1
-        if self._exhausted >= self._limits.outage_after:
-            # what a question hears that is not asked: not what the others cost, nor an empty reply of its own
-            kind = JudgeFailureKind.SERVER_ERROR if failure.kind is JudgeFailureKind.EMPTY else failure.kind
-            self._down = JudgeFailure(kind=kind, message=failure.message, retry_after_s=failure.retry_after_s)
-            self._down_until = now + self._limits.outage_s
-
-    def refusal(self, now: float) -> JudgeFailure | None:
-        """While the model is down, why."""
-        return self._down if now < self._down_until else None
-
-    def asked(self, now: float) -> None:
-        """A call goes out; to a model that was down, to look whether it is back, and no other until that is known."""
-        if self._down is not None:
-            self._down_until = now + self._limits.outage_s
 
 
 # --- one provider ---------------------------------------------------------------------------------
@@ -188,7 +176,8 @@ class RateLimiter:
                 return outcome
             wait = self._wait_s(outcome, attempt)
             too_late = self._past(self._clock.now() + wait, started + self._limits.call_deadline_s, model_ends)
-            if not outcome.retriable or too_late or attempt >= self._limits.attempts:
+            is_last = attempt >= self._limits.attempts or self._breakers[model].is_down
+            if not outcome.retriable or too_late or is_last:
                 seconds = self._clock.now() - started
                 raise JudgeFailed(self._given_up(outcome, model, attempt=attempt, seconds=seconds, limit=too_late))
             if not self._clock.sleep(wait):
@@ -247,8 +236,6 @@ class RateLimiter:
         while True:
             with self._changed:
                 now = self._clock.now()
-                if (refusal := self._breakers[model].refusal(now)) is not None:
-                    raise JudgeFailed(refusal)
                 pause_s = self._paused_until - now
                 limit = self._past(max(now, self._paused_until), call_ends + queued, model_ends)
                 if limit:
@@ -256,7 +243,6 @@ class RateLimiter:
                 if pause_s <= 0:
                     if self._has_room(model):
                         self._under_way[model] += 1
-                        self._breakers[model].asked(now)
                         return queued
                     self._changed.wait()
                     queued += self._clock.now() - now
@@ -297,7 +283,7 @@ class RateLimiter:
             tried += f"; to try longer, raise `judge: {{{limit}: ...}}`"
         given_up = dataclasses.replace(failure, message=f"{failure.message} ({tried})")
         with self._changed:
-            self._breakers[model].failed(given_up, self._clock.now())
+            self._breakers[model].failed()
         return given_up
 
     def _too_late(self, pause_s: float, *, model: str, limit: str) -> JudgeFailure:

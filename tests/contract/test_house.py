@@ -14,7 +14,7 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 507_060,  # +228: test files that are cut off, flaky cases that are not accepted
+    "tokens": 510_000,  # +3,168: stops for false verdicts, until fewer ideas imply them
     "tokens_per_statement": 11.6,
     "odd_names_per_1000": 124,
     "modules": 258,
@@ -22,7 +22,7 @@ MOST = {
     "over_8_fields": 40,
     "doubled_class_names": 48,
     "words": 1427,
-    "replace": 192,
+    "replace": 193,  # +1: verdicts as they would be with the failures of both sides
     "largest_room": 5647,  # lines; +8: as for tokens
     "longest_function": 765,  # tokens
 }

@@ -60,7 +60,11 @@ STEADY = {number: f"answer {number}" for number in range(40)}
         ("F/P " * 5 + "P/P " * 15, {"threshold": ThresholdRule.CONFIRMED, "pass_rate": 0.8}, "inconclusive"),
         ("F/P " * 5 + "P/P " * 15, {"threshold": ThresholdRule.CONFIRMED, "pass_rate": 0.7}, "regressed"),
         # whichever side they are on: else the failures of head would choose the share by which head is judged
-        ("F/P " * 5 + "P/P " * 12 + "F/F " * 3, {"threshold": ThresholdRule.CONFIRMED, "pass_rate": 0.7}, "inconclusive"),
+        (
+            "F/P " * 5 + "P/P " * 12 + "F/F " * 3,
+            {"threshold": ThresholdRule.CONFIRMED, "pass_rate": 0.7},
+            "inconclusive",
+        ),
         ("55/66 " * 10, {}, "regressed"),  # graded: 0.1 lower in every run
         ("56/55 " * 10, {"max_drop": 0.1}, "unchanged"),  # a smaller difference was seen
         ("??/PP " * 3, {}, "not_measured"),
