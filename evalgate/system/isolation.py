@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import functools
+import grp
 import hashlib
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -34,7 +36,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where our own helpers are looked for, never the PATH that agents get."""
 
 FIRST_UID, LAST_UID = 64001, 64900
-"""Users without an entry in /etc/passwd; nobody else has these numbers."""
+"""Numbers of users and groups that few systems give away; those that are somebody's are passed over."""
 
 ROLES = ("head", "base", "metrics")
 UIDS_PER_RUN = 2 * len(ROLES)
@@ -291,8 +293,6 @@ def opened(
             )
         isolation = Isolation(**found)
         if _is_root():
-            if not is_ours:
-                isolation.end_all()  # of a run that was killed
             stack.enter_context(closed(places, keep=tuple(caches.values())))
         stack.callback(isolation.end_all)
         yield isolation
@@ -335,8 +335,9 @@ def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
 
 @contextlib.contextmanager
 def _free_uids() -> Iterator[int]:
-    """The first of `UIDS_PER_RUN` numbers that no other gate on this machine uses. The name of an abstract socket is
-    the lock: the system lets go of it however we end."""
+    """The first of `UIDS_PER_RUN` numbers that are nobody's and that no other gate on this machine uses. The name of an
+    abstract socket is the lock: the system lets go of it however we end. What a killed gate left running keeps its
+    numbers: nobody can tell that it is not somebody else's."""
     for first in range(FIRST_UID, LAST_UID, UIDS_PER_RUN):
         mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -345,9 +346,21 @@ def _free_uids() -> Iterator[int]:
             mark.close()
             continue
         with mark:
-            yield first
-        return
-    raise NotPossible("agents cannot run as another user: all users for it are taken", hint="See docs/security.md.")
+            if _is_nobodys(range(first, first + UIDS_PER_RUN)):
+                yield first
+                return
+    message = f"agents cannot run as another user: all numbers from {FIRST_UID} to {LAST_UID} are taken"
+    raise NotPossible(message, hint="See docs/security.md.")
+
+
+def _is_nobodys(numbers: Collection[int]) -> bool:
+    """Whether no user, group or process has any of these numbers."""
+    for number in numbers:
+        for lookup in (pwd.getpwuid, grp.getgrgid):
+            with contextlib.suppress(KeyError):
+                lookup(number)
+                return False
+    return not running(numbers, by=("Uid:", "Gid:", "Groups:"))
 
 
 # --- starting ---------------------------------------------------------------------------------
@@ -466,22 +479,22 @@ def end_all(uids: Collection[int]) -> None:
         time.sleep(0.005)
 
 
-def running(uids: Collection[int]) -> frozenset[int]:
-    """Processes that one of these users is, or may become; those that have ended are left out."""
+def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozenset[int]:
+    """Processes that one of these users is, or may become; those that have ended are left out. `by`: the lines of
+    /proc/PID/status that tell whose a process is."""
     found = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):  # it is gone
-                if _users(entry.name) & set(uids) and not _has_ended(entry.name):
+                if _numbers(entry.name, by) & set(uids) and not _has_ended(entry.name):
                     found.add(int(entry.name))
     return frozenset(found)
 
 
-def _users(pid: str) -> set[int]:
-    for line in Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("Uid:"):
-            return {int(each) for each in line.split()[1:]}
-    return set()
+def _numbers(pid: str, lines: Collection[str]) -> set[int]:
+    status = Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace")
+    named = (line.partition("\t") for line in status.splitlines())
+    return {int(each) for name, _, told in named if name in lines for each in told.split()}
 
 
 def _has_ended(pid: str) -> bool:

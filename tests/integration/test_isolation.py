@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import packages
@@ -251,6 +252,35 @@ def test_two_gates_on_a_machine_use_different_users(repository: Path, isolated: 
         )
         assert not mine & theirs
         assert run(isolated.head, "/bin/kill", "-0", str(os.getpid())).returncode != 0
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        {"user": isolation.FIRST_UID},
+        {"user": isolation.FIRST_UID + 3},  # any number of a block
+        {"group": isolation.FIRST_UID + 5},
+        {"extra_groups": [isolation.FIRST_UID + 1]},
+    ],
+)
+def test_numbers_of_a_living_process_are_passed_over(repository: Path, identity: dict[str, Any]) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"], **identity) as bystander:
+        with opened(repository) as isolated:
+            assert isolated.head.agent.uid >= isolation.FIRST_UID + isolation.UIDS_PER_RUN
+        assert bystander.poll() is None, "nobody ends what is not ours"
+        bystander.kill()
+
+
+def test_numbers_with_an_entry_are_passed_over(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, size = isolation.pwd.getpwuid(0), isolation.UIDS_PER_RUN
+    every_second = dict.fromkeys(range(isolation.FIRST_UID + 2, isolation.LAST_UID, 2 * size), root)
+    monkeypatch.setattr(isolation.pwd, "getpwuid", every_second.__getitem__)
+    with opened(repository) as isolated:
+        assert (isolated.head.agent.uid - isolation.FIRST_UID) // size % 2 == 1
+    all_of_them = dict.fromkeys(range(isolation.FIRST_UID, isolation.LAST_UID + size), root)
+    monkeypatch.setattr(isolation.pwd, "getpwuid", all_of_them.__getitem__)
+    with pytest.raises(isolation.NotPossible, match="all numbers from 64001 to 64900 are taken"), opened(repository):
+        pass
 
 
 def test_whether_it_is_possible_is_asked_while_another_gate_ends_its_users() -> None:
