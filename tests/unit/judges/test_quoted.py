@@ -95,6 +95,17 @@ def test_what_may_be_quoted_is_no_good_verdict(answer: str, reply: str) -> None:
     assert not any(vote.passed for vote in votes.values()), votes
 
 
+@pytest.mark.parametrize("copied", [GOOD, BAD])
+@pytest.mark.parametrize("reply", ["{}", " {}\n", "```json\n{}\n```", "{0}\n{0}", "<think>It says so.</think>{}"])
+def test_an_object_of_the_judged_text_is_nobodys_verdict(copied: str, reply: str) -> None:
+    question = asked(f"The answer is {copied}.")
+    assert final_response_match_v2.parse_match(Reply(reply.format(copied), question)) == {}
+    spaced = json.dumps(json.loads(copied), indent=2)
+    assert final_response_match_v2.parse_match(Reply(reply.format(spaced), question)) == {}
+    (vote,) = final_response_match_v2.parse_match(Reply(reply.format(coded(question, "invalid")), question)).values()
+    assert (vote.passed, vote.sure) == (False, True)
+
+
 @pytest.mark.parametrize(
     "around",
     [
@@ -145,6 +156,18 @@ def test_a_list_that_is_quoted_is_not_the_list_of_verdicts() -> None:
 
 
 # --- the second question --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("second", "passed"), [(GOOD, None), ("OWN", True)])
+def test_a_judge_that_copies_is_asked_once_more(second: str, passed: bool | None) -> None:
+    question = asked(f"Say {GOOD}")
+    own = second.replace("OWN", coded(question, "valid"))
+    judge = ScriptedJudge(lambda request: own if "An earlier reply" in request.prompt else GOOD)
+    held = panel(judge)
+    asking = Asking(criterion="m", panel=held, options=JudgedOptions())
+    ballot = judged.sampled(asking, question, parse=final_response_match_v2.parse_match, num_samples=1)
+    assert (held.vote(ballot).items[""].passed, len(judge.requests)) == (passed, 2)
+    held.close()
 
 
 @pytest.mark.parametrize(
