@@ -85,6 +85,9 @@ RETRIABLE: Final = frozenset(
 )
 """Kinds that the same question may escape when it is asked again."""
 
+MOST_BYTES: Final = 8_000_000
+"""Of one answer of a judge, unpacked: what is larger is none."""
+
 FINAL: Final = frozenset(
     JudgeFailureKind[name]
     for name in ("UNAUTHORIZED", "FORBIDDEN", "MODEL_MISSING", "QUOTA_SPENT", "BUDGET_SPENT", "NOT_CONFIGURED")

@@ -23,6 +23,7 @@ from evalgate.judges.base import (
 )
 from evalgate.model import Text, Usage, shapes
 from evalgate.system import http
+from evalgate.system.http import ExchangeFailed
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -64,7 +65,12 @@ def _client(setting: JudgeSetting) -> Client:
     named = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
     version = None if setting.vertex else "v1beta" if named in ("", "beta") else named
     base_url, version = (found[1], found[2]) if found else (setting.base_url or None, version)
-    options = types.HttpOptions(base_url=base_url, api_version=version, timeout=int(setting.timeout_s * 1000))
+    options = types.HttpOptions(
+        base_url=base_url,
+        api_version=version,
+        timeout=int(setting.timeout_s * 1000),
+        client_args={"event_hooks": {"response": [http.bounded(base.MOST_BYTES)]}},
+    )
     if setting.vertex and not setting.api_key:
         project = setting.environment.get("GOOGLE_CLOUD_PROJECT")
         location = setting.environment.get("GOOGLE_CLOUD_LOCATION", "global")
@@ -166,6 +172,8 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
+    if isinstance(error, ExchangeFailed):
+        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=str(error))
     # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
     names = {each.__name__ for each in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):

@@ -25,6 +25,7 @@ from evalgate.judges.base import (
 from evalgate.model import Text, Usage, shapes
 from evalgate.model.shapes import to_camel
 from evalgate.system import http
+from evalgate.system.http import ExchangeFailed
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -50,13 +51,14 @@ def missing(setting: JudgeSetting) -> str:
 
 def open_client(setting: JudgeSetting) -> Judge:
     """See JudgeDriver."""
-    from openai import OpenAI  # noqa: PLC0415 - an extra, and a second to load
+    from openai import DefaultHttpxClient, OpenAI  # noqa: PLC0415 - an extra, and a second to load
 
     client = OpenAI(
         base_url=setting.base_url,
         api_key=setting.api_key or "none",  # the client wants one, a local server may not
         max_retries=0,
         timeout=setting.timeout_s,
+        http_client=DefaultHttpxClient(event_hooks={"response": [http.bounded(base.MOST_BYTES)]}),
     )
     return OpenAIJudge(setting, client)
 
@@ -161,6 +163,9 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 
     if isinstance(error, openai.APITimeoutError):
         return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
+    too_large = next((each for each in (error, error.__cause__) if isinstance(each, ExchangeFailed)), None)
+    if too_large is not None:
+        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=str(too_large))
     if isinstance(error, openai.APIConnectionError):
         return base.failure(JudgeFailureKind.CONNECTION, setting, detail=str(error.__cause__ or error))
     if isinstance(error, openai.APIStatusError):

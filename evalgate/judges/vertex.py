@@ -25,7 +25,6 @@ from evalgate.model import Text
 from evalgate.system import http
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault, GoogleToken, NoToken
 
-_MOST_BYTES = 8_000_000
 _FAULTS = {Fault.TIMEOUT: JudgeFailureKind.TIMEOUT, Fault.UNREACHABLE: JudgeFailureKind.CONNECTION}
 _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
 
@@ -57,7 +56,7 @@ class VertexEvaluation(Judge):
         headers = self._authorization()
         if isinstance(headers, JudgeFailure):
             return headers
-        exchange = Exchange(environment=self._setting.environment, headers=headers, most_bytes=_MOST_BYTES)
+        exchange = Exchange(environment=self._setting.environment, headers=headers, most_bytes=judges_base.MOST_BYTES)
         url, body = _url(self._setting), json.loads(request.prompt)
         try:
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)

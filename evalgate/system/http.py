@@ -9,7 +9,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,30 @@ class Answer:
         """The beginning of the body as text on one line."""
         text = " ".join(self.body[: limit * 4].decode("utf-8", "replace").split())
         return text[:limit] + (" ..." if len(text) > limit else "")
+
+
+def bounded(most_bytes: int) -> Callable[[Any], None]:
+    """A hook for clients of other libraries (`event_hooks` of httpx): their responses are read up to so many bytes,
+    unpacked, and reading on raises ExchangeFailed."""
+
+    def bound(response: Any) -> None:
+        read = response.iter_bytes
+
+        def pieces(*given: Any, **named: Any) -> Iterator[bytes]:
+            size = 0
+            for piece in read(*given, **named):
+                size += len(piece)
+                if size > most_bytes:
+                    raise _too_large(most_bytes)
+                yield piece
+
+        response.iter_bytes = pieces  # which all its ways to read go through
+
+    return bound
+
+
+def _too_large(most_bytes: int) -> ExchangeFailed:
+    return ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {most_bytes:,} bytes")
 
 
 class Exchange:
@@ -148,7 +172,7 @@ class Exchange:
         while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
             content += chunk
             if len(content) > self._most_bytes:
-                raise ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {self._most_bytes:,} bytes")
+                raise _too_large(self._most_bytes)
             if time.monotonic() > deadline:
                 raise ExchangeFailed(Fault.TIMEOUT, "the request timed out")
         return bytes(content)

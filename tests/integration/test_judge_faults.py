@@ -7,6 +7,7 @@ prompt, a body that is no JSON, a cut connection, Google's error details) comes 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.server
 import json
 import socket
@@ -287,6 +288,8 @@ WRONG_KEY = google_error(400, "INVALID_ARGUMENT", rpc("ErrorInfo", reason="API_K
 PER_DAY = google_error(429, "RESOURCE_EXHAUSTED", daily("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
 PER_MINUTE = google_error(429, "RESOURCE_EXHAUSTED", daily("RequestsPerMinute"), rpc("RetryInfo", retryDelay="1.5s"))
 PAGE = (502, {"content-type": "text/html"}, b"<html><style>p{}</style><b>Error 502</b> come back later</html>")
+HUGE = (200, {}, b" " * 9_000_000)
+PACKED = (200, {"content-encoding": "gzip"}, gzip.compress(b" " * 9_000_000))
 OPENAI_QUOTA = (429, {}, json.dumps({"error": {"message": "no credit", "code": "insufficient_quota"}}).encode())
 
 
@@ -313,6 +316,10 @@ OPENAI_QUOTA = (429, {}, json.dumps({"error": {"message": "no credit", "code": "
         ("gemini", PER_DAY, "quota_spent", "run again when it is renewed"),
         ("gemini", PER_MINUTE, "rate_limited", "tried 6 times"),
         ("gemini", PAGE, "server_error", "Error 502 come back later"),
+        ("gemini", HUGE, "malformed", "larger than 8,000,000 bytes"),
+        ("gemini", PACKED, "malformed", "larger than 8,000,000 bytes"),
+        ("openai", HUGE, "malformed", "larger than 8,000,000 bytes"),
+        ("openai", PACKED, "malformed", "larger than 8,000,000 bytes"),
         ("openai", body(choices=[]), "empty", "no choice"),
         ("openai", body(choices=[{"message": {"refusal": "I will not"}}]), "blocked", "I will not"),
         ("openai", body(hello="world"), "malformed", "base URL"),
