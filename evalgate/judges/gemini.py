@@ -172,16 +172,15 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
-    if isinstance(error, ExchangeFailed):
-        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=str(error))
     # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
     names = {each.__name__ for each in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
         return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
     if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
         return base.failure(JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}")
-    if isinstance(error, ValueError):  # a body that is no JSON, or JSON of another shape
-        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
+    if isinstance(error, ValueError | ExchangeFailed):  # a body that is no JSON, JSON of another shape, too large
+        detail = str(error) if isinstance(error, ExchangeFailed) else type(error).__name__
+        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=detail)
     return base.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}")
 
 

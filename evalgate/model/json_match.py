@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Self
 
+import regex
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -46,7 +47,8 @@ class Matcher(Wire):
     def _compiles(cls, value: str | None) -> str | None:
         try:
             re.compile(value or "")
-        except re.error as error:
+            regex.compile(value or "")
+        except (re.error, regex.error) as error:
             raise ValueError(f"a regular expression ({error})") from None
         return value
 
@@ -59,13 +61,17 @@ class Matcher(Wire):
         return self
 
 
-MOST_SEARCHED: Final = 1_000
-"""Characters of a text that Python's own engine looks at, which may try every way to match it."""
+LONGEST_SEARCH_S: Final = 2.0
+"""An engine that is not linear may try every way to match a text; after so long nobody waits for it."""
+
+
+class EndlessSearch(Exception):  # noqa: N818 - it says what happened
+    """It is not known whether a pattern is found in a text."""
 
 
 @functools.lru_cache(maxsize=256)
 def _linear(pattern: str) -> SchemaValidator | None:
-    """The pattern in an engine that takes linear time; None where it has what only Python's knows (`(?=a)`, `\\1`)."""
+    """The pattern in an engine that takes linear time; None where it has what this one lacks (`(?=a)`, `\\1`)."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:
@@ -73,17 +79,23 @@ def _linear(pattern: str) -> SchemaValidator | None:
 
 
 def _is_found(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text, both of which others wrote."""
+    """Whether a pattern is found in a text, both of which others wrote. Raises EndlessSearch."""
     text = text.encode("utf-8", "replace").decode()  # half characters
     linear = _linear(pattern)
-    if linear is None:
-        return re.search(pattern, text[:MOST_SEARCHED]) is not None
-    shorter = text.removesuffix("\n")  # for Python's `$`
-    return linear.isinstance_python(text) or ("$" in pattern and linear.isinstance_python(shorter))
+    if linear is not None:
+        shorter = text.removesuffix("\n")  # for Python's `$`
+        return linear.isinstance_python(text) or ("$" in pattern and linear.isinstance_python(shorter))
+    try:
+        return regex.search(pattern, text, timeout=LONGEST_SEARCH_S, concurrent=True) is not None
+    except TimeoutError:
+        length, most = len(text), LONGEST_SEARCH_S
+        message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {most:g} s"
+        raise EndlessSearch(f"{message}: write it without nested repetitions") from None
 
 
 def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
-    """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side."""
+    """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side. Raises
+    EndlessSearch."""
     (key,) = matcher.model_fields_set
     if actual is MISSING:
         return key == "ignore"

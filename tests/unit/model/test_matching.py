@@ -1,5 +1,6 @@
 """Matchers, subsets, and partners among two lists."""
 
+import re
 from itertools import permutations
 from typing import Any
 
@@ -23,8 +24,9 @@ from evalgate.model.json_match import MISSING, Matcher
         ({"regex": "par"}, "Paris", "x", False),
         ({"regex": "1"}, 1, "x", False),  # a number is no text
         ({"regex": "ris$"}, "Paris\n", "x", True),  # as in Python
-        ({"regex": "(a+)+$"}, "a" * 5000 + "b", "x", False),  # in linear time
-        ({"regex": "(?=P)Par"}, "Paris", "x", True),  # what Python's engine alone knows
+        ({"regex": "(a+)+$"}, "a" * 5000 + "b", "x", False),
+        ({"regex": "(?=P)Par"}, "Paris", "x", True),
+        ({"regex": "(?=e)end$"}, "x" * 5000 + "end", "x", True),  # the whole text is looked at
         ({"regex": "ab"}, "\ud800ab", "x", True),  # half a character
         ({"contains": "ari"}, "Paris", "x", True),
         ({"contains": 1}, [0, 1], "x", True),
@@ -45,6 +47,27 @@ from evalgate.model.json_match import MISSING, Matcher
 )
 def test_matchers(matcher: dict[str, Any], actual: Any, expected: Any, holds: bool) -> None:
     assert json_match.holds(Matcher.model_validate(matcher), actual, expected) is holds
+
+
+@pytest.mark.parametrize("pattern", [r"^(?=a)(a|aa)+$", r"(?!x)(a|a)*$"])
+def test_a_search_without_an_end_is_neither_found_nor_missed(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_match, "LONGEST_SEARCH_S", 0.1)
+    with pytest.raises(json_match.EndlessSearch, match="took longer than 0.1 s: write it without nested repetitions"):
+        json_match.holds(Matcher(regex=pattern), "a" * 60 + "b", "x")
+
+
+LETTERS = st.text("abc. \n", max_size=12)
+PATTERNS = st.lists(
+    st.sampled_from(
+        ["a", "b", ".", "\\s", "[ab]", "[^a]", "(a|b)", "(?:ab)?", "a+?", "b*", "^", "$", "\\b", "(?=a)", "(?!b)"]
+    ),
+    max_size=5,
+).map("".join)
+
+
+@given(PATTERNS, LETTERS)
+def test_patterns_are_those_of_python(pattern: str, text: str) -> None:
+    assert json_match.holds(Matcher(regex=pattern), text, "x") is (re.search(pattern, text) is not None)
 
 
 JSON = st.recursive(
