@@ -65,7 +65,7 @@ LONGEST_SEARCH_S: Final = 2.0
 """An engine that is not linear may try every way to match a text; after so long nobody waits for it."""
 
 
-class SearchTimeout(Exception):  # noqa: N818 - it says what happened
+class SearchFailed(Exception):  # noqa: N818 - it says what happened
     """It is not known whether a pattern is found in a text."""
 
 
@@ -79,7 +79,7 @@ def _linear(pattern: str) -> SchemaValidator | None:
 
 
 def _is_found(pattern: str, text: str) -> bool:
-    """Whether a pattern is found in a text, both of which others wrote. Raises SearchTimeout."""
+    """Whether a pattern is found in a text, both of which others wrote. Raises SearchFailed."""
     text = text.encode("utf-8", "replace").decode()  # half characters
     linear = _linear(pattern)
     if linear is not None:
@@ -90,12 +90,12 @@ def _is_found(pattern: str, text: str) -> bool:
     except TimeoutError:
         length, most = len(text), LONGEST_SEARCH_S
         message = f"looking for the pattern {pattern[:200]!r} in {length:,} characters took longer than {most:g} s"
-        raise SearchTimeout(f"{message}: write it without nested repetitions") from None
+        raise SearchFailed(f"{message}: write it without nested repetitions") from None
 
 
 def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
     """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side. Raises
-    SearchTimeout."""
+    SearchFailed."""
     (key,) = matcher.model_fields_set
     if actual is MISSING:
         return key == "ignore"
