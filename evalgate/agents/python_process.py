@@ -17,13 +17,16 @@ from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folde
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
-from evalgate.system import python_env
+from evalgate.system import git, python_env
 from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS = "metrics"
 """The kind of worker that runs custom metrics: the agent's package is not loaded there."""
+
+SEALED = ("-I", "-S")
+"""How the Python of metrics starts: no variable, folder or file of the change says what it loads first."""
 
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """How the files end that Python loads as modules."""
@@ -109,7 +112,7 @@ def find_launch(
     """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
 
     `hello`: options of the worker. `framework`: the module that a Python found on PATH must have. A worker for metrics
-    starts in a sandbox of its own, with the same Python.
+    starts in a sandbox of its own, with the same Python, which must be no part of the commit.
     """
     try:
         wanted = wanted_of(options.model_dump(), Path(setting.root), framework=framework)
@@ -117,21 +120,37 @@ def find_launch(
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
+    if kind == METRICS:
+        _refuse_committed(interpreter.python, setting)
     environment, home = dict(setting.world.environment), Path(interpreter.python).parent.parent
     if (home / "pyvenv.cfg").is_file():  # what was installed for the agent is on its PATH, as where it is activated
         path = os.pathsep.join(part for part in (str(home / "bin"), environment.get("PATH", "")) if part)
         environment |= {"PATH": path, "VIRTUAL_ENV": str(home)}
     about = {"requirements": interpreter.fingerprint} if interpreter.fingerprint else {}
-    sandbox = setting.world.metrics if kind == METRICS else setting.world.sandbox
+    sandbox, flags = (setting.world.metrics, SEALED) if kind == METRICS else (setting.world.sandbox, ())
     if sandbox is None:
         hello = {**hello, "import_roots": list(interpreter.import_roots)}
-        command = (interpreter.python, str(WORKER), kind)
+        command = (interpreter.python, *flags, str(WORKER), kind)
         return Launch(command=command, cwd=setting.root, environment=environment, hello=hello, about=about)
     return Launch(
-        command=(sandbox.copies.placed(interpreter.python), str(WORKER), kind),
+        command=(sandbox.copies.placed(interpreter.python), *flags, str(WORKER), kind),
         cwd=sandbox.copies.placed(setting.root),
         environment=sandbox.environment(environment),
         hello={**hello, "import_roots": [sandbox.copies.placed(each) for each in interpreter.import_roots]},
         about=about,
         prefix=sandbox.agent.prefix,
     )
+
+
+def _refuse_committed(python: str, setting: AgentSetting) -> None:
+    """Raises AgentFailed (INSTALL) where a Python, or the environment that it is of, is part of the commit: the change
+    could have written whatever grades it."""
+    path = Path(python)
+    home = path.parent.parent
+    places = [home, path] if (home / "pyvenv.cfg").exists() else [path]
+    if git.first_committed(places, Path(setting.root), setting.world.environment) is not None:
+        message = (
+            f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of the "
+            "workflow, list `requirements`, or name a `python` of the machine"
+        )
+        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message))

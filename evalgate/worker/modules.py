@@ -104,6 +104,28 @@ def add_folders(roots: tuple[str, ...]) -> None:
     sys.path[place:place] = fresh
 
 
+def add_packages() -> None:
+    """Make installed packages importable in a Python that started without them (`-S`), and run nothing of theirs: of
+    their `.pth` files the folders are added, behind all others, and no line is executed."""
+    import site
+
+    linked: list[str] = []
+
+    def note(folder: str, name: str, known: set[str] | None) -> set[str] | None:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                lines = [line.strip() for line in file if not line.startswith(("#", "import ", "import\t"))]
+        except OSError:
+            lines = []
+        linked.extend(os.path.join(folder, line) for line in lines if line)
+        return known
+
+    site.addpackage = note  # type: ignore[assignment]
+    site.execsitecustomize = lambda: None
+    site.main()
+    sys.path.extend(folder for folder in dict.fromkeys(linked) if os.path.isdir(folder) and folder not in sys.path)
+
+
 def import_home(home: Home) -> ModuleType:
     """Import the agent's package (or file) and let every alias mean it. Raises whatever its code raises."""
     add_folders(home.roots)

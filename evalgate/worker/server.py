@@ -33,7 +33,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any, Protocol
 
-from . import errors, pipe, tools
+from . import errors, modules, pipe, tools
 from .pipe import Pipe
 from .tools import SessionTools
 
@@ -443,6 +443,8 @@ def serve(pipe: Pipe, host: Host) -> int:
 def main() -> int:
     """Take over the standard streams, then serve the kind of agent that the command line names."""
     streams = pipe.claim()
+    if sys.flags.no_site:
+        modules.add_packages()
     kind = sys.argv[1]
     sys.argv[:] = ["agent"]
     return serve(streams, importlib.import_module(f".{kind}", __package__).Host())

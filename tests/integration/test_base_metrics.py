@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,50 @@ def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, 
     assert (row["name"], row["difference"]["base"], row["difference"]["head"]) == ("word", 1.0, 0.0)
     assert [each["subject"] for each in comparison["relaxed"]] == ["contents of metrics.py"]
     assert "`contents of metrics.py`" in repo.comment()
+
+
+EVIL = "import sys; open({marker!r}, 'a').write('{name} in ' + ' '.join(sys.orig_argv) + chr(10))"
+
+
+def environment(folder: Path, python: str, marker: Path) -> Path:
+    """An environment whose every hook at Python's start leaves a mark: they could as well replace the metric."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (installed,) = Path(python).parent.parent.glob("lib/python3*/site-packages")
+    (packages / "linked.pth").write_text(f"{installed}\n")
+    (packages / "evil.pth").write_text(EVIL.format(marker=str(marker), name="pth") + "\n")
+    (packages / "sitecustomize.py").write_text(EVIL.format(marker=str(marker), name="sitecustomize") + "\n")
+    return folder
+
+
+def test_nothing_of_the_change_runs_before_the_metric(tmp_path: Path, python: str) -> None:
+    repo = changed(tmp_path, python, cases=1)
+    marker = tmp_path / "marker"
+    made = environment(tmp_path / "made", python, marker)
+    agent = {"driver": "python", "call": "desk:answer", "python": str(made / "bin/python")}
+    repo.gate_file(agents=[agent], env=["PYTHONPATH", "PYTHONSTARTUP"])
+    repo.write("desk.py", AGENT.format(word="answer"))
+    repo.write("sitecustomize.py", EVIL.format(marker=str(marker), name="beside"))
+    repo.commit("head")
+    code, said = repo.call("run", environment={"PYTHONPATH": str(repo.root)})
+    assert code == 0, said
+    assert repo.results()["suites"][0]["cases"][0]["trials"][0]["grades"]["word"]["value"] == 0.75
+    marks = marker.read_text().splitlines()
+    # the agent's own Python starts as it would anywhere
+    assert {line.split()[0] for line in marks if line.endswith("server.py python")} == {"pth", "beside"}
+    assert not [line for line in marks if line.endswith("server.py metrics")]
+
+
+def test_a_metric_runs_in_no_python_of_the_commit(tmp_path: Path, python: str) -> None:
+    repo = changed(tmp_path, python, cases=1)
+    environment(repo.root / ".venv", python, tmp_path / "marker")
+    for committed, expected in ((False, 0), (True, 3)):
+        if committed:
+            repo.git("add", "-f", ".venv/lib", ".venv/pyvenv.cfg")
+        repo.gate_file(agents=[{"driver": "python", "call": "desk:answer", "python": ".venv/bin/python"}])
+        repo.write("desk.py", AGENT.format(word="answer"))
+        repo.write(".gitignore", "evalgate-report/\n__pycache__/\n.venv/\n")
+        repo.commit("head")
+        code, said = repo.call("run")
+        assert code == expected, said
+    assert ".venv/bin/python is part of the commit, so custom metrics do not run in it" in said

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from builders.zygotes import Zygote
 
+from evalgate.agents import python_process
+
 REPO = Path(__file__).parents[3]
 AGENTS = REPO / "tests" / "agents"
 START = REPO / "evalgate" / "worker" / "server.py"
@@ -25,7 +27,9 @@ Message = dict[str, Any]
 
 def _started(python: str, kind: str, cwd: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen([python, str(START), kind], cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
+    flags = python_process.SEALED if kind == "metrics" else ()
+    command = [python, *flags, str(START), kind]
+    return subprocess.Popen(command, cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 class Forked:
