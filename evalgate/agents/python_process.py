@@ -150,7 +150,7 @@ def _refuse_committed(python: str, setting: AgentSetting) -> None:
     places = [home, path] if (home / "pyvenv.cfg").exists() else [path]
     if git.first_committed(places, Path(setting.root), setting.world.environment) is not None:
         message = (
-            f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of the "
-            "workflow, list `requirements`, or name a `python` of the machine"
+            f"{python} is part of the commit, so custom metrics do not run in it. Make the environment in a step of "
+            "the workflow, list `requirements`, or name a `python` of the machine"
         )
         raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message))
