@@ -450,17 +450,20 @@ def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> lis
     python = f"{folder}/bin/python"
     extras, groups = (needs.extras, needs.groups) if complete else ((), ())
     chosen = [part for name in extras for part in ("--extra", name)]
+    # of a folder uv's cache knows the age of pyproject.toml and setup.py alone
+    afresh = ["--refresh"] if needs.is_local else []
     if needs.kind is NeedKind.LOCK:
         chosen += [part for name in groups for part in ("--group", name)]
         return [
             *("sync", "--project", needs.folder, "--frozen", "--no-install-project", "--no-install-workspace"),
-            *("--no-default-groups", *chosen, "--python", python),
+            *("--no-default-groups", *afresh, *chosen, "--python", python),
         ]
     if needs.kind is NeedKind.POETRY:
-        return ["pip", "install", "--python", python, *_of_poetry(needs, folder, world, extras=extras, groups=groups)]
+        named = _of_poetry(needs, folder, world, extras=extras, groups=groups)
+        return ["pip", "install", *afresh, "--python", python, *named]
     files = [part for file in needs.files for part in ("-r", file)]
     chosen += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
-    return ["pip", "install", "--python", python, *files, *chosen, "--", *needs.specifiers]
+    return ["pip", "install", *afresh, "--python", python, *files, *chosen, "--", *needs.specifiers]
 
 
 def _of_poetry(

@@ -6,7 +6,10 @@ Projects that only Poetry reads are put in the words of other installers by Poet
 from __future__ import annotations
 
 import codecs
+import contextlib
 import enum
+import hashlib
+import itertools
 import logging
 import os
 import re
@@ -15,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
 """Extras and dependency groups that are installed with the agent where it has them: `adk eval` is run with them, and an
@@ -22,6 +26,16 @@ agent may import what only they hold."""
 
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
 _LOCAL = re.compile(r"^\s*(?:-e\b|--editable\b|\.{0,2}/|\.\s*$|\.\[|file:)|@\s*(?:file:|\.{0,2}/)|\{[^{}]*\bpath\s*=")
+_LOCAL_PATHS = (
+    re.compile(r"^\s*(?P<edited>-e|--editable)[\s=]\s*(?P<path>[^\s;#\[]+)"),
+    re.compile(r"^\s*(?P<path>(?:file:|\.{0,2}/|[\w.-]+/|\.(?=[\s\[]|$))[^\s;#\[]*)"),
+    re.compile(r"""@\s*(?P<path>(?:file:|\.{0,2}/)[^\s;,"'\[\]]+)"""),
+    re.compile(r"""\b(?:path|directory)\s*=\s*["'](?P<path>[^"']+)["']"""),
+)
+"""How requirements, tables of TOML and locks name what is installed from a folder or a file. Members of a workspace are
+not installed."""
+_OWN_FOLDER = re.compile(r"^/*\$\{?(?:PROJECT_ROOT|PWD)\}?/")
+_LEFT_BESIDE = frozenset({".git", "__pycache__", "node_modules"})
 _PIN = re.compile(r"(?:c?python[-@]?)?(\d+(?:\.\d+){0,2})", re.IGNORECASE)
 _LOCKED_PYTHON = re.compile(r'^(?:requires-python|python-versions) = "([^"]*)"', re.MULTILINE)
 _SETUP_PYTHON = re.compile(r"""python_requires\s*=\s*["']?([^"'\n#]+)""")
@@ -57,6 +71,11 @@ class Needs:
     text: str = ""
     import_roots: tuple[str, ...] = ()
 
+    @property
+    def is_local(self) -> bool:
+        """Whether something of the checkout is installed."""
+        return any(line.startswith(LOCAL) for line in self.text.splitlines())
+
     def __str__(self) -> str:
         return ", ".join((*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers))
 
@@ -77,7 +96,7 @@ def named_needs(requirements: Sequence[str], root: str) -> Needs:
     """The needs that a user lists: names of files below `root`, all else specifiers (`google-adk>=2`)."""
     files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
     specifiers = [entry for entry in requirements if not _is_file(entry, root)]
-    texts = [_file_text(file, root) for file in files] + [*specifiers, _local_mark(specifiers, root)]
+    texts = [_file_text(file, root) for file in files] + [*specifiers, *_local_content(specifiers, Path(root), root)]
     return Needs(
         kind=NeedKind.NAMED,
         root=root,
@@ -128,7 +147,6 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     if "project" not in tables and not is_poetry:
         return None  # settings of tools only
     kind, file = NeedKind.POETRY if is_poetry else NeedKind.PROJECT, project
-    mark = _local_mark(text.splitlines(), str(root))
     if "project" in tables:
         for above in _upward(place, root):
             lock = above / "uv.lock"
@@ -145,7 +163,7 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
         files=(str(file),),
         extras=extras,
         groups=groups,
-        text=f"{text}\n{mark}",
+        text="\n".join((text, *_local_content(text.splitlines(), place, str(root)))),
         import_roots=_import_roots(place),
     )
 
@@ -201,14 +219,65 @@ def _file_text(file: Path, root: str) -> str:
         seen.add(current)
         text = _text(current)
         lines = text.splitlines()
-        texts += [text, _local_mark(lines, root)]
+        texts += [text, *_local_content(lines, current.parent, root)]
         queue += [current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))]
     return "\n".join(texts)
 
 
-def _local_mark(lines: Collection[str], root: str) -> str:
-    """The checkout's own path where something local is installed: another checkout needs another environment."""
-    return root if any(_LOCAL.search(line) for line in lines) else ""
+LOCAL = "local: "
+"""How the lines of `Needs.text` begin that tell of what is installed from the checkout."""
+
+
+def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[str]:
+    """The checkout's own path where something local is installed, since another checkout needs another environment,
+    and digests of all that is: of its files, or of their names where they are used in place; also of what it needs
+    itself. `folder`: where relative paths start."""
+    if not any(_LOCAL.search(line) or any(each.search(line) for each in _LOCAL_PATHS) for line in lines):
+        return
+    yield f"{LOCAL}{root}"
+    seen: set[Path] = set()
+    queue = list(_local_places(lines, folder))
+    while queue:
+        place, is_edited = queue.pop(0)
+        if place in seen:
+            continue
+        seen.add(place)
+        yield f"{LOCAL}{os.path.relpath(place, root)} {_digest(place, is_edited=is_edited)}"
+        for name in ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"):
+            queue += _local_places(_text(place / name).splitlines(), place)
+
+
+def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bool]]:
+    for line in lines:
+        for found in itertools.chain.from_iterable(each.finditer(line) for each in _LOCAL_PATHS):
+            text = unquote(found["path"]).removeprefix("file:")
+            text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
+            with contextlib.suppress(OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
+                place = (folder / text).resolve()
+                if place.exists():
+                    yield place, "edited" in found.groupdict()
+
+
+def _digest(place: Path, *, is_edited: bool) -> str:
+    """16 hex digits over the content of a file, or over all files of a folder by their names; of one that is used in
+    place over the content of those right in it alone, which say how it is built."""
+    seen = hashlib.sha256()
+    for above, folders, files in os.walk(place) if place.is_dir() else [(str(place.parent), [], [place.name])]:
+        folders[:] = sorted(name for name in folders if not _is_left_beside(Path(above, name)))
+        for name in sorted(files):
+            file = Path(above, name)
+            seen.update(os.fsencode(os.path.relpath(file, place)) + b"\0")
+            if not is_edited or file.parent == place:
+                with contextlib.suppress(OSError), file.open("rb") as opened:
+                    seen.update(hashlib.file_digest(opened, "sha256").digest())
+    return seen.hexdigest()[:16]
+
+
+def _is_left_beside(folder: Path) -> bool:
+    """Whether a folder is none of a package's own: an environment, a cache, what a build or a run leaves. Tools mark
+    theirs with a .gitignore of `*`."""
+    is_named = folder.name in _LEFT_BESIDE or folder.name.endswith(".egg-info")
+    return is_named or (folder / "pyvenv.cfg").exists() or _text(folder / ".gitignore").strip() == "*"
 
 
 # --- which Python -------------------------------------------------------------------------------------

@@ -93,6 +93,50 @@ def test_changed_requirements_make_another_environment(place: Place) -> None:
     assert (place.version(first.python), place.version(second.python)) == ("1.0", "2.0")
 
 
+LOCAL_BACKEND = """
+import os, pathlib, zipfile
+def get_requires_for_build_wheel(config_settings=None): return []
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    info = "sunshine-3.dist-info/"
+    files = {"sunshine.py": pathlib.Path("sunshine.py").read_text()}
+    files[info + "WHEEL"] = "Wheel-Version: 1.0\\nTag: py3-none-any\\n"
+    files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: sunshine\\nVersion: 3\\n"
+    files[info + "RECORD"] = "".join(f"{name},,\\n" for name in [*files, info + "RECORD"])
+    with zipfile.ZipFile(os.path.join(folder, "sunshine-3-py3-none-any.whl"), "w") as wheel:
+        for name, text in files.items(): wheel.writestr(name, text)
+    return "sunshine-3-py3-none-any.whl"
+"""
+IN_TREE = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "sunshine"
+version = "3"
+"""
+
+
+@pytest.mark.parametrize("kind", ["requirements.txt", "pyproject.toml", "uv.lock"])
+def test_a_changed_local_package_makes_another_environment(place: Place, kind: str) -> None:
+    lib = place.root / "lib"
+    lib.mkdir()
+    for name, text in {"pyproject.toml": IN_TREE, "backend.py": LOCAL_BACKEND, "sunshine.py": "VERSION = 'right'\n"}.items():
+        (lib / name).write_text(text)
+    if kind == "requirements.txt":
+        (place.root / kind).write_text("./lib\n")
+    else:
+        source = '\n[tool.uv.sources]\nsunshine = { path = "lib" }\n'
+        (place.root / "pyproject.toml").write_text(project("sunshine") + source)
+    if kind == "uv.lock":
+        subprocess.run([uv.find_uv_bin(), "lock", "--quiet"], cwd=place.root, env=place.installers, check=True)
+    first = place.provide()
+    (lib / "sunshine.py").write_text("VERSION = 'totally wrong'\n")
+    second = place.provide()
+    assert [place.version(each.python) for each in (first, second)] == ["right", "totally wrong"]
+    assert first.fingerprint != second.fingerprint
+
+
 def test_the_nearest_file_wins_and_the_project_stays_uninstalled(place: Place) -> None:
     (place.root / "requirements.txt").write_text("sunshine==1.0\n")
     (place.agent / "pyproject.toml").write_text(project("sunshine==2.0"))

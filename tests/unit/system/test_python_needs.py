@@ -94,6 +94,63 @@ def test_local_packages_belong_to_one_checkout(tmp_path: Path, line: str, depend
     assert (texts[0] != texts[1]) == depends_on_the_place
 
 
+LIB = {"lib/pyproject.toml": "[project]\nname='lib'\n", "lib/lib/answer.py": "right"}
+
+
+@pytest.mark.parametrize(
+    ("files", "change", "counts"),
+    [
+        ({"requirements.txt": "./lib"}, "lib/lib/answer.py", True),
+        ({"requirements.txt": "lib/[fast] ; python_version > '3'"}, "lib/lib/answer.py", True),
+        ({"requirements.txt": "lib @ file:./lib"}, "lib/lib/answer.py", True),
+        ({"requirements.txt": "lib @ file:///${PROJECT_ROOT}/lib"}, "lib/lib/answer.py", True),
+        ({"requirements.txt": "-r deps/all.txt", "deps/all.txt": "../lib"}, "lib/lib/answer.py", True),
+        ({"requirements.txt": "./wheels/x.whl", "wheels/x.whl": "1"}, "wheels/x.whl", True),
+        ({"requirements.txt": "."}, "lib/lib/answer.py", True),  # whatever lies below
+        # what is used in place is what it is; how it is built, and what there is to be found, counts
+        ({"requirements.txt": "-e ./lib"}, "lib/lib/answer.py", False),
+        ({"requirements.txt": "-e ./lib"}, "lib/pyproject.toml", True),
+        ({"requirements.txt": "--editable=lib"}, "lib/lib/another.py", True),
+        # a table of uv, of Poetry, a lock
+        (
+            {"pyproject.toml": "[project]\nname='x'\n[tool.uv.sources]\nlib = { path = 'lib' }\n"},
+            "lib/lib/answer.py",
+            True,
+        ),
+        ({"pyproject.toml": "[tool.poetry.dependencies]\nlib = { path = 'lib' }\n"}, "lib/lib/answer.py", True),
+        (
+            {"pyproject.toml": "[project]\nname='x'\n", "uv.lock": "[[package]]\nsource = { directory = 'lib' }\n"},
+            "lib/lib/answer.py",
+            True,
+        ),
+        # and what it needs itself
+        (
+            {"requirements.txt": "./lib", "lib/requirements.txt": "../deep", "deep/deep.py": "right"},
+            "deep/deep.py",
+            True,
+        ),
+        ({"requirements.txt": "./lib"}, "other/answer.py", False),
+        ({"requirements.txt": "./lib"}, "lib/lib/__pycache__/answer.pyc", False),
+        ({"requirements.txt": ".", "evalgate-report/.gitignore": "*\n"}, "evalgate-report/results.json", False),
+        ({"requirements.txt": "-e .", ".venv/pyvenv.cfg": ""}, ".venv/lib/x.py", False),
+        ({"requirements.txt": "google-adk"}, "lib/lib/answer.py", False),
+    ],
+)
+def test_what_is_in_local_packages_counts(tmp_path: Path, files: dict[str, str], change: str, counts: bool) -> None:
+    for name, text in {**LIB, **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    before = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    (tmp_path / change).parent.mkdir(parents=True, exist_ok=True)
+    with (tmp_path / change).open("a") as file:
+        file.write("# totally wrong\n")
+    after = python_needs.nearest_needs(str(tmp_path), str(tmp_path))
+    assert before is not None
+    assert after is not None
+    assert (before.text != after.text) is counts
+    assert after.is_local is (files.get("requirements.txt") != "google-adk")
+
+
 def test_included_files_count_even_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("-r b.txt\n")
     (tmp_path / "b.txt").write_text("--requirement=requirements.txt\n-c c.txt\n")
