@@ -121,7 +121,8 @@ version = "3"
 def test_a_changed_local_package_makes_another_environment(place: Place, kind: str) -> None:
     lib = place.root / "lib"
     lib.mkdir()
-    for name, text in {"pyproject.toml": IN_TREE, "backend.py": LOCAL_BACKEND, "sunshine.py": "VERSION = 'right'\n"}.items():
+    files = {"pyproject.toml": IN_TREE, "backend.py": LOCAL_BACKEND, "sunshine.py": "VERSION = 'right'\n"}
+    for name, text in files.items():
         (lib / name).write_text(text)
     if kind == "requirements.txt":
         (place.root / kind).write_text("./lib\n")
