@@ -132,8 +132,16 @@ def find_launch(
         hello = {**hello, "import_roots": list(interpreter.import_roots)}
         command = (interpreter.python, *flags, str(WORKER), kind)
         return Launch(command=command, cwd=setting.root, environment=environment, hello=hello, about=about)
+    try:
+        python, worker = sandbox.reachable_python(interpreter.python), sandbox.reachable(WORKER.parent)
+    except OSError as error:
+        message = (
+            f"{interpreter.python} lies where the agent's user may not go, and cannot be copied: {error}. Name a "
+            "`python` of the system (/usr/bin/python3), or make the environment with one"
+        )
+        raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message=message)) from error
     return Launch(
-        command=(sandbox.copies.placed(interpreter.python), *flags, str(WORKER), kind),
+        command=(python, *flags, str(worker / WORKER.name), kind),
         cwd=sandbox.copies.placed(setting.root),
         environment=sandbox.environment(environment),
         hello={**hello, "import_roots": [sandbox.copies.placed(each) for each in interpreter.import_roots]},

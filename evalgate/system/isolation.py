@@ -153,6 +153,52 @@ class Sandbox:
         kept = {name: value for name, value in given.items() if not _matches(name, OWN_VARIABLES)}
         return {name: self._own_value(name, value) for name, value in kept.items()} | account.environment()
 
+    def reachable(self, path: Path) -> Path:
+        """A file or folder of this program where processes of the sandbox reach it: itself, or a copy that is theirs to
+        read and nobody's to write. Raises OSError."""
+        if not _is_root() or self._is_open(path):
+            return path
+        return self._linked(path, self._granted_place(path))
+
+    def reachable_python(self, python: str) -> str:
+        """A Python of the machine where processes of the sandbox can start it, with what it is made of. One in a
+        checkout is that of the copy. Raises OSError."""
+        path = Path(python)
+        home, base = path.parent.parent, path.resolve()
+        is_made = (home / "pyvenv.cfg").is_file()
+        if not _is_root() or (self._is_open(base) and (not is_made or self._is_open(home / "pyvenv.cfg"))):
+            return self.copies.placed(python)
+        if not self._is_open(base):
+            base = self._reachable_base(base)
+        if not is_made:
+            return str(base)
+        copy = self._linked(home, self._granted_place(home))
+        with self.copies.lock:
+            _set_base(copy, path.name, base)
+        return str(copy / "bin" / path.name)
+
+    def _reachable_base(self, base: Path) -> Path:
+        """A Python that nobody else may enter, with its standard library, without what else lies beside it."""
+        prefix = base.parent.parent
+        if any(prefix.glob("lib/libpython3*.so*")) and b"$ORIGIN" not in base.read_bytes():
+            raise OSError(f"it looks for its library in {prefix} alone")
+        copy = self._granted_place(prefix)
+        for each in (base, *prefix.glob("lib/python3.*"), *prefix.glob("lib/libpython3*")):
+            self._linked(each, copy / each.relative_to(prefix))
+        return copy / base.relative_to(prefix)
+
+    def _granted_place(self, path: Path) -> Path:
+        """Where a copy of something lies that the agent may read, in a folder that it cannot write."""
+        place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another one may have the same name
+        return self.folder / "granted" / f"{place}-{path.name}"
+
+    def _linked(self, source: Path, to: Path) -> Path:
+        with self.copies.lock:
+            if not to.exists():
+                to.parent.mkdir(parents=True, exist_ok=True)
+                _link_tree(source, to)
+        return to
+
     def seal(self, folder: Path) -> None:
         """End the installers and give what they made to root, so that nobody changes it any more."""
         if not _is_root():
@@ -193,9 +239,7 @@ class Sandbox:
         return bool(path.stat().st_mode & 0o004) and all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
 
     def _granted(self, path: Path) -> Path:
-        """A copy of a file that the agent may read, in a folder that it cannot write."""
-        place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another file may have the same name
-        copy = self.folder / "granted" / f"{place}-{path.name}"
+        copy = self._granted_place(path)
         with self.copies.lock:
             copy.unlink(missing_ok=True)
             shutil.copyfile(path, copy)
@@ -597,6 +641,44 @@ def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> 
     except OSError as error:
         said = f"{path} cannot be closed to agents: {error.strerror}"
         raise NotPossible(said, hint="See docs/security.md.") from error
+
+
+# --- what lies where nobody else may go -----------------------------------------------------------
+
+
+def _link_tree(source: Path, to: Path) -> None:
+    """The same files at another place, in folders that everybody may enter: links, which take no room and no time, or
+    copies on another file system. Raises OSError."""
+    if source.is_dir():
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, to, symlinks=True, copy_function=_link, ignore=ignored)
+        for folder, _, _ in os.walk(to):
+            Path(folder).chmod(0o755)
+    else:
+        _link(str(source), str(to))
+
+
+def _link(source: str, to: str) -> None:
+    status = Path(source).stat(follow_symlinks=False)
+    if stat.S_ISREG(status.st_mode) and status.st_mode & 0o044 == 0o044 and not status.st_mode & 0o022:
+        with contextlib.suppress(OSError):
+            os.link(source, to)
+            return
+    shutil.copyfile(source, to)
+    Path(to).chmod(0o755 if status.st_mode & 0o100 else 0o644)
+
+
+def _set_base(environment: Path, name: str, base: Path) -> None:
+    """Let an environment, a copy of ours, be one of another Python."""
+    settings = environment / "pyvenv.cfg"
+    lines = settings.read_text(encoding="utf-8").splitlines()
+    told = [f"home = {base.parent}" if line.partition("=")[0].strip() == "home" else line for line in lines]
+    settings.unlink()  # it may be a link to the user's own
+    settings.write_text("\n".join(told) + "\n", encoding="utf-8")
+    for each in {"python", "python3", name}:
+        link = environment / "bin" / each
+        link.unlink(missing_ok=True)
+        link.symlink_to(base)
 
 
 # --- the copy ---------------------------------------------------------------------------------

@@ -198,8 +198,13 @@ def _asked(command: Sequence[str], world: World, *, cwd: str) -> process.Finishe
     sandbox = world.sandbox
     if sandbox is None:
         return process.run_to_end(command, cwd=cwd, environment=world.environment, timeout_s=CHECK_TIMEOUT_S)
+    try:
+        python = sandbox.reachable_python(command[0])
+    except OSError as error:
+        message = f"{command[0]} lies where the agent's user may not go, and cannot be copied: {error}"
+        raise process.ChildStartError(message) from error
     return process.run_to_end(
-        [sandbox.copies.placed(command[0]), *command[1:]],
+        [python, *command[1:]],
         cwd=sandbox.copies.placed(cwd),
         environment=sandbox.environment(world.environment),
         timeout_s=CHECK_TIMEOUT_S,
@@ -451,7 +456,8 @@ def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> lis
     extras, groups = (needs.extras, needs.groups) if complete else ((), ())
     chosen = [part for name in extras for part in ("--extra", name)]
     # of a folder uv's cache knows the age of pyproject.toml and setup.py alone
-    afresh = ["--refresh"] if needs.is_local else []
+    is_offline = (world.install_environment or world.environment).get("UV_OFFLINE")
+    afresh = ["--no-cache" if is_offline else "--refresh"] if needs.is_local else []
     if needs.kind is NeedKind.LOCK:
         chosen += [part for name in groups for part in ("--group", name)]
         return [
@@ -529,6 +535,7 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"} | dict(settings)
     whole, sandbox, prefix = [program, *command], world.sandbox, tuple[str, ...]()
     if sandbox is not None:
+        whole[0] = str(sandbox.reachable(Path(program)))
         cache = sandbox.cache / f"uv-{sandbox.installer.uid}"
         sandbox.make_folder(cache, afresh=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}

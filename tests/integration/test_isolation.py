@@ -30,6 +30,8 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"  # which every user can start
+APART = isolation.FIRST_UID + 600
+"""Numbers that no test beside this one is given."""
 
 
 @pytest.fixture
@@ -257,16 +259,19 @@ def test_two_gates_on_a_machine_use_different_users(repository: Path, isolated: 
 @pytest.mark.parametrize(
     "identity",
     [
-        {"user": isolation.FIRST_UID},
-        {"user": isolation.FIRST_UID + 3},  # any number of a block
-        {"group": isolation.FIRST_UID + 5},
-        {"extra_groups": [isolation.FIRST_UID + 1]},
+        {"user": APART},
+        {"user": APART + 3},  # any number of a block
+        {"group": APART + 5},
+        {"extra_groups": [APART + 1]},
     ],
 )
-def test_numbers_of_a_living_process_are_passed_over(repository: Path, identity: dict[str, Any]) -> None:
+def test_numbers_of_a_living_process_are_passed_over(
+    repository: Path, identity: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "FIRST_UID", APART)
     with subprocess.Popen(["/bin/sleep", "60"], **identity) as bystander:
         with opened(repository) as isolated:
-            assert isolated.head.agent.uid >= isolation.FIRST_UID + isolation.UIDS_PER_RUN
+            assert isolated.head.agent.uid >= APART + isolation.UIDS_PER_RUN
         assert bystander.poll() is None, "nobody ends what is not ours"
         bystander.kill()
 
@@ -288,7 +293,7 @@ def test_whether_it_is_possible_is_asked_while_another_gate_ends_its_users() -> 
 
     def end() -> None:
         while not over.is_set():
-            isolation.end_all([isolation.FIRST_UID])
+            isolation.end_all([isolation.LAST_UID - 1])
 
     other = threading.Thread(target=end)
     other.start()
@@ -502,8 +507,16 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
     uid = 0 if is_root else 1234
     for path in (home, *home.rglob("*")):
         os.chown(path, uid, uid)
-    packages = Path(pytest.__file__).parents[1]
-    environment = {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": f"{ROOT}:{packages}", "SECRET": "s3cret"}
+    # this user may not go where this checkout lies
+    installed = {ROOT / "evalgate": tmp_path / "own/evalgate", Path(pytest.__file__).parents[1]: tmp_path / "packages"}
+    for source, target in installed.items():
+        shutil.copytree(
+            source, target, symlinks=True, copy_function=os.link, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        for folder, _, _ in os.walk(target):
+            Path(folder).chmod(0o755)
+    found = f"{tmp_path / 'own'}:{tmp_path / 'packages'}"
+    environment = {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": found, "SECRET": "s3cret"}
     done = subprocess.run(
         [PYTHON, "-B", "-m", "evalgate", "run", "--isolate"],
         cwd=repository,
@@ -521,3 +534,46 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
     assert [path for path in seen["files"] if path != f"{home}/.cache"] == [], "what lies there is closed as well"
     assert seen["secret"] is None
     assert (seen["uid"] != 0) if is_root else (seen["uid"] == uid and seen["processes"] < 5)
+
+
+@pytest.mark.parametrize("kind", ["private", "environment", "base"])
+def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
+    tmp_path: Path, isolated: Isolation, kind: str
+) -> None:
+    """An environment in a folder of its owner's, of a Python of the system or of one in such a folder."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    python = PYTHON
+    if kind != "environment":
+        base = Path(PYTHON).resolve()
+        (private / "bin").mkdir()
+        shutil.copy(base, private / "bin/python3")
+        shutil.copytree(f"/usr/lib/{base.name}", private / f"lib/{base.name}", symlinks=True)
+        python = str(private / "bin/python3")
+    if kind != "private":
+        subprocess.run([python, "-m", "venv", "--without-pip", private / "venv"], check=True)
+        (packages,) = (private / "venv").glob("lib/python3*/site-packages")
+        (packages / "installed.py").write_text("ANSWER = 42")
+        python = str(private / "venv/bin/python")
+    before = {path: path.lstat().st_mode for path in private.rglob("*")}
+    placed = isolated.head.reachable_python(python)
+    wanted = "json" if kind == "private" else "installed"
+    done = run(isolated.head, placed, "-c", f"import {wanted}, sys; print({wanted}.__file__, sys.prefix)")
+    assert done.returncode == 0, done.stderr_tail
+    assert str(isolated.head.folder) in done.stdout_tail
+    assert {path: path.lstat().st_mode for path in private.rglob("*")} == before
+    assert private.stat().st_mode & 0o777 == 0o700
+    # and nobody but root writes there
+    assert run(isolated.head, "/bin/sh", "-c", f"! touch {placed}.new && ! rm {placed}").returncode == 0
+    assert isolated.head.reachable_python(python) == placed
+    assert isolated.head.reachable_python(PYTHON) == PYTHON
+
+
+def test_what_is_ours_is_put_where_the_agent_can_read_it(tmp_path: Path, isolated: Isolation) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    (private / "worker").mkdir()
+    (private / "worker/server.py").write_text("print('served')")
+    placed = isolated.head.reachable(private / "worker")
+    assert run(isolated.head, PYTHON, str(placed / "server.py")).stdout_tail == "served\n"
+    assert isolated.head.reachable(Path("/usr/bin/env")) == Path("/usr/bin/env")
