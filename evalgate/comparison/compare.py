@@ -351,6 +351,7 @@ def compare(
     by_base: bool = False,
     unchanged: tuple[str, ...] = (),
     edited: tuple[CaseKey, ...] = (),
+    is_past: bool = False,
 ) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
     that says so.
@@ -359,6 +360,8 @@ def compare(
     those of advisory suites. `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent.
     `run_together`: whether all of the base was run side by side with head, None: as the origin says; where not, nothing
     is said of what is read from a clock. `by_base`: whether the base's rules decide.
+    `is_past`: cases are worse than results of another time, and the base cannot be run for them: a drop may be the
+    provider's, and no criterion regresses.
     """
     problem, base_failed = _base_problem(head, base, unpaired)
     if problem:
@@ -371,7 +374,9 @@ def compare(
     share = SHARES[stage] * own_share
     # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
     is_deterministic = stage is not Stage.FIRST and (policy.deterministic or _is_steady(table, unchanged))
-    criteria = _Criteria(table, policy=policy, steady=is_deterministic, share=share, run_together=run_together)
+    criteria = _Criteria(
+        table, policy=policy, steady=is_deterministic, share=share, run_together=run_together, is_past=is_past
+    )
     rows = criteria.rows()
     overall = criteria.overall()
     outcomes = criteria.outcomes()
@@ -470,10 +475,20 @@ def again(
 class _Criteria:
     """The criteria of a table's cases, compared. `share`: of alpha that this stage may spend."""
 
-    def __init__(self, table: Table, *, policy: Policy, steady: bool, share: float, run_together: bool) -> None:
+    def __init__(
+        self,
+        table: Table,
+        *,
+        policy: Policy,
+        steady: bool,
+        share: float,
+        run_together: bool,
+        is_past: bool,
+    ) -> None:
         trials = sum(len(side.trials) for pair in table.pairs for side in (pair.head, pair.base))
         self.draws = max(1_999, min(DRAWS, 80_000_000 // max(trials, 1)))
         self._table, self._policy, self._steady, self._share = table, policy, steady, share
+        self._is_past = is_past
         self._run_together = run_together
         self._truncated = bool(table.head.run.truncated or table.base.run.truncated)
         self.spent = 0.0
@@ -626,6 +641,7 @@ class _Criteria:
                     change=_change(
                         result,
                         regressed=regressed,
+                        is_past=self._is_past,
                         improved=improved,
                         missing=missing,
                         seen=seen or result.would_see_floor(alpha=own_alpha),
@@ -698,12 +714,14 @@ def _trials(criteria: Sequence[tuple[PolicyRule, Sequence[Sample]]]) -> list[joi
     return strata
 
 
-def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing: Change | None, seen: bool) -> Change:
-    """`seen`: whether a drop of what is let pass would have been seen."""
+def _change(
+    result: CriterionResult, *, regressed: bool, is_past: bool, improved: bool, missing: Change | None, seen: bool
+) -> Change:
+    """`seen`: whether a drop of what is let pass would have been seen; `is_past`: see `compare`."""
     if result.clock_based:
         return Change.NOT_MEASURED
     if regressed:
-        return Change.REGRESSED
+        return (missing or Change.INCONCLUSIVE) if is_past else Change.REGRESSED
     if missing is not None:
         return missing
     if improved:

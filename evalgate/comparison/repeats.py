@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 
 from evalgate.comparison import pairing
-from evalgate.model import CaseKey, Change, Comparison, Policy, Run
+from evalgate.model import CaseKey, Change, Comparison, GradedTrial, Policy, Run, Score, VerdictKind
 
 
 class Stage(enum.StrEnum):
@@ -45,6 +46,29 @@ def undecided(
         if any(len({each for each in column if each is not None}) > 1 for column in zip(*patterns, strict=True)):
             found.append(key)
     return tuple(found)
+
+
+def fallen(head: Run, base: Run, comparison: Comparison) -> frozenset[CaseKey]:
+    """The cases that are worse than on the base: that head fails and the base does not, and of criteria that regressed
+    those with a worse mean."""
+    names = {row.name for row in comparison.criteria if row.rule.gating and row.change is Change.REGRESSED}
+    uses, sides = pairing.uses_by_case(head), (pairing.trials_by_case(head), pairing.trials_by_case(base))
+    found: set[CaseKey] = set()
+    for case in comparison.cases:
+        if case.head is None or case.base is None:
+            continue
+        if case.head.kind is VerdictKind.FAIL and case.base.kind is not VerdictKind.FAIL:
+            found.add(case.key)
+        for use in uses[case.key]:
+            ours, theirs = (_mean(side.get(case.key, ()), use.name) for side in sides)
+            if use.name in names and ours is not None and theirs is not None and ours != theirs:
+                found |= {case.key} if (ours > theirs) is use.lower_is_better else set()
+    return frozenset(found)
+
+
+def _mean(trials: Iterable[GradedTrial], name: str) -> float | None:
+    values = [grade.value for trial in trials if isinstance(grade := trial.grades.get(name), Score)]
+    return math.fsum(values) / len(values) if values else None
 
 
 def early(comparison: Comparison, *, policy: Policy) -> bool:

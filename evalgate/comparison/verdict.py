@@ -175,6 +175,20 @@ def _inconclusive_sentence(rows: Sequence[CriterionComparison]) -> str:
     )
 
 
+def _is_beyond_chance(row: CriterionComparison, *, alpha: float) -> bool:
+    """Whether an inconclusive row fell all the same: beside results of another time."""
+    p = None if row.difference is None else row.difference.p_adjusted
+    is_lower = (row.drop or 0.0) > row.rule.floor and not row.short
+    return is_lower and (row.fact if p is None else p.worse < alpha)
+
+
+def _past_sentence(rows: Sequence[CriterionComparison], comparison: Comparison) -> str:
+    """The criterion that fell furthest beside results of another time."""
+    date = f" of {comparison.origin.measured_at[:10]}" if comparison.origin.measured_at else ""
+    told = f"{_change_sentence(max(rows, key=_largest_drop))} beside stored results{date}"
+    return f"{told}; the base was not run today, so it may be the provider's model that moved, not the agent."
+
+
 def _largest_drop(row: CriterionComparison) -> float:
     if row.interval is None:
         return row.drop or 0.0
@@ -497,7 +511,7 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
         return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
     truncated = run.truncated or comparison.base.truncated
     # a budget that ended with the last of the first runs, or among reruns, took nothing from the comparison
-    found = _judge_rows(rows, truncated=truncated if any(row.cases.unpaired for row in rows) else "")
+    found = _judge_rows(rows, comparison, truncated=truncated if any(row.cases.unpaired for row in rows) else "")
     lacking = _ate_budget(run, comparison.base) if truncated else _lost_cases(run, comparison, policy)
     if lacking and VerdictKind.NOT_MEASURED not in found:
         found = {**found, VerdictKind.NOT_MEASURED: lacking}
@@ -593,7 +607,9 @@ def why_failed(failure: AgentFailure) -> str:
     return f"{said} (its checkout has only committed files)" if _NO_FILE.search(why) else said
 
 
-def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mapping[VerdictKind, str]:
+def _judge_rows(
+    rows: Sequence[CriterionComparison], comparison: Comparison, *, truncated: str
+) -> Mapping[VerdictKind, str]:
     """Every kind that is there, with its sentence, most severe first: a fall is a fall, whatever else is unknown; what
     a budget cut short is inconclusive at best."""
     by_change = {change: [row for row in rows if row.change is change] for change in Change}
@@ -605,7 +621,10 @@ def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mappi
     if truncated:
         found[VerdictKind.INCONCLUSIVE] = f"The comparison with the base was cut short ({truncated}): no result."
     elif undecided := by_change[Change.INCONCLUSIVE]:
-        found[VerdictKind.INCONCLUSIVE] = _inconclusive_sentence(undecided)
+        beyond_chance = [row for row in undecided if _is_beyond_chance(row, alpha=comparison.alpha)]
+        found[VerdictKind.INCONCLUSIVE] = (
+            _past_sentence(beyond_chance, comparison) if beyond_chance else _inconclusive_sentence(undecided)
+        )
     return found or {VerdictKind.PASS: _passed_sentence(rows)}
 
 

@@ -125,6 +125,11 @@ def opened(
         yield session
 
 
+def _can_run(suite: Suite) -> bool:
+    """Whether an agent can be run again: not a recording, nothing behind a URL, which is head's as well."""
+    return agents.is_asked(suite.agent) and not agents.is_remote(suite.agent) and not suite.agent.is_absent
+
+
 @contextlib.contextmanager
 def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Iterator[Isolation | None]:
     """Other users for all that is not ours, where the door asks for it; None where it runs as we do."""
@@ -214,6 +219,8 @@ class _Measuring:
         """All phases, each only where the one before has left something open."""
         session, policy, runs = self._session, self._rules.policy, self._session.settings.runs
         known, sides = self._base, session.sides
+        # what this pull request measured beside what is taken over comes first: it is of one time
+        self._of_head, again = self._earlier.take(session, self._rules, known)
         if known is not None and known.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], range(runs.most))
             reusable = known.reusable - known.unchanged
@@ -228,13 +235,12 @@ class _Measuring:
                     taken=self._taken,
                     renamed=known.project.renamed,
                 )
-        self._of_head, again = self._earlier.take(session, self._rules, known)
         self._taken.join(again)
         expected = prepare.tell_expected(self._open(runs.start), session.settings)
         if expected:
             session.watcher.say(expected)
         session.first(runs.start)
-        head, base, comparison = self._compared(Stage.FIRST if runs.more else Stage.ONLY)
+        head, base, comparison = self._of_today(Stage.FIRST if runs.more else Stage.ONLY)
         is_early = comparison is not None and comparison_repeats.early(comparison, policy=policy)
         if runs.more and not (self._rules.shard is None and is_early):
             cases = comparison_repeats.undecided(head, base, policy=policy)
@@ -243,7 +249,7 @@ class _Measuring:
                 if session.goes_on:
                     session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
                 session.again(cases, more=runs.more)  # of a spent budget: what is lacking is known then
-            head, base, comparison = self._compared(Stage.LAST)
+            head, base, comparison = self._of_today(Stage.LAST)
         return self._burned_in(*self._confirmed(head, base, comparison))
 
     def _open(self, repeats: int) -> Iterator[Task]:
@@ -338,7 +344,32 @@ class _Measuring:
         self._ended = session.burn_in(cases, runs=runs)
         return self._head_run(), base, comparison
 
-    def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
+    def _of_today(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
+        """What the comparison says, of cases that are worse than stored results beside a base that ran today."""
+        head, base, comparison = self._compared(stage)
+        if comparison is None or comparison.base is None or base is None:
+            return head, base, comparison
+        worse = comparison_repeats.fallen(head, base, comparison)
+        past = {
+            key
+            for key in self._taken.keys - self._of_head.keys
+            if (key.suite, key.case_id) in worse and key in self._session.sides[BASE].graded
+        }
+        side = self._session.sides[BASE]
+        is_asked = {suite.key for suite in side.suites if _can_run(suite)}
+        before = {key: side.graded[key] for key in past if key.suite in is_asked}
+        if before and self._session.goes_on:
+            told = words.counted(len({(key.suite, key.case_id) for key in before}), "case")
+            since = f" of {self._taken.since[:10]}" if self._taken.since else ""
+            self._session.watcher.say(f"{told} worse than stored results{since}: running the base today")
+            self._session.anew(BASE, before, why="of the base, whose results are stored")
+        of_today = {key for key, trial in before.items() if side.graded[key] is not trial}
+        self._taken.keys -= of_today
+        cases = {(key.suite, key.case_id) for key in of_today}
+        self._pooled = tuple(each for each in self._pooled if (each.key.suite, each.key.case_id) not in cases)
+        return self._compared(stage, is_past=bool(past - of_today)) if past else (head, base, comparison)
+
+    def _compared(self, stage: Stage, *, is_past: bool = False) -> tuple[Run, Run | None, Comparison | None]:
         session, known, rules = self._session, self._base, self._rules
         head = self._head_run()
         if known is None:
@@ -368,6 +399,7 @@ class _Measuring:
             by_base=rules.by_base,
             unchanged=tuple(sorted(known.unchanged)),
             edited=baseline_base.edited(known, rules.suites),
+            is_past=is_past,
         )
         if self._cause and comparison.problem:
             comparison = dataclasses.replace(

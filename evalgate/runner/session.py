@@ -392,6 +392,16 @@ class Session:
             why="of what a provider failed",
         )
 
+    def anew(self, number: int, keys: Collection[TrialKey], *, why: str) -> None:
+        """Run these first trials of a side, whatever is known of them. Raises as `first`."""
+        self.sides[number].again = frozenset(keys)
+        self._carry_out(
+            sorted({key.repeat for key in keys}),
+            only=frozenset((key.suite, key.case_id) for key in keys),
+            wants=lambda task: task.side == number and task.key in keys,
+            why=why,
+        )
+
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Give what the first side did to those that share it."""
         for number, side in enumerate(self.sides):

@@ -299,3 +299,44 @@ def test_parts_confirm_each_their_own(repo: Repository) -> None:
     code, said = repo.call("merge", "parts", "--output", "merged")
     assert code == 1, said
     assert {name: case["origin"] for name, case in cases(repo, "merged").items()} == {"case_1": "new", "case_2": "new"}
+
+
+@pytest.mark.parametrize("threshold", ["all", "confirmed"])
+@pytest.mark.parametrize(("of_today", "code"), [("right", 1), ("wrong", None)])
+def test_beside_stored_results_nothing_is_red_before_the_base_ran_today(
+    repo: Repository, tmp_path: Path, threshold: str, of_today: str, code: int | None
+) -> None:
+    """A provider that moved since: the stored base passed, and today it fails as head does."""
+    rules: dict[str, Any] = {"threshold": threshold, "pass_rate": 0.1, "env": ["ASKED_LOG", "MOVED"]}
+    moving = 'bad = number in WRONG or (os.environ.get("MOVED") and number in MOVING)'
+    numbers = tuple(range(1, 7))
+
+    def agent(side: str, *, wrong: tuple[int, ...] = ()) -> None:
+        repo.agent(side, wrong=wrong)
+        text = (repo.root / "agent.py").read_text().replace("bad = number in WRONG", f"{moving} or False", 1)
+        moved = numbers if of_today == "wrong" else ()
+        repo.write("agent.py", text.replace("turns = 0", f"turns = 0\nMOVING = {moved}", 1))
+
+    repo.git("checkout", "-q", "main")
+    agent("base")
+    repo.cases(*range(20))
+    repo.gate_file(**rules)
+    repo.commit("base")
+    store = ("--baseline-folder", str(tmp_path / "kept"))
+    assert repo.run(*store, "--save-baseline", "always", base="")[0] == 0
+    repo.git("checkout", "-q", "-B", "change")
+    agent("head", wrong=() if of_today == "wrong" else numbers)
+    repo.commit("head")
+    repo.log.unlink()
+    found, said = repo.call("run", "--base", "main", *store, environment={"MOVED": "yes"})
+    assert "6 cases worse than stored results of" in said
+    assert repo.asked("base") >= 6
+    gate = next(each for each in repo.results()["verdict"]["gates"] if each["gate"] == "regression")
+    if code is None:
+        assert gate["kind"] in ("pass", "inconclusive"), said
+        assert found == 0, said
+        origins = {case["origin"] for case in repo.results()["comparison"]["cases"] if case.get("origin")}
+        assert origins == {"known"}
+        assert "pre-existing" in repo.comment()
+    else:
+        assert (found, gate["kind"]) == (1, "fail"), said
