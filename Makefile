@@ -70,7 +70,8 @@ accessibility: .venv/.ready ## axe on every page, view, theme and width of repor
 golden: .venv/.ready ## rewrite tests/golden; review the diff
 	$(BIN)/pytest tests/golden --update-golden -q
 
-docs: .venv/.ready ## rewrite action.yml, tables, schemas and the picture of the rooms
+docs: .venv/.ready ## rewrite action.yml, tables, schemas, pinned actions and the picture of the rooms
+	$(BIN)/python docs/pins.py
 	$(BIN)/python docs/generate.py
 
 pictures: .venv/.ready ## draw README's pictures from what the demo writes; look at them
