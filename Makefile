@@ -47,11 +47,14 @@ check: .venv/.ready ## lint, format, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-unit: .venv/.ready ## fast tests only; outside CI, with few of Hypothesis's examples
-	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q --hypothesis-profile=$(if $(CI),untimed,few-examples)
+unit: .venv/.ready ## fast tests only
+	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q
 
 test: check .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready ## everything but the container
 	$(BIN)/pytest -n auto --dist worksteal -m "not action" --complete
+
+nightly: .venv/.ready .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready ## the same with ten times the examples, long fuzzing, every view (an hour)
+	NIGHTLY=1 $(BIN)/pytest -n auto --dist worksteal -m "not action" --complete
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does
 	@$(UV) pip install --quiet --python $(BIN)/python --group action
@@ -65,7 +68,7 @@ bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/statistics.py
 
 accessibility: .venv/.ready ## axe on every page, view, theme and width of report.html (a quarter of an hour)
-	EVERY_VIEW=1 $(BIN)/pytest tests/browser -k axe -n auto -q --complete
+	NIGHTLY=1 $(BIN)/pytest tests/browser -k axe -n auto -q --complete
 
 golden: .venv/.ready ## rewrite tests/golden; review the diff
 	$(BIN)/pytest tests/golden --update-golden -q
@@ -88,4 +91,4 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test test-action bench accessibility golden docs pictures lock clean
+.PHONY: help demo check unit test nightly test-action bench accessibility golden docs pictures lock clean
