@@ -9,6 +9,9 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit
 	--custom-compile-command "make lock"
 LOCK := $(COMPILE) --generate-hashes --python-version 3.13 --python-platform linux
 
+ENVIRONMENTS := .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready
+SHARED := -n auto --dist worksteal
+
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -50,11 +53,21 @@ check: .venv/.ready ## lint, format, types, layers
 unit: .venv/.ready ## fast tests only
 	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q
 
-test: check .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready ## everything but the container
-	$(BIN)/pytest -n auto --dist worksteal -m "not action" --complete
+test: check $(ENVIRONMENTS) ## everything but the container
+	$(BIN)/pytest $(SHARED) -m "not action" --complete
 
-nightly: .venv/.ready .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready ## the same with ten times the examples, long fuzzing, every view (an hour)
-	NIGHTLY=1 $(BIN)/pytest -n auto --dist worksteal -m "not action" --complete
+# a group of tests/builders/groups.py, as a job of the workflow runs it
+.SECONDEXPANSION:
+test-%: .venv/.ready $$(if $$(filter unit browser,$$*),,$(ENVIRONMENTS))
+	$(BIN)/pytest --group $* $(SHARED) -m "not action" --complete
+
+test-closed: ## agents of other users, in a checkout that only its owner may enter; says something to root alone
+	@home="$$(mktemp -d)" && trap 'rm -rf "$$home"' EXIT && git clone --quiet . "$$home/evalgate" && \
+	$(MAKE) -C "$$home/evalgate" .venv/.ready .venv-adk/.ready && cd "$$home/evalgate" && \
+	$(BIN)/pytest tests/first_try/test_variables.py tests/integration/test_isolation.py --complete
+
+nightly: .venv/.ready $(ENVIRONMENTS) ## ten times the examples, long fuzzing and simulation, every view (an hour)
+	NIGHTLY=1 $(BIN)/pytest $(SHARED) -m "not action" --complete
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does
 	@$(UV) pip install --quiet --python $(BIN)/python --group action
@@ -91,4 +104,4 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test nightly test-action bench accessibility golden docs pictures lock clean
+.PHONY: help demo check unit test test-closed nightly test-action bench accessibility golden docs pictures lock clean

@@ -9,7 +9,7 @@ import signal
 import pytest
 from builders import examples, node
 
-pytest_plugins = ["builders.skips"]
+pytest_plugins = ["builders.groups", "builders.skips"]
 
 examples.load()
 

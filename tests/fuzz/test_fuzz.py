@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from builders import nightly
+from builders.nightly import NIGHTLY
 
 from fuzz import engine, families
 
@@ -16,7 +16,7 @@ NIGHTLY_SECONDS = 120.0
 @pytest.mark.parametrize("name", list(families.FAMILIES))
 def test_whatever_is_read_is_read_in_time(name: str) -> None:
     family = families.FAMILIES[name]
-    extent = {"seconds": NIGHTLY_SECONDS, "seed": time.time_ns()} if nightly.NIGHTLY else {"most": INPUTS, "seed": 20}
+    extent = {"seconds": NIGHTLY_SECONDS, "seed": time.time_ns()} if NIGHTLY else {"most": INPUTS, "seed": 20}
     print(extent)  # shown where it fails
     found = engine.run(family.read, family.all_seeds(), **extent)
     assert not found, [(each.what, each.data[:200]) for each in found]
