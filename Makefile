@@ -11,6 +11,8 @@ LOCK := $(COMPILE) --generate-hashes --python-version 3.13 --python-platform lin
 
 ENVIRONMENTS := .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready
 SHARED := -n auto --dist worksteal
+# `make coverage` measures these; whether they pass is for others to say: on a full disk it cannot write either
+MEASURED := unit entrypoint integration-1 integration-2 integration-3
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,6 +68,16 @@ test-closed: ## agents of other users, in a checkout that only its owner may ent
 	$(MAKE) -C "$$home/evalgate" .venv/.ready .venv-adk/.ready && cd "$$home/evalgate" && \
 	$(BIN)/pytest tests/first_try/test_variables.py tests/integration/test_isolation.py --complete
 
+coverage: $(MEASURED:%=coverage-%) ## how much of evalgate the tests run, and the least covered files (half an hour)
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report >build/coverage/report.txt; code=$$?; \
+	head -n 22 build/coverage/report.txt; tail -n 4 build/coverage/report.txt; exit $$code
+
+$(MEASURED:%=coverage-%): coverage-%: .venv/.ready $(ENVIRONMENTS)
+	@rm -rf build/coverage/$*
+	-$(BIN)/coverage run --data-file=build/coverage/$*/data -m pytest --group $* $(SHARED) -m "not action"
+	@$(BIN)/coverage combine --quiet --data-file=build/coverage/$*/data build/coverage/$*
+	@mv build/coverage/$*/data build/coverage/data.$*
+
 nightly: .venv/.ready $(ENVIRONMENTS) ## ten times the examples, long fuzzing and simulation, every view (an hour)
 	NIGHTLY=1 $(BIN)/pytest $(SHARED) -m "not action" --complete
 
@@ -104,4 +116,4 @@ lock: $(BIN)/uv ## pin what the image and the parity tests hold
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help demo check unit test test-closed nightly test-action bench accessibility golden docs pictures lock clean
+.PHONY: help demo check unit test test-closed coverage nightly test-action bench accessibility golden docs pictures lock clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -66,6 +67,13 @@ def test_make_runs_each_group(name: str) -> None:
         ["make", "-n", f"test-{name}"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert f"--group {name} " in done.stdout
+
+
+def test_coverage_is_measured_where_the_makefile_says() -> None:
+    measured = re.search(r"^MEASURED := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert measured is not None
+    assert jobs("ci")["measured"]["strategy"]["matrix"]["group"] == measured[1].split()
+    assert set(measured[1].split()) <= set(groups.NAMES)
 
 
 def test_one_job_requires_all_others() -> None:
