@@ -479,7 +479,7 @@ else:
 
     def main(draws: int, *, only: Sequence[str], cases: int, write_page: bool) -> None:
         """Everything, or the parts that are named, and the last line."""
-        check(max(20, min(draws // 20, 200)))
+        check(max(6, min(draws // 20, 200)))
         numbers = report(only or list(PARTS), draws, write_page=write_page)
         if not only:
             command = [sys.executable, __file__, "--large", f"--cases={cases}"]

@@ -7,16 +7,11 @@ import os
 import signal
 
 import pytest
-from builders import node
-from hypothesis import HealthCheck, settings
+from builders import examples, node
 
-pytest_plugins = ["builders.skips"]
+pytest_plugins = ["builders.groups", "builders.skips"]
 
-# how long an example takes says more of the machine than of the code
-settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
-# for `make unit`, which runs many times a day: no more than these, whatever a test asks for
-settings.register_profile("few-examples", settings.get_profile("untimed"), max_examples=20)
+examples.load()
 
 gc.set_threshold(100_000, 50, 100)  # thousands of tests leave little behind, and what is imported stays
 
@@ -49,17 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((place for place, name in enumerate(SLOWEST_FIRST) if name in folders), len(SLOWEST_FIRST))
 
     items.sort(key=rank)
-    if settings.get_current_profile_name() == "few-examples":
-        give_few_examples(items)
-
-
-def give_few_examples(items: list[pytest.Item]) -> None:
-    """Bound what tests ask for themselves, too: a profile alone gives way to them."""
-    few = settings.default.max_examples
-    for item in items:
-        own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
-        if own is not None and own.max_examples > few:
-            item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
+    examples.give(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

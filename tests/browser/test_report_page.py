@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from builders import build, report_page
 from builders.hostile import HOSTILE
+from builders.nightly import NIGHTLY
 from builders.scenarios import SCENARIOS, failing_traced, traced
 from playwright.sync_api import expect
 
@@ -106,8 +106,7 @@ DISTINCT = (
     "judged",
     "base_many",
 )
-EVERY_VIEW = bool(os.environ.get("EVERY_VIEW"))
-EVERY = tuple(itertools.product(PAGES if EVERY_VIEW else DISTINCT, VIEWS, WIDTHS, SCHEMES))
+EVERY = tuple(itertools.product(PAGES if NIGHTLY else DISTINCT, VIEWS, WIDTHS, SCHEMES))
 """What axe looks at: all of it takes a quarter of an hour (`make accessibility`); else as many of the pages that have
 something of their own that each pair is among them."""
 
@@ -202,10 +201,10 @@ def shown(page, view: str) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
 
 
-@pytest.mark.parametrize("scenario", PAGES if EVERY_VIEW else DISTINCT)
+@pytest.mark.parametrize("scenario", PAGES if NIGHTLY else DISTINCT)
 def test_axe_finds_nothing(scenario: str, open_page) -> None:
     axe, found = Axe(), []
-    for name, view, width, scheme in EVERY if EVERY_VIEW else pairwise(EVERY):
+    for name, view, width, scheme in EVERY if NIGHTLY else pairwise(EVERY):
         if name == scenario:
             # axe is injected; the page may not be
             size = {"width": width, "height": 800}

@@ -1,44 +1,69 @@
-"""The actions that workflows, templates, examples and docs name: one release each, by its commit, none on Node 20."""
+"""The actions that workflows, templates, examples and docs name: the releases of one list, none on Node 20."""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from pathlib import Path
 
+import pins
 import pytest
-
-ROOT = Path(__file__).parents[2]
-PLACES = (".github", "docs", "evalgate", "examples", "README.md")
-PIN = re.compile(r"\b((?:actions|google-github-actions|github)/[\w-]+(?:/[\w-]+)?)@([0-9a-f]{40}) # (v[\d.]+)")
+import yaml
 
 LAST_ON_NODE_20 = {
+    "actions/attest": 2,
     "actions/cache": 4,
     "actions/checkout": 4,
     "actions/download-artifact": 6,
+    "actions/setup-node": 4,
     "actions/setup-python": 5,
     "actions/upload-artifact": 5,
     "github/codeql-action": 3,
     "google-github-actions/auth": 2,
 }
-"""The last major version that runs on Node 20, of each action whose own code is run."""
+"""The last major version that runs on Node 20, of each action whose own code is run: none that only calls another."""
+
+RELEASE = pins.Release(commit="a" * 40, version="v5.1.0")
 
 
-def pins() -> dict[str, set[tuple[str, str]]]:
-    """Commit and version by action, wherever one is named; parts of an action are released with it."""
-    versions: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    for place in PLACES:
-        paths = [ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("*")
-        for path in paths:
-            if path.suffix in {".md", ".yml", ".yaml", ".py", ".j2"}:
-                for action, commit, version in PIN.findall(path.read_text(encoding="utf-8")):
-                    versions["/".join(action.split("/")[:2])].add((commit, version))
-    return versions
+def test_the_list_has_what_is_known_of_node() -> None:
+    assert pins.releases().keys() == LAST_ON_NODE_20.keys(), "say in the table since when an action runs on Node 24"
 
 
 @pytest.mark.parametrize("action", LAST_ON_NODE_20)
-def test_one_release_and_none_on_node_20(action: str) -> None:
-    releases = pins()[action]
-    assert len(releases) == 1, releases
-    major = int(next(iter(releases))[1].lstrip("v").split(".")[0])
-    assert major > LAST_ON_NODE_20[action], releases
+def test_none_on_node_20(action: str) -> None:
+    assert int(pins.releases()[action].major.removeprefix("v")) > LAST_ON_NODE_20[action]
+
+
+@pytest.mark.parametrize("path", list(pins.files()), ids=lambda path: str(path.relative_to(pins.ROOT)))
+def test_only_releases_of_the_list(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert pins.pinned(text, pins.releases()) == text, "`make docs golden` writes the list's releases"
+
+
+def test_dependabot_reads_the_list() -> None:
+    updates = yaml.safe_load((pins.ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    folders = [each["directory"] for each in updates if each["package-ecosystem"] == "github-actions"]
+    assert folders == [f"/{pins.LIST.parent.relative_to(pins.ROOT)}"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # an older commit; a part of an action; no version beside it
+        (f"- uses: a/b@{'0' * 40} # v4.0.0\n", f"- uses: a/b@{'a' * 40} # v5.1.0\n"),
+        (f"uses: a/b/c@{'0' * 40} # v4 and more", f"uses: a/b/c@{'a' * 40} # v5.1.0 and more"),
+        (f"uses: a/b@{'0' * 40}\n", f"uses: a/b@{'a' * 40} # v5.1.0\n"),
+        # by a tag, as a message says it
+        ('"- uses: a/b@v4")', '"- uses: a/b@v5")'),
+        ("uses: a/b@main\n", "uses: a/b@v5\n"),
+        # our own action, of whoever owns it
+        ("uses: OWNER/evalgate@v1", "uses: OWNER/evalgate@v1"),
+        ("uses: ./", "uses: ./"),
+    ],
+)
+def test_a_text_gets_the_releases_of_the_list(before: str, after: str) -> None:
+    assert pins.pinned(before, {"a/b": RELEASE}) == after
+
+
+def test_an_action_that_the_list_lacks_is_an_error() -> None:
+    with pytest.raises(KeyError, match="x/y"):
+        pins.pinned("uses: x/y@v1", {"a/b": RELEASE})

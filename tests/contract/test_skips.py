@@ -40,9 +40,21 @@ def test_one(reason):
 )
 def test_what_may_be_skipped(tmp_path: Path, reasons: list[str], options: list[str], code: int, line: str) -> None:
     (tmp_path / "test_file.py").write_text(FILE.format(reasons=reasons))
-    command = [sys.executable, "-m", "pytest", "-p", "builders.skips", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "builders.skips",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(tmp_path),
+    ]
     done = subprocess.run(
-        [*command, *options, "-ra", "-p", "no:cacheprovider", str(tmp_path)],
+        [*command, *options, "-ra", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", str(tmp_path)],
         cwd=TESTS,
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import resource
 import signal
@@ -55,18 +56,24 @@ def run(
     read: Callable[[bytes], object],
     seeds: Sequence[bytes],
     *,
-    seconds: float,
     seed: int,
+    most: float = math.inf,
+    seconds: float = math.inf,
     on_found: Callable[[Found], None] | None = None,
 ) -> list[Found]:
-    """What is wrong with inputs made from the seeds, after the seeds themselves; each kind of fault is told once."""
+    """What is wrong with inputs made from the seeds, after the seeds themselves; each kind of fault is told once.
+
+    `most`: how many are made; `seconds`: for how long.
+    """
     dice = random.Random(seed)
     until = time.monotonic() + seconds
     found: dict[str, Found] = {}
 
     def inputs() -> Iterator[bytes]:
         yield from seeds
-        while time.monotonic() < until:
+        made = 0
+        while made < most and time.monotonic() < until:
+            made += 1
             yield mutated(seeds, dice)
 
     for data in inputs():

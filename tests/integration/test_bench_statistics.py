@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders.nightly import NIGHTLY
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -16,11 +17,12 @@ pytestmark = pytest.mark.integration
 
 def test_the_simulation_keeps_its_promises_in_small() -> None:
     # its own check (that runs, comparison and decision as a whole say the same) runs first and would raise
+    extent = ["--draws", "480", "--cases", "10000"] if NIGHTLY else ["--draws", "120", "--cases", "500"]
     done = subprocess.run(
-        [sys.executable, str(BENCH / "statistics.py"), "--draws", "120", "--cases", "500"],
+        [sys.executable, str(BENCH / "statistics.py"), *extent],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3600 if NIGHTLY else 600,
         check=True,
     )
     last = json.loads(done.stdout.splitlines()[-1])

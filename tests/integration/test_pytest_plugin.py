@@ -13,6 +13,8 @@ from builders.gated_repository import Repository
 from lxml import etree
 
 pytestmark = pytest.mark.integration
+OTHERS = ("-p", "no:hypothesispytest", "-p", "no:llmock", "-p", "no:anyio")
+"""Plugins of our tests' own, which take a second to load."""
 CRASHING = """
 import sys, json
 print(json.dumps({"type": "ready", "protocol": 1}), flush=True)
@@ -36,7 +38,8 @@ def run_pytest(repo: Repository, *arguments: str) -> tuple[int, str, dict[str, s
     """Its exit code, what it said, and what became of each test by its name."""
     junit = repo.root.parent / "junit.xml"
     junit.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junit-xml={junit}", *arguments]
+    plugins = ("-p", "no:cacheprovider", *OTHERS)
+    command = [sys.executable, "-m", "pytest", *plugins, f"--junit-xml={junit}", *arguments]
     own = {"ASKED_LOG": str(repo.log), "XDG_CACHE_HOME": str(repo.log.parent / "cache")}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
