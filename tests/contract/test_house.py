@@ -14,16 +14,16 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 510_000,  # +3,168: stops for false verdicts, until fewer ideas imply them
-    "tokens_per_statement": 11.6,
+    "tokens": 514_000,  # +7,000: stops for false verdicts, until fewer ideas imply them
+    "tokens_per_statement": 11.7,  # as for tokens
     "odd_names_per_1000": 124,
     "modules": 258,
     "value_classes": 498,
     "over_8_fields": 40,
     "doubled_class_names": 48,
-    "words": 1427,
+    "words": 1430,  # +3: `reachable`, for what lies where an agent's user may not go
     "replace": 193,  # +1: verdicts as they would be with the failures of both sides
-    "largest_room": 5647,  # lines; +8: as for tokens
+    "largest_room": 5690,  # lines; +51: as for tokens
     "longest_function": 765,  # tokens
 }
 
