@@ -294,12 +294,12 @@ def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
 
 
 def _asked_of_scenario(plan: Plan, scenario: Scenario, actual: Sequence[Invocation]) -> Iterator[Asked]:
-    said = "\n".join(text for invocation in actual for text in messages_of(invocation))
+    messages = [text for invocation in actual for text in messages_of(invocation)]
     for step, each in enumerate(scenario.scenario_expectations if plan.compares_scenario else ()):
         if each.agent_response is not None:
             wanted = text_of(each.agent_response)
-            if wanted and _plain(wanted) not in _plain(said):
-                yield Asked(kind=Kind.SAID, step=step, expected=wanted, actual=said)
+            if wanted and not _is_said(wanted, messages):
+                yield Asked(kind=Kind.SAID, step=step, expected=wanted, actual="\n".join(messages))
         elif each.tool_expectation is not None and each.tool_expectation.expected_tool_call is not None:
             call = each.tool_expectation.expected_tool_call
             best = _best(call, [each for invocation in actual for each in calls_of(invocation)])
@@ -583,13 +583,13 @@ class _Turn:
         self, step: int, expected: GoldenExpectation, wanted: Message, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
         said, text = self._said(step), text_of(wanted)
-        whole = "\n".join(said)
         observed = Message(role="agent", chunks=tuple(Chunk(text=each) for each in said)) if said else None
         if not text:  # a payload, an image: there is nothing to compare
             return _outcome(expected, Outcome.SKIPPED, observed_agent_response=observed)
         if expected.comparison_type in (ComparisonType.EQUALS, ComparisonType.CONTAINS):
-            is_equal = text.strip() in {whole.strip(), *(each.strip() for each in said)}
-            passed = is_equal if expected.comparison_type is ComparisonType.EQUALS else text in whole
+            answer = said[-1] if said else ""  # what is said on the way is none
+            is_equal = text.strip() == answer.strip()
+            passed = is_equal if expected.comparison_type is ComparisonType.EQUALS else text in answer
             return _outcome(expected, outcome_of(passed=passed), observed_agent_response=observed)
         if not self._plan.compares_answers(expected):
             return _outcome(expected, Outcome.SKIPPED, observed_agent_response=observed)
@@ -859,13 +859,17 @@ def _scenario_outcomes(
         yield ScenarioExpectationOutcome(expectation=each, outcome=found.outcome, observed_tool_call=observed)
 
 
+def _is_said(wanted: str, messages: Iterable[str]) -> bool:
+    """Whether a message says just this: "a refund is possible" is not said in "no, a refund is possible elsewhere"."""
+    return any(_plain(wanted) == _plain(text) for text in messages)
+
+
 def _said_somewhere(each: Any, wanted: str, said: Sequence[str], verdict: Verdict | None) -> ScenarioExpectationOutcome:
-    """An answer that a scenario expects: its words somewhere, else by a judge."""
+    """An answer that a scenario expects: a message of these words, else by a judge."""
     if not wanted:
         return ScenarioExpectationOutcome(expectation=each, outcome=Outcome.SKIPPED)
-    found = next((text for text in said if _plain(wanted) in _plain(text)), "")
-    is_there = bool(found) or _plain(wanted) in _plain("\n".join(said))
-    if is_there:
+    found = next((text for text in said if _is_said(wanted, [text])), "")
+    if found:
         outcome = Outcome.PASS
     else:
         outcome = UNKNOWN if verdict is None or verdict.score is None else outcome_of(passed=verdict.score == 1)

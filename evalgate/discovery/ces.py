@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from evalgate import agents, errors
 from evalgate.ces import cases, read
@@ -13,7 +13,7 @@ from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
-from evalgate.errors import Problem
+from evalgate.errors import Place, Problem
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, SimulatorUse, Suite
 from evalgate.simulation import user
 from evalgate.text import plain, words
@@ -26,11 +26,33 @@ FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
 
 
 def files_of(tree: Tree, *, exclude: Iterable[str], named: Iterable[str] = ()) -> tuple[str, ...]:
-    """The CES files of the tree, and those of the files that the user named."""
+    """The CES files of the tree, and those of the files that the user named: by what they say; among the evaluations of
+    an app also by their place, so that a typing error takes none away."""
     patterns, listed = tuple(exclude), dict.fromkeys((*named, *tree.other_yaml, *tree.other_json))
     first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
-    found = [path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, patterns)]
-    return tuple(sorted(path for path in found if _is_of_ces(tree, path)))
+    looked = [path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, patterns)]
+    known = {path for path in looked if _is_of_ces(tree, path)}
+    homes = _homes(known)
+    at_home = (path for path in listed if read.kind_by_folder(path) is not None and read.app_folder(path) in homes)
+    return tuple(sorted(known.union(path for path in at_home if not places.matches(path, patterns))))
+
+
+def _homes(known: Iterable[str]) -> set[str]:
+    """The folders of apps that have evaluations of CES or settings for them."""
+    return {
+        read.app_folder(path) for path in known if read.stem(path) == "app" or read.kind_by_folder(path) is not None
+    }
+
+
+def unknown_files(tree: Tree, known: Collection[str], *, exclude: Iterable[str]) -> Iterator[Problem]:
+    """A warning for each file among the evaluations of an app that is none. `known`: the CES files."""
+    patterns, homes = tuple(exclude), _homes(known)
+    for path in sorted({*tree.other_yaml, *tree.other_json} - {*known}):
+        is_among = "evaluations" in path.split("/")[:-1] and read.app_folder(path) in homes
+        if is_among and not places.matches(path, patterns):
+            message = "it lies among an app's evaluations and is none, so nothing of it is run"
+            hint = "An evaluation `x` is evaluations/x/x.yaml (or .json), with `golden` or `scenario`; or `exclude` it."
+            yield errors.warning("ces-unknown-file", message, Place(file=path), hint)
 
 
 def left_out(tree: Tree, *, exclude: Iterable[str]) -> tuple[str, ...]:

@@ -66,7 +66,8 @@ def discover(
     if ces_suffices:
         of_ces, homeless = _with_agents(of_ces, rules, tree)
         unrun = (*unrun, *homeless)
-    is_ces_broken = any(each.severity is Severity.ERROR for each in found_ces.problems)
+    not_run = {each.place.file for each in unrun if each.place is not None and _is_not_run(each)}
+    is_ces_broken = bool(not_run) or any(each.severity is Severity.ERROR for each in found_ces.problems)
     if found_ces.readings and ces_suffices and not keys and not of_ces:
         return Discovery(suites=(), problems=problems, unread=(), tree=tree, ces=found_ces)
     if found_ces.tests and not keys and not of_ces and not is_ces_broken:
@@ -80,7 +81,7 @@ def discover(
 
     finder = CriteriaFinder(tree, settings, specs=specs)
     # the configs of files that cannot be read may be wrong as well: all is told at once
-    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(found_ces)}
+    broken = {key: EvalSet(eval_set_id="", cases=()) for key in (*_broken(found_ces), *(not_run - of_ces.keys()))}
     empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(read.failed)}
     not_read, _ = discovery_agents.choose_agents({**empty, **broken}, gate_file=rules, tree=tree)
     unread = (
@@ -121,6 +122,7 @@ def _unheeded(
     left_out = (*tree.excluded, *tree.ignored, *others, *ces.left_out(tree, exclude=rules.exclude))
     yield from hints.pattern_problems(settings, found=found | (named - others), left_out=left_out)
     yield from hints.name_problems(settings, names=names) if is_whole else ()
+    yield from ces.unknown_files(tree, found, exclude=rules.exclude) if is_whole else ()
 
 
 def _select(
@@ -159,6 +161,8 @@ def _of_ces(
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets of CES evaluations that are selected, and what is told of them."""
     sets, left_out = cases.eval_sets(found)
+    named = {key: each.case_ids for each in selected if each.is_file for key in each.keys}
+    left_out = tuple(_as_named(problem, named) for problem in left_out)
     sets, unknown = pick_cases(sets, [each for each in selected if sets.keys() & set(each.keys)])
     if settings.grep:
         sets = find_cases(sets, settings.grep)
@@ -170,6 +174,19 @@ def _of_ces(
         if reading.kind in deciding and problem.place is not None and problem.place.file == file
     ]
     return sets, (*of_run, *left_out, *ces.not_run(found), *unknown)
+
+
+def _is_not_run(problem: Problem) -> bool:
+    """Whether it is of an evaluation that the user named and that cannot be run."""
+    return problem.code == "ces-not-run" and problem.severity is Severity.ERROR
+
+
+def _as_named(problem: Problem, named: Mapping[str, Sequence[str]]) -> Problem:
+    """That an evaluation is not run, as an error where the user named it: it is not measured then."""
+    file = problem.place.file if problem.place is not None else ""
+    ids = named.get(file, ("",))
+    is_meant = file in named and (not ids or any(f"{each!r}" in problem.message for each in ids))
+    return dataclasses.replace(problem, severity=Severity.ERROR) if is_meant else problem
 
 
 def _with_agents(

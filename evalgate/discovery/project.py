@@ -57,6 +57,10 @@ class Project:
         broken = self.broken()
         return tuple(suite for suite in self.suites if suite.key not in broken)
 
+    def cannot_run(self) -> bool:
+        """Whether nothing is wrong with any file, and there are evaluations that the user named and that are not run."""
+        return bool(self.broken()) and all(problem.code == "ces-not-run" for problem in self.broken().values())
+
     def set_apart(self) -> Project:
         """The project with each broken file as a suite that has no cases and says why."""
         known, broken = {suite.key: suite for suite in (*self.suites, *self.unread)}, self.broken()

@@ -435,6 +435,45 @@ def test_an_evaluation_that_is_not_text_is_not_run_and_told(tmp_path: Path) -> N
     code, said = run(root)
     assert code == 4, said
     assert "`dtmf` is not text" in said
+    # who names it wants to know how it ends
+    named = run(root, "evaluations/desk/desk.json")
+    assert named[0] == 3, named[1]
+    assert "is not run: `dtmf` is not text" in (root / "evalgate-report/comment.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "code", "said"),
+    [
+        # flow style, a typing error, a head longer than what is looked at first
+        ("evaluations/flow/flow.yaml", "{displayName: flow, golden: {turns: [}", 3, "evaluations/flow/flow.yaml:1"),
+        ("evaluations/typo/typo.yaml", "name: x\ngoldn:\n  turns: []\n", 3, "evaluations/typo/typo.yaml"),
+        (
+            "evaluations/long/long.json",
+            '{"note": "' + "x" * 70_000 + '", "golden": 1}',
+            3,
+            "evaluations/long/long.json",
+        ),
+        # beside the layout it is none, which is said
+        (
+            "evaluations/notes.yaml",
+            "who: us\n",
+            0,
+            "evaluations/notes.yaml: warning: it lies among an app's evaluations",
+        ),
+        ("evaluations/desk/notes.json", '{"who": "us"}', 0, "evaluations/desk/notes.json: warning: it lies among"),
+        # of no app: another program's
+        ("other/evaluations/x/x.json", '{"goldn": 1}', 0, ""),
+    ],
+)
+def test_every_file_among_evaluations_is_read_or_named(
+    tmp_path: Path, file: str, text: str, code: int, said: str
+) -> None:
+    root = desk_repository(tmp_path, desk_golden())
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_text(text)
+    found, told = run(root)
+    assert (found, said in told) == (code, True), told
+    assert said or file not in told
 
 
 SIMULATION = """
