@@ -66,8 +66,7 @@ def discover(
     if ces_suffices:
         of_ces, homeless = _with_agents(of_ces, rules, tree)
         unrun = (*unrun, *homeless)
-    not_run = {each.place.file for each in unrun if each.place is not None and _is_not_run(each)}
-    is_ces_broken = bool(not_run) or any(each.severity is Severity.ERROR for each in found_ces.problems)
+    is_ces_broken = any(each.severity is Severity.ERROR for each in (*found_ces.problems, *unrun))
     if found_ces.readings and ces_suffices and not keys and not of_ces:
         return Discovery(suites=(), problems=problems, unread=(), tree=tree, ces=found_ces)
     if found_ces.tests and not keys and not of_ces and not is_ces_broken:
@@ -81,7 +80,7 @@ def discover(
 
     finder = CriteriaFinder(tree, settings, specs=specs)
     # the configs of files that cannot be read may be wrong as well: all is told at once
-    broken = {key: EvalSet(eval_set_id="", cases=()) for key in (*_broken(found_ces), *(not_run - of_ces.keys()))}
+    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(found_ces, unrun, of_ces)}
     empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(read.failed)}
     not_read, _ = discovery_agents.choose_agents({**empty, **broken}, gate_file=rules, tree=tree)
     unread = (
@@ -315,9 +314,11 @@ def _suites(
     return tuple(suites)
 
 
-def _broken(found: Library) -> list[str]:
-    """The files of evaluations that have an error, which keeps them from being run."""
-    return [
+def _broken(found: Library, unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
+    """The files of evaluations that have an error, which keeps them from being run; and those of evaluations that the
+    user named and that are not run, where no other of the file is."""
+    not_run = {each.place.file for each in unrun if each.place is not None and _is_not_run(each)}
+    return sorted(not_run.difference(sets)) + [
         file
         for file, reading in found.readings.items()
         if reading.kind in cases.RUN

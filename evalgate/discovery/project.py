@@ -58,7 +58,7 @@ class Project:
         return tuple(suite for suite in self.suites if suite.key not in broken)
 
     def cannot_run(self) -> bool:
-        """Whether nothing is wrong with any file, and there are evaluations that the user named and that are not run."""
+        """Whether all that is wrong is that evaluations which the user named are not run."""
         return bool(self.broken()) and all(problem.code == "ces-not-run" for problem in self.broken().values())
 
     def set_apart(self) -> Project:
