@@ -646,6 +646,7 @@ class Host(server.Host):
         loaded = await load_agent(path, wanted=options.get("agent"), root=root)
         if options.get("threads"):
             run_plain_tools_in_threads()
+        tools.watch_services(loaded.root_agent)
         self._loaded = loaded
         self._is_traced = bool(options.get("trace"))
         self._plugins = instrument()

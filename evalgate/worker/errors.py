@@ -66,6 +66,37 @@ class ModelAnsweredError(Exception):
             self.found["code"] = code
 
 
+class ServiceDown(BaseException):
+    """What an agent is made of cannot be reached: a server of tools, another agent; `found` is what to say of it.
+
+    No Exception: google-adk catches these, and lets the agent answer as though it never had its tools.
+    """
+
+    def __init__(self, what: str, lost: str, error: BaseException | str) -> None:
+        said = error if isinstance(error, str) else sentence(error)
+        message = _plain_urls(f"{what} cannot be reached, so the agent lacks {lost}: {said}")
+        super().__init__(message)
+        detail = "" if isinstance(error, str) else _plain_urls(own_traceback(error))
+        self.found: dict[str, Any] = {"kind": UNREACHABLE, "message": message, "detail": detail}
+
+
+def _plain_urls(text: str) -> str:
+    """The text with its URLs as far as their paths: what follows, and who asks, may be secret."""
+    return re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", re.sub(r"(?<=://)[^/\s@]+@", "", text))
+
+
+def address_of(service: Any) -> str:
+    """Where a server of tools or another agent is, without secrets: host and port, or the command; "" where it does not
+    say."""
+    given = getattr(service, "_connection_params", None) or service
+    command = getattr(getattr(given, "server_params", given), "command", None)
+    named = (getattr(given, name, None) for name in ("url", "_agent_card_source", "_server_url", "server_url", "_url"))
+    host = next(
+        (urlsplit(each).netloc.rpartition("@")[2] for each in named if isinstance(each, str) and "://" in each), ""
+    )
+    return host or (str(command) if command else "")
+
+
 def describe(error: BaseException) -> dict[str, Any]:
     """`kind`, `message`, `detail` and, where there are such, the HTTP `code` and the `retry_after_s` that the provider
     asks for, of an exception raised in a turn."""
@@ -128,10 +159,7 @@ def _mcp_server(error: BaseException) -> str:
         return ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_name == "create_session" and frame.f_code.co_filename.endswith("mcp_session_manager.py"):
-            given = getattr(frame.f_locals.get("self"), "_connection_params", None)
-            command = getattr(getattr(given, "server_params", given), "command", None)
-            host = urlsplit(str(getattr(given, "url", ""))).netloc.rpartition("@")[2]
-            return host or str(command or "of a toolset")
+            return address_of(frame.f_locals.get("self")) or "of a toolset"
     return ""
 
 

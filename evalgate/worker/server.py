@@ -410,7 +410,8 @@ class Server:
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
             self._pipe.send({"type": "metric_result", **answer})
             return
-        found = error.found if isinstance(error, errors.ModelAnsweredError) else errors.describe(error)
+        known = (errors.ModelAnsweredError, errors.ServiceDown)
+        found = error.found if isinstance(error, known) else errors.describe(error)
         self._dismiss(name)
         self._sessions.pop(name, None)
         self._pipe.send({"type": "turn_failed", "session": name, **found})

@@ -13,11 +13,12 @@ import functools
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextvars import ContextVar
 from typing import Any
 
+from . import errors
 from .pipe import plain
 
 Message = dict[str, Any]
@@ -290,6 +291,60 @@ def ask_before_listing(root_agent: Any) -> None:
         kind = type(toolset).__name__
         names[kind] = names.get(kind, 0) + 1
         _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}")
+
+
+def watch_services(root_agent: Any) -> None:
+    """Let a toolset that cannot list its tools, and a remote agent that does not answer, end the turn: the agent
+    without them is another one, which nobody asked about. The turn then raises errors.ServiceDown."""
+    for service in _services(root_agent, set()):
+        name, address = type(service).__name__, errors.address_of(service)
+        what = f"{name} at {address}" if address else name
+        if hasattr(service, "get_tools"):
+            _watch_listing(service, what)
+        else:
+            _watch_answers(service, what)
+
+
+def _services(agent: Any, seen: set[int]) -> Iterator[Any]:
+    """The toolsets and the remote agents of an agent, of those below it and of those that it has as tools."""
+    if id(agent) in seen:
+        return
+    seen.add(id(agent))
+    if any(base.__name__ == "RemoteA2aAgent" for base in type(agent).__mro__):
+        yield agent
+    for tool in getattr(agent, "tools", None) or ():
+        inner = getattr(tool, "agent", None)
+        if inner is not None:
+            yield from _services(inner, seen)
+        elif id(tool) not in seen and any(base.__name__ == "BaseToolset" for base in type(tool).__mro__):
+            seen.add(id(tool))
+            yield tool
+    for child in getattr(agent, "sub_agents", None) or ():
+        yield from _services(child, seen)
+
+
+def _watch_listing(toolset: Any, what: str) -> None:
+    real = toolset.get_tools
+
+    async def get_tools(*args: Any, **named: Any) -> Any:
+        try:
+            return await real(*args, **named)
+        except Exception as error:
+            raise errors.ServiceDown(what, "its tools", error) from error
+
+    object.__setattr__(toolset, "get_tools", get_tools)
+
+
+def _watch_answers(agent: Any, what: str) -> None:
+    real = agent._run_async_impl  # noqa: SLF001 - all of its answers come this way, as a sub-agent and as a tool
+
+    async def run(context: Any) -> Any:
+        async for event in real(context):
+            if event.error_message and not (event.content and event.content.parts):
+                raise errors.ServiceDown(what, "its answer", str(event.error_message))
+            yield event
+
+    object.__setattr__(agent, "_run_async_impl", run)
 
 
 def remote_toolsets(agent: Any, seen: set[int] | None = None) -> list[Any]:
