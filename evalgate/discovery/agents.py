@@ -299,6 +299,11 @@ class Found:
     folder: str
     found_by: str
 
+    @property
+    def is_guess(self) -> bool:
+        """Whether nothing but that there is no other speaks for it."""
+        return self.found_by.startswith("only ")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ambiguous:
@@ -365,6 +370,20 @@ def evaluated_modules(source: str) -> Iterator[str]:
                 yield from (each.value for each in named if isinstance(each, ast.Constant) and type(each.value) is str)
 
 
+def _folders_named(module: str, candidates: Sequence[str]) -> list[str]:
+    """The folders that the most names of a module lead to, from wherever it is imported: `team.desk.agent` is that of
+    `src/team/desk`, not of `src/team`."""
+    parts = module.split(".")
+    depths = {
+        folder: max(
+            (depth for depth in range(1, len(parts) + 1) if folder.split("/")[-depth:] == parts[:depth]), default=0
+        )
+        for folder in candidates
+    }
+    most = max(depths.values(), default=0)
+    return [folder for folder, depth in depths.items() if depth == most > 0]
+
+
 def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> Found | None:
     """Up from the file: the one candidate that the tests of a folder name, as people run `AgentEvaluator` by pytest."""
     for above in _ancestors(key):
@@ -373,8 +392,7 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> Found | No
             for path in tree.other_python
             if (path.rpartition("/")[0] or ".") == above
             for module in evaluated_modules(tree.read_source(path))
-            for folder in candidates
-            if f"{module}.".startswith((f"{folder.replace('/', '.')}.", f"{folder.rpartition('/')[2]}."))
+            for folder in _folders_named(module, candidates)
         }
         if named:
             folder, path = next(iter(named.items()))
@@ -400,7 +418,7 @@ UNKNOWN = AgentUse(
 )
 """Stands in where no agent was found: the problem beside it is an error, so that it never runs."""
 
-CODES = frozenset({"no-agent", "ambiguous-agent", "app-name-unmatched", "mixed-app-names"})
+CODES = frozenset({"no-agent", "ambiguous-agent", "agent-aside", "app-name-unmatched", "mixed-app-names"})
 """Of all problems that finding an agent may have."""
 
 
@@ -430,8 +448,13 @@ def choose_agents(
         found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
         if found is None and len(elsewhere()) == 1:
             found = Found(folder=elsewhere()[0], found_by="only file that makes a root_agent")
-        if isinstance(found, Ambiguous):
-            found = _find_by_test(key, found.candidates, tree) or found
+        # what the tests run is what people mean; that it is the only one is a guess
+        if isinstance(found, Ambiguous) or (found is not None and found.is_guess):
+            within = found.candidates if isinstance(found, Ambiguous) else (".",)
+            every = [folder for folder in folders.files if any(_is_within(folder, above) for above in within)]
+            found = _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or found
+        if isinstance(found, Found) and found.is_guess and (aside := _examples_of(found.folder, key)):
+            problems.append(_found_beside(key, found, aside))
         chosen[key] = UNKNOWN
         if isinstance(found, Found):
             options = {**(rule.options if rule else {}), argument: found.folder}
@@ -450,6 +473,22 @@ def choose_agents(
     if absent:
         problems.append(_no_agent(absent, elsewhere()))
     return chosen, problems
+
+
+ASIDE = frozenset({"example", "examples", "sample", "samples", "demo", "demos", "test", "tests"})
+"""Folders whose agents are seldom the one that a repository is about."""
+
+
+def _examples_of(folder: str, key: str) -> str:
+    """The folder of examples or tests that an agent lies in and the evaluation file does not; "" for none."""
+    parts = folder.split("/")
+    above = ("/".join(parts[: at + 1]) for at, name in enumerate(parts) if name.lower() in ASIDE)
+    return next((each for each in above if not key.startswith(f"{each}/")), "")
+
+
+def _found_beside(key: str, found: Found, aside: str) -> Problem:
+    message = f"using the agent in `{found.folder}` ({found.found_by}), which lies in {aside}/ and may not be meant"
+    return errors.warning("agent-aside", message, Place(file=key), _rule_example(key, path=found.folder))
 
 
 def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:

@@ -138,3 +138,47 @@ def test_of_several_agents_the_one_that_the_tests_evaluate(tmp_path, tests, expe
     if expected:
         assert chosen[key].options["path"] == expected
         assert chosen[key].found_by == f"AgentEvaluator in {next(iter(tests))}"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected", "codes"),
+    [
+        # the only folder is a guess, which the tests' own word corrects: also where their agent is a part of another
+        ({"bot/agent.py": AGENT, "eval/test_eval.py": evaluates('"src.team.desk", HERE')}, "src/team/desk", []),
+        ({"examples/old/agent.py": AGENT, "eval/test_eval.py": evaluates('"team.desk", HERE')}, "src/team/desk", []),
+        ({"bot/agent.py": AGENT}, "bot", []),
+        ({"bot/agent.py": AGENT, "eval/test_eval.py": evaluates('"elsewhere", HERE')}, "bot", []),
+    ],
+)
+def test_what_the_tests_evaluate_comes_before_the_only_agent(tmp_path, files, expected, codes):
+    deep = {"src/team/agent.py": AGENT, "src/team/desk/agent.py": AGENT} if "src" in expected else {}
+    for name, text in {**files, **deep}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    key = "eval/data/a.test.json"
+    chosen, problems = choose_agents(
+        {key: EvalSet(eval_set_id="a", cases=())}, gate_file=GateFile(), tree=Tree(tmp_path)
+    )
+    assert chosen[key].options["path"] == expected
+    assert [problem.code for problem in problems] == codes
+
+
+@pytest.mark.parametrize(
+    ("agent", "key", "codes"),
+    [
+        ("examples/bot/agent.py", "evals/a.test.json", ["agent-aside"]),
+        ("pkg/tests/fixtures/bot/agent.py", "evals/a.test.json", ["agent-aside"]),
+        ("examples/bot/agent.py", "examples/evals/a.test.json", []),  # the file is an example as well
+        ("examples/bot/agent.py", "examples/bot/a.test.json", []),
+        ("bot/agent.py", "tests/a.test.json", []),
+    ],
+)
+def test_an_agent_of_examples_or_tests_is_not_taken_in_silence(tmp_path, agent, key, codes):
+    (tmp_path / agent).parent.mkdir(parents=True)
+    (tmp_path / agent).write_text(AGENT)
+    chosen, problems = choose_agents(
+        {key: EvalSet(eval_set_id="a", cases=())}, gate_file=GateFile(), tree=Tree(tmp_path)
+    )
+    assert chosen[key].options["path"] == agent.removesuffix("/agent.py")
+    assert [problem.code for problem in problems] == codes
+    assert all("agents:" in problem.hint for problem in problems)
