@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import csv
+import gc
 import hashlib
 import json
 import os
@@ -13,7 +14,9 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from types import ModuleType
 from typing import Any, Final
+from unittest import mock
 
 import yaml
 
@@ -24,6 +27,7 @@ from evalgate.gate import prepare
 from evalgate.gate import run as gate_run
 from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
 from evalgate.system import isolation
+from evalgate.text import words
 
 TEST_FILE: Final = ".test.json"
 GATE_FILES: Final = ("evalgate.yml", ".github/evalgate.yml")
@@ -71,6 +75,7 @@ class AgentEvaluator:
         """
 
         __tracebackhide__ = True
+        _refuse_patches()
 
         def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
@@ -98,6 +103,7 @@ class AgentEvaluator:
         """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON), or `criteria`."""
 
         __tracebackhide__ = True
+        _refuse_patches()
 
         def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
@@ -230,6 +236,36 @@ def _refuse(num_runs: int, **given: Any) -> None:
             raise ValueError(f"`{name}` is not supported: {INSTEAD[name]}")
     if num_runs < 1:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
+
+
+def _refuse_patches() -> None:
+    """Raises ValueError where a test has patched modules or classes: the agent runs in a process of its own, where they
+    are as they were, so another agent than the test means would be evaluated."""
+    patched = sorted(set(_patched()))
+    if patched:
+        them = "it is" if len(patched) == 1 else "they are"
+        raise ValueError(
+            f"{words.listed((f'`{each}`' for each in patched), limit=5)} patched by this test, and the agent runs in a "
+            f"process of its own, where {them} not. Answer its tools by `tools: mocks` in evalgate.yml, let it read a "
+            "variable that the test sets, or evaluate it with google-adk's AgentEvaluator."
+        )
+
+
+def _patched() -> Iterator[str]:
+    """The names that `unittest.mock.patch` and pytest's `monkeypatch` have replaced for now, in modules and classes."""
+    fixtures = getattr(sys.modules.get("_pytest.monkeypatch"), "MonkeyPatch", ())
+    for each in gc.get_objects():
+        if isinstance(each, mock._patch) and hasattr(each, "target"):  # noqa: SLF001 - no list of them is public
+            replaced = [(each.target, each.attribute)]
+        elif isinstance(each, fixtures):
+            replaced = [(target, name) for target, name, _ in each._setattr]  # noqa: SLF001 - as above
+        else:
+            continue
+        for target, name in replaced:
+            if isinstance(target, ModuleType) and target is not sys:
+                yield f"{target.__name__}.{name}"
+            elif isinstance(target, type):
+                yield f"{target.__module__}.{target.__qualname__}.{name}"
 
 
 def _test_files(given: Path) -> list[Path]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,13 @@ _UNCAPTURED = (
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
     "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental."
 )
+
+
+_TIMED = "Record spans with their start times, one for each call of a model, as google-adk itself does."
+
+
+class _OrderUnknown(Exception):  # noqa: N818 - it says what is the matter
+    """Why."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +89,13 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
     for top in sorted(_tops(_linked(spans)), key=lambda span: span.start):
         inside = list(_walk(top))
         name = next((str(found) for span in inside if (found := span.first(*_SESSION)) is not None), top.trace)
-        turn = _turn(top, inside)
+        try:
+            turn = _turn(top, inside)
+        except _OrderUnknown as error:
+            turn = None
+            told.add(name)
+            message = f"session {name[:60]}: span {top.name[:60]!r} does not tell in which order its calls were made"
+            problems.warning("order-unknown", f"{message}: {error}", hint=_TIMED)
         if turn is not None:
             sessions.setdefault(name, []).append(turn)
         elif name not in told:
@@ -216,7 +230,12 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     executed = {id(span): _executed(span) for span in called}
     asked_for = [(span.start, part) for span in models for part in said[id(span)] if isinstance(part, ToolCall)]
     known = _announced(asked_for, [(span.start, executed[id(span)][0]) for span in called])
-    announced = {id(span) for at, span in enumerate(called) if at in known}
+    # a span around tools is one for several calls of a model: what it asked for, and when, its tools tell
+    around = {id(span) for span in models if sum(inner.kind() == "tool" for inner in _walk(span)) > 1}
+    announced = {id(span) for at, span in enumerate(called) if at in known} if not around else set()
+    _insist_on_order([span for span in called if id(span) not in announced])
+    if around and len(known) < len(asked_for):
+        raise _OrderUnknown("one span stands for several calls of a model, and has calls of tools that have no span")
     steps: list[StepEvent] = []
     for span in sorted([*models, *called], key=lambda span: span.start):
         if id(span) in executed:
@@ -227,6 +246,8 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
             continue
         parts = said[id(span)]
         calls = [part for part in parts if isinstance(part, ToolCall)]
+        if id(span) in around:
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
         if calls:  # the answer may stand beside the call that led to it: one span for a whole conversation with a model
             parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
         steps.append(_step(span.author, parts, role="model", final=not calls))
@@ -235,7 +256,16 @@ def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
     return adk_shapes.turn_of_steps(Content(parts=(Text(text=asked),), role="user"), steps, invocation_id=top.id)
 
 
-def _announced(asked: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]) -> Container[int]:
+def _insist_on_order(spans: Sequence[Span]) -> None:
+    """Raises _OrderUnknown where several spans have no start, or the same one."""
+    if len(spans) > 1 and not all(span.start for span in spans):
+        raise _OrderUnknown("its spans have no start times")
+    for first, second in itertools.pairwise(spans):
+        if first.start == second.start:
+            raise _OrderUnknown(f"{first.name[:60]!r} and {second.name[:60]!r} started at the same time")
+
+
+def _announced(asked: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]) -> set[int]:
     """Which of the executed calls, by position, a model had asked for: by the call's id, else by its arguments, else by
     the tool, whose span may tell them in a way of its own. Times in seconds; no request counts twice."""
     ways: tuple[Callable[[ToolCall], str | None], ...] = (

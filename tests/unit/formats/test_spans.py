@@ -222,6 +222,17 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
             ],
             [("hi", [("look", {"n": 1}), ("look", {"n": 2}), ("look", {"n": 3})], [None] * 3, "done")],
         ),
+        # one span for all calls of a model, which keeps what the last one asked for (OpenInference on google-adk 2.13)
+        (
+            [
+                span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done"),
+                span("m", 1, "a", **CHAT, gen_ai__output__messages=calls("third", {})),
+                span("t", 4, "m", **TOOL, gen_ai__tool__name="third"),
+                span("u", 2, "m", **TOOL, gen_ai__tool__name="first"),
+                span("v", 3, "m", **TOOL, gen_ai__tool__name="second"),
+            ],
+            [("hi", [("first", {}), ("second", {}), ("third", {})], [None] * 3, "done")],
+        ),
         # messages as one JSON input
         (
             [
@@ -251,6 +262,44 @@ TOOL = {"gen_ai__operation__name": "execute_tool"}
 def test_turns(spans: list[dict[str, Any]], turns: list[Any]) -> None:
     (recorded,) = summary(parse_recordings(json.dumps(spans), file="t.json"))
     assert recorded == ("t", turns)
+
+
+@pytest.mark.parametrize(
+    ("spans", "why"),
+    [
+        # nobody can tell which came first
+        (
+            [
+                span("first", 2, "a", **TOOL, gen_ai__tool__name="x"),
+                span("second", 2, "a", **TOOL, gen_ai__tool__name="y"),
+            ],
+            "'first' and 'second' started at the same time",
+        ),
+        (
+            [
+                {**span(name, 2, "a", **TOOL, gen_ai__tool__name=name), "start_time": None}
+                for name in ("first", "second")
+            ],
+            "its spans have no start times",
+        ),
+        (
+            [
+                span("m", 1, "a", **CHAT, gen_ai__output__messages=calls("third", {})),
+                *(span(name, at, "m", **TOOL, gen_ai__tool__name=name) for at, name in ((2, "first"), (3, "second"))),
+            ],
+            "has calls of tools that have no span",
+        ),
+    ],
+)
+def test_an_order_of_calls_that_nobody_can_know_is_refused(spans: list[dict[str, Any]], why: str) -> None:
+    top = span("a", 0, openinference__span__kind="AGENT", input__value="hi", output__value="done")
+    reading = parse_recordings(json.dumps([top, *spans]), file="t.json")
+    assert not reading.recordings
+    told = next(problem for problem in reading.problems if problem.code == "order-unknown")
+    assert "session t: span 'a' does not tell in which order its calls were made" in told.message
+    assert why in told.message
+    # a single call has no order
+    assert parse_recordings(json.dumps([top, spans[0]]), file="t.json").recordings or spans[0]["name"] == "m"
 
 
 ODD: list[dict[str, Any]] = [  # what stands in a span of OTLP
