@@ -75,7 +75,7 @@ class AgentEvaluator:
         """
 
         __tracebackhide__ = True
-        _refuse_patches()
+        _refuse_patched()
 
         def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
@@ -103,7 +103,7 @@ class AgentEvaluator:
         """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON), or `criteria`."""
 
         __tracebackhide__ = True
-        _refuse_patches()
+        _refuse_patched()
 
         def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
@@ -238,7 +238,7 @@ def _refuse(num_runs: int, **given: Any) -> None:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
 
 
-def _refuse_patches() -> None:
+def _refuse_patched() -> None:
     """Raises ValueError where a test has patched modules or classes: the agent runs in a process of its own, where they
     are as they were, so another agent than the test means would be evaluated."""
     patched = sorted(set(_patched()))
@@ -249,6 +249,10 @@ def _refuse_patches() -> None:
             f"process of its own, where {them} not. Answer its tools by `tools: mocks` in evalgate.yml, let it read a "
             "variable that the test sets, or evaluate it with google-adk's AgentEvaluator."
         )
+
+
+OF_PYTEST: Final = frozenset({"sys", "_pytest", "pytest"})
+"""What plugins patch for themselves, and where tests put standard streams and arguments: nothing of an agent."""
 
 
 def _patched() -> Iterator[str]:
@@ -262,10 +266,10 @@ def _patched() -> Iterator[str]:
         else:
             continue
         for target, name in replaced:
-            if isinstance(target, ModuleType) and target is not sys:
-                yield f"{target.__name__}.{name}"
-            elif isinstance(target, type):
-                yield f"{target.__module__}.{target.__qualname__}.{name}"
+            is_module = isinstance(target, ModuleType)
+            place = target.__name__ if is_module else getattr(target, "__module__", "")
+            if place.partition(".")[0] not in OF_PYTEST and (is_module or isinstance(target, type)):
+                yield f"{place}.{name}" if is_module else f"{place}.{target.__qualname__}.{name}"
 
 
 def _test_files(given: Path) -> list[Path]:
