@@ -404,6 +404,7 @@ def compare(
         deterministic=is_deterministic,
         unchanged=unchanged,
         edited=edited,
+        is_past=is_past,
         decided=table.head.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
@@ -465,6 +466,7 @@ def again(
         by_base=by_base,
         unchanged=told.unchanged,
         edited=told.edited,
+        is_past=told.is_past,
     )
     found = dataclasses.replace(found, stricter=told.stricter)
     # which knows more of the cause than the runs do

@@ -176,7 +176,7 @@ def _inconclusive_sentence(rows: Sequence[CriterionComparison]) -> str:
 
 
 def _is_beyond_chance(row: CriterionComparison, *, alpha: float) -> bool:
-    """Whether an inconclusive row fell all the same: beside results of another time."""
+    """Whether a row fell by more than chance, whatever it is called."""
     p = None if row.difference is None else row.difference.p_adjusted
     is_lower = (row.drop or 0.0) > row.rule.floor and not row.short
     return is_lower and (row.fact if p is None else p.worse < alpha)
@@ -621,7 +621,9 @@ def _judge_rows(
     if truncated:
         found[VerdictKind.INCONCLUSIVE] = f"The comparison with the base was cut short ({truncated}): no result."
     elif undecided := by_change[Change.INCONCLUSIVE]:
-        beyond_chance = [row for row in undecided if _is_beyond_chance(row, alpha=comparison.alpha)]
+        beyond_chance = [
+            row for row in undecided if comparison.is_past and _is_beyond_chance(row, alpha=comparison.alpha)
+        ]
         found[VerdictKind.INCONCLUSIVE] = (
             _past_sentence(beyond_chance, comparison) if beyond_chance else _inconclusive_sentence(undecided)
         )

@@ -117,6 +117,7 @@ def _compared(
         run_together=known is not None and known.origin.source is BaseSource.RERUN,
         by_base=rules.by_base,
         unchanged=known.unchanged if known is not None else (),
+        is_past=known is not None and known.is_past,
     )
     comparison = dataclasses.replace(comparison, stricter=known.stricter if known is not None else ())
     return head_run, base_run, comparison, rules

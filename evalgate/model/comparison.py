@@ -550,7 +550,8 @@ class Comparison:
     agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `unchanged`: suites
     whose agent is the very same on both sides, so that their results are those of both. `edited`: cases of these that
     this change adds, or of which it changes what is asked, expected or required. `stricter`: what this change asks more
-    than the base, in words, where these results block and would pass by the base's rules. `decided`,
+    than the base, in words, where these results block and would pass by the base's rules. `is_past`: cases are worse
+    than the base's results of another time, and the base was not run for them: a drop may be the provider's. `decided`,
     `base_decided`: the sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was
     read from files.
     """
@@ -576,6 +577,7 @@ class Comparison:
     unchanged: tuple[str, ...] = ()
     edited: tuple[CaseKey, ...] = ()
     stricter: tuple[str, ...] = ()
+    is_past: bool = False
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
 

@@ -627,7 +627,10 @@ def _told(read: Any) -> Comparison:
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    names = ("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base", "unchanged", "edited", "stricter")
+    names = (
+        *("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base"),
+        *("unchanged", "edited", "stricter", "is_past"),
+    )
     told = {name: getattr(read, name) for name in names}
     return Comparison(cases=cases, **told)
 

@@ -400,6 +400,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
         unchanged=tuple(sorted(set.intersection(*(set(each.unchanged) for each in told)))),
         edited=tuple(sorted({key for each in told for key in each.edited})),
+        is_past=any(each.is_past for each in told),
     )
 
 
