@@ -156,7 +156,7 @@ class Sandbox:
     def reachable(self, path: Path) -> Path:
         """A file or folder of this program where processes of the sandbox reach it: itself, or a copy that is theirs to
         read and nobody's to write. Raises OSError."""
-        if not _is_root() or self._is_open(path):
+        if not _is_root() or self._is_reachable(path):
             return path
         return self._linked(path, self._granted_place(path))
 
@@ -166,9 +166,10 @@ class Sandbox:
         path = Path(python)
         home, base = path.parent.parent, path.resolve()
         is_made = (home / "pyvenv.cfg").is_file()
-        if not _is_root() or (self._is_open(base) and (not is_made or self._is_open(home / "pyvenv.cfg"))):
+        is_there = self._is_reachable(base) and (not is_made or self._is_reachable(home / "pyvenv.cfg"))
+        if not _is_root() or is_there:
             return self.copies.placed(python)
-        if not self._is_open(base):
+        if not self._is_reachable(base):
             base = self._reachable_base(base)
         if not is_made:
             return str(base)
@@ -231,6 +232,10 @@ class Sandbox:
         """A file that is closed, and no link in a checkout, which the change could have set to any file of ours."""
         is_link = path.resolve() != path and any(path.is_relative_to(top) for top in self.copies.tops)
         return path.is_file() and not is_link and not self._is_open(path)
+
+    def _is_reachable(self, path: Path) -> bool:
+        """Whether processes of the sandbox reach a file: it is open, or an environment that was made for them."""
+        return path.resolve().is_relative_to(self.cache) or self._is_open(path)
 
     def _is_open(self, path: Path) -> bool:
         """Whether everybody can read a file, by the modes on the way, and it is in no place that is closed."""

@@ -567,6 +567,11 @@ def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
     assert run(isolated.head, "/bin/sh", "-c", f"! touch {placed}.new && ! rm {placed}").returncode == 0
     assert isolated.head.reachable_python(python) == placed
     assert isolated.head.reachable_python(PYTHON) == PYTHON
+    # an environment that was made for this role lies where it belongs
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", isolated.head.cache / "env-0"], check=True)
+    made = str(isolated.head.cache / "env-0/bin/python")
+    assert isolated.head.reachable_python(made) == made
+    shutil.rmtree(isolated.head.cache / "env-0")
 
 
 def test_what_is_ours_is_put_where_the_agent_can_read_it(tmp_path: Path, isolated: Isolation) -> None:
