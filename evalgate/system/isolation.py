@@ -166,9 +166,10 @@ class Sandbox:
         path = Path(python)
         home, base = path.parent.parent, path.resolve()
         is_made = (home / "pyvenv.cfg").is_file()
-        is_there = self._is_reachable(base) and (not is_made or self._is_reachable(home / "pyvenv.cfg"))
-        if not _is_root() or is_there:
-            return self.copies.placed(python)
+        placed = self.copies.placed(python)
+        is_at_home = placed != python or not is_made or self._is_reachable(home / "pyvenv.cfg")
+        if not _is_root() or (is_at_home and self._is_reachable(base)):
+            return placed
         if not self._is_reachable(base):
             base = self._reachable_base(base)
         if not is_made:

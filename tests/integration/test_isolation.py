@@ -538,7 +538,7 @@ def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path
 
 @pytest.mark.parametrize("kind", ["private", "environment", "base"])
 def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
-    tmp_path: Path, isolated: Isolation, kind: str
+    tmp_path: Path, repository: Path, isolated: Isolation, kind: str
 ) -> None:
     """An environment in a folder of its owner's, of a Python of the system or of one in such a folder."""
     private = tmp_path / "private"
@@ -572,6 +572,11 @@ def test_a_python_where_nobody_else_may_go_is_put_where_the_agent_can_start_it(
     made = str(isolated.head.cache / "env-0/bin/python")
     assert isolated.head.reachable_python(made) == made
     shutil.rmtree(isolated.head.cache / "env-0")
+    # and one of the checkout is that of its copy
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", repository / ".venv"], check=True)
+    assert isolated.base.reachable_python(f"{repository}/.venv/bin/python").startswith(
+        str(isolated.base.folder / "tree")
+    )
 
 
 def test_what_is_ours_is_put_where_the_agent_can_read_it(tmp_path: Path, isolated: Isolation) -> None:
