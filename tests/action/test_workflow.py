@@ -357,4 +357,4 @@ def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_t
     body = comment_of(actor)
     assert "renewal_refused_while_others_wait" in body
     assert job.base[:7] in body
-    assert "(cached results, less than an hour old" in body, "the base was not run again"
+    assert "5 cached, 3 new trials" in body, "the base was run again for what is worse alone"

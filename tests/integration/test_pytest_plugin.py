@@ -139,13 +139,13 @@ def test_a_broken_file_is_an_error_of_its_own(repo: Repository) -> None:
 
 
 def test_a_verdict_that_no_case_tells_is_red(repo: Repository) -> None:
-    """A baseline may be named: what is worse than it blocks, though each case is above its threshold."""
+    """A base may be named: what is worse than it blocks, though each case is above its threshold."""
     repo.cases(*range(10), threshold=0.0)
     repo.agent("head")
-    repo.call("run")
-    (repo.root / "before.json").write_text((repo.root / "evalgate-report/results.json").read_text())
+    base = repo.commit("base")
     repo.agent("head", wrong=tuple(range(10)))
-    code, said, found = run_pytest(repo, "--evalgate", "--evalgate-setting", "baseline=file:before.json")
+    named = ("--evalgate-setting", f"base={base}", "--evalgate-setting", "baseline=rerun")
+    code, said, found = run_pytest(repo, "--evalgate", *named)
     assert set(found.values()) == {"passed"}
     assert code == 1, said
     assert "Report: evalgate-report/report.html" in said

@@ -70,7 +70,7 @@ root_agent = LlmAgent(name="desk", model=Asks(model="m"), tools=[AgentTool(inner
 def test_tokens_of_an_agent_that_is_called_as_a_tool_count(tmp_path: Path) -> None:
     """The events of the one that calls it tell nothing of its answer."""
     repo = repository(tmp_path, AGENT.format(lies=False).replace("parts[-1].text", "parts[-1].text or ''") + OF_A_TOOL)
-    repo.cases(1, 2)
+    repo.cases(1, 2, threshold=0.0)
     repo.commit("all")
     code, said = repo.run("--baseline", "none", "--concurrency", "1", "--fail-on", "not_measured", base="")
     assert code == 0, said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,9 @@ def test_what_get_agent_async_opened_is_closed(spawn) -> None:
     worker = spawn({"path": "adk_async"})
     assert worker.bye() == 0
     worker.process.wait()
+    deadline = time.monotonic() + 10
+    while "the stack was closed" not in worker.stderr and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread reads it
     assert "the stack was closed" in worker.stderr
 
 
