@@ -53,17 +53,25 @@ def fallen(head: Run, base: Run, comparison: Comparison) -> frozenset[CaseKey]:
     those with a worse mean."""
     names = {row.name for row in comparison.criteria if row.rule.gating and row.change is Change.REGRESSED}
     uses, sides = pairing.uses_by_case(head), (pairing.trials_by_case(head), pairing.trials_by_case(base))
-    found: set[CaseKey] = set()
+    found = set(failing(comparison))
     for case in comparison.cases:
         if case.head is None or case.base is None:
             continue
-        if case.head.kind is VerdictKind.FAIL and case.base.kind is not VerdictKind.FAIL:
-            found.add(case.key)
         for use in uses[case.key]:
             ours, theirs = (_mean(side.get(case.key, ()), use.name) for side in sides)
             if use.name in names and ours is not None and theirs is not None and ours != theirs:
                 found |= {case.key} if (ours > theirs) is use.lower_is_better else set()
     return frozenset(found)
+
+
+def failing(comparison: Comparison) -> frozenset[CaseKey]:
+    """The cases that head fails and the base does not."""
+    return frozenset(
+        case.key
+        for case in comparison.cases
+        if case.head is not None and case.base is not None
+        if case.head.kind is VerdictKind.FAIL and case.base.kind is not VerdictKind.FAIL
+    )
 
 
 def _mean(trials: Iterable[GradedTrial], name: str) -> float | None:

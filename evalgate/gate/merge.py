@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from evalgate.baseline import guarded, quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare
+from evalgate.comparison import compare, repeats
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.context import Context
@@ -176,16 +177,22 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
     """What comparing both sides says; None where no shard was compared."""
     if head.comparison is None:
         return None
-    return compare.again(
-        head.comparison,
-        head.run,
-        None if base is None else base.run,
+    again = functools.partial(
+        compare.again,
+        head=head.run,
+        base=None if base is None else base.run,
         policy=rules.policy,
         stage=Stage.LAST if shard.more else Stage.ONLY,
         lacking="no shard has base results",
         unreliable=rules.quarantined,
         by_base=rules.by_base,
     )
+    found = again(head.comparison)
+    if base is None or found.base is None or not found.origin.reused:
+        return found
+    # a shard runs the base today for what fails; what is worse in all of them together nobody has run
+    worse = repeats.fallen(head.run, base.run, found) - repeats.failing(found)
+    return again(dataclasses.replace(head.comparison, is_past=True)) if worse else found
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -408,3 +408,24 @@ def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
     assert (code, "is shard 1/2 of a run" in said) == (2, True), said
     code, said = repo.call("compare", "evalgate.yml", "evalgate-report/results.json")
     assert code == 2, said
+
+
+def test_what_is_worse_in_all_parts_together_is_not_red_beside_stored_results(repo: Repository, tmp_path: Path) -> None:
+    """Four of four cases worse are chance, eight of eight are none; and of these the base was not run today."""
+    store = ("--baseline-folder", str(tmp_path / "kept"))
+    repo.git("checkout", "-q", "main")
+    repo.agent("base")
+    repo.cases(*range(8), threshold=0.0)
+    repo.commit("lenient")
+    assert repo.call("run", *store, "--save-baseline", "always")[0] == 0
+    repo.git("checkout", "-qB", "change")
+    repo.agent("head", wrong=tuple(range(8)))
+    repo.commit("worse")
+    assert measure_parts(repo, 2, "--base", "main", *store) == [0, 0]
+    code, said = merge(repo, "--base", "main")
+    assert code == 0, said
+    assert "the base was not run today" in said
+    # beside a base of today it is
+    assert measure_parts(repo, 2, "--base", "main", "--baseline", "rerun") == [0, 0]
+    code, said = merge(repo, "--base", "main")
+    assert code == 1, said
