@@ -105,7 +105,8 @@ class Base:
     origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with; `no_agent`:
     because the base has no agent yet, or no case of those that are run, which is nobody's fault; `base_failed`: because
     of the base's own files, which is not the change's fault. `unchanged`: suites whose agent the change does not touch;
-    `earlier`: stored results, which may be those of such an agent, whatever `stored` is.
+    `earlier`: stored results, which may be those of such an agent, whatever `stored` is. `tree`: see
+    `unchanged.of_tree`; "" where it is not known.
     """
 
     origin: BaseOrigin
@@ -120,6 +121,7 @@ class Base:
     base_failed: bool = False
     unchanged: frozenset[str] = frozenset()
     earlier: Stored | None = None
+    tree: Callable[[], str] = str
 
 
 @contextlib.contextmanager
@@ -329,9 +331,10 @@ def _checked_out(
         wanted = opening.wanted_pythons(own, root=root, lender=settings.root, environ=context.environ)
         notes += [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
 
+    before = functools.cache(functools.partial(unchanged.of_tree, repo, picked.sha, there.tree))
+
     def trees() -> tuple[str, str]:
-        before = unchanged.of_tree(repo, picked.sha, there.tree)
-        return unchanged.of_tree(repo, repo.head, repo.source.working_tree) if repo.head else "", before
+        return unchanged.of_tree(repo, repo.head, repo.source.working_tree) if repo.head else "", before()
 
     return Base(
         origin=origin(notes=tuple(notes)),
@@ -341,6 +344,7 @@ def _checked_out(
         no_agent=no_agent,
         base_failed=base_failed,
         unchanged=frozenset() if root is None else _unchanged(settings, theirs, suites, root, trees),
+        tree=before,
     )
 
 
@@ -610,6 +614,7 @@ def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context
         reusable=reusable,
         rerun=base.origin,
         unchanged=base.unchanged,
+        tree=base.tree,
     )
 
 

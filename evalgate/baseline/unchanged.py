@@ -144,7 +144,9 @@ def surroundings(
         return ""
     machine = [platform.system(), platform.machine()]
     loaded = None if description is None else dataclasses.asdict(description)
-    told = [tree, settings_of(settings), variables_of(environment), dict(about), loaded, machine, __version__]
+    # where its Python lies says nothing of what is in it, and head and the base have folders of their own
+    said = {name: value for name, value in about.items() if name != "interpreter"}
+    told = [tree, settings_of(settings), variables_of(environment), said, loaded, machine, __version__]
     return fingerprints.digest(told)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -134,9 +134,32 @@ class Earlier:
         return tasks, told, stored
 
 
+def reusable(base: Base, side: Side, *, say: Callable[[str], None]) -> frozenset[str]:
+    """The suites of which stored results of the base may stand in: those whose agent has today what it had then, its
+    variables, settings and packages. What cannot be run again is taken as it is. `side`: the base's."""
+    wanted = [suite for suite in side.suites if suite.key in base.reusable - base.unchanged]
+    kept = frozenset(suite.key for suite in wanted if not can_run(suite) or _is_as_stored(suite, side, base))
+    if lost := [suite.key for suite in wanted if suite.key not in kept]:
+        say(f"Stored results of {words.listed(lost, limit=3)} are of other surroundings than today's: running the base")
+    return kept
+
+
+def can_run(suite: Suite) -> bool:
+    """Whether an agent can be run again: not a recording, nothing behind a URL, which is head's as well."""
+    return agents.is_asked(suite.agent) and not agents.is_remote(suite.agent) and not suite.agent.is_absent
+
+
+def _is_as_stored(suite: Suite, side: Side, base: Base) -> bool:
+    name = base.project.renamed.get(suite.key, suite.key)
+    then = () if base.stored is None else (each for each in base.stored.run.suites if each.key == name)
+    told = {base.stored.run.surroundings.get(fingerprints.agent_key(each.agent), "") for each in then if base.stored}
+    now = side.surroundings().get(fingerprints.agent_key(suite.agent), "") if _is_told(suite, side) else ""
+    return bool(now) and told == {now}
+
+
 def _is_told(suite: Suite, side: Side) -> bool:
     """Whether the agent is one of which all is known once it has started, and it starts."""
-    if suite.agent.is_absent or agents.is_remote(suite.agent) or not agents.is_asked(suite.agent):
+    if not can_run(suite):
         return False
     try:
         side.agents[fingerprints.agent_key(suite.agent)].start()

@@ -120,14 +120,9 @@ def opened(
 
         session.sides.append(side(rules.suites, agents, settings.root, tree))
         if base is not None and len(journals) > 1:
-            skipped, commit = baseline_base.new_cases(rules.suites, base), tree and base.origin.commit
-            session.sides.append(side(suites, theirs, root, commit, skipped=skipped, shared=base.unchanged))
+            skipped, before = baseline_base.new_cases(rules.suites, base), tree and base.tree()
+            session.sides.append(side(suites, theirs, root, before, skipped=skipped, shared=base.unchanged))
         yield session
-
-
-def _can_run(suite: Suite) -> bool:
-    """Whether an agent can be run again: not a recording, nothing behind a URL, which is head's as well."""
-    return agents.is_asked(suite.agent) and not agents.is_remote(suite.agent) and not suite.agent.is_absent
 
 
 @contextlib.contextmanager
@@ -223,7 +218,7 @@ class _Measuring:
         self._of_head, again = self._earlier.take(session, self._rules, known)
         if known is not None and known.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], range(runs.most))
-            reusable = known.reusable - known.unchanged
+            reusable = gate_earlier.reusable(known, sides[BASE], say=session.watcher.say)
             own = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
             self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
             if not runs.more:
@@ -356,7 +351,7 @@ class _Measuring:
             if (key.suite, key.case_id) in worse and key in self._session.sides[BASE].graded
         }
         side = self._session.sides[BASE]
-        is_asked = {suite.key for suite in side.suites if _can_run(suite)}
+        is_asked = {suite.key for suite in side.suites if gate_earlier.can_run(suite)}
         before = {key: side.graded[key] for key in past if key.suite in is_asked}
         if before and self._session.goes_on:
             told = words.counted(len({(key.suite, key.case_id) for key in before}), "case")

@@ -118,10 +118,10 @@ def test_a_commit_that_does_not_touch_the_agent_asks_nobody_again(job: Job) -> N
     job.push(wrong=True, **{"evals__test_config.json": '{"criteria": {"response_match_score": 0.90}}'})
     step, asked = job.run()
     assert (step.code, asked) == (1, 0), step.stdout
-    # and the agent as it was on main: main's own results are not here, so it is run, once for both sides
+    # and the agent as it was on main, which ran beside the other
     job.push(**{"evals__test_config.json": '{"criteria": {"response_match_score": 0.900}}'})
     step, asked = job.run()
-    assert (step.code, asked) == (0, 1), step.stdout
+    assert (step.code, asked) == (0, 0), step.stdout
     assert "This change does not touch the agent." in comment(job)
 
 

@@ -421,3 +421,32 @@ def _files(root: Path) -> dict[str, bytes]:
         for path in root.rglob("*")
         if (path.is_symlink() or path.is_file()) and not {"evalgate-report", ".evalgate"} & set(path.parts)
     }
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "rules", "asked"),
+    [
+        ("de", "de", {}, 0),
+        ("de", "fr", {}, 6),  # a variable that the agent has
+        ("de", "", {}, 6),
+        ("de", "de", {"turn_timeout": 9}, 6),  # a limit that the change sets for both sides
+    ],
+)
+def test_stored_results_of_other_surroundings_do_not_stand_in(
+    repo: Repository, tmp_path: Path, then: str, now: str, rules: dict[str, Any], asked: int
+) -> None:
+    repo.git("checkout", "-q", "main")
+    repo.agent("base")
+    repo.gate_file(env=["ASKED_LOG", "LANGUAGE_OF_ANSWERS"])
+    repo.commit("base")
+    store = ("--baseline-folder", str(tmp_path / "store"))
+    given = {"LANGUAGE_OF_ANSWERS": then}
+    assert repo.call("run", *store, "--save-baseline", "always", environment=given)[0] == 0
+    repo.git("checkout", "-qB", "other")
+    repo.agent("head")
+    repo.gate_file(env=["ASKED_LOG", "LANGUAGE_OF_ANSWERS"], **rules)
+    repo.commit("head")
+    repo.log.unlink()
+    code, said = repo.call("run", "--base", "main", *store, environment={"LANGUAGE_OF_ANSWERS": now})
+    assert (code, repo.asked("base")) == (0, asked), said
+    assert ("of other surroundings than today's" in said) is bool(asked)
