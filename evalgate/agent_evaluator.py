@@ -75,7 +75,7 @@ class AgentEvaluator:
         """
 
         __tracebackhide__ = True
-        _refuse_patched()
+        _refuse_replaced()
 
         def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
@@ -103,7 +103,7 @@ class AgentEvaluator:
         """The same for an `EvalSet` and an `EvalConfig` of google-adk (or what they are as JSON), or `criteria`."""
 
         __tracebackhide__ = True
-        _refuse_patched()
+        _refuse_replaced()
 
         def work() -> str:
             _refuse(num_runs, artifact_service=artifact_service, eval_set_results_manager=eval_set_results_manager)
@@ -238,10 +238,10 @@ def _refuse(num_runs: int, **given: Any) -> None:
         raise ValueError(f"`num_runs` must be at least 1, got {num_runs}.")
 
 
-def _refuse_patched() -> None:
+def _refuse_replaced() -> None:
     """Raises ValueError where a test has patched modules or classes: the agent runs in a process of its own, where they
     are as they were, so another agent than the test means would be evaluated."""
-    patched = sorted(set(_patched()))
+    patched = sorted(set(_replaced()))
     if patched:
         them = "it is" if len(patched) == 1 else "they are"
         raise ValueError(
@@ -255,7 +255,7 @@ OF_PYTEST: Final = frozenset({"sys", "_pytest", "pytest"})
 """What plugins patch for themselves, and where tests put standard streams and arguments: nothing of an agent."""
 
 
-def _patched() -> Iterator[str]:
+def _replaced() -> Iterator[str]:
     """The names that `unittest.mock.patch` and pytest's `monkeypatch` have replaced for now, in modules and classes."""
     fixtures = getattr(sys.modules.get("_pytest.monkeypatch"), "MonkeyPatch", ())
     for each in gc.get_objects():

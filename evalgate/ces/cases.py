@@ -74,8 +74,11 @@ class _App:
     personas: tuple[EvaluationPersona, ...]
 
 
-def eval_sets(found: Library) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The evaluations by file, as sets of cases, and why some are not run. Files with errors are not among them."""
+def eval_sets(
+    found: Library, *, named: Mapping[str, Sequence[str]] | None = None
+) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
+    """The evaluations by file, as sets of cases, and why some are not run: an error for those that somebody named.
+    Files with errors are not among them. `named`: by file, none for all of its evaluations."""
     sets: dict[str, EvalSet] = {}
     problems: list[Problem] = []
     apps: dict[str, _App] = {}
@@ -92,7 +95,10 @@ def eval_sets(found: Library) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
             why = why_not_run(resource.message)
             if why:
                 message = f"the evaluation {resource.title!r} is not run: {why}"
-                problems.append(errors.warning("ces-not-run", message, resource.place, "See docs/ces.md."))
+                ids = (named or {}).get(file)
+                is_named = ids is not None and (not ids or resource.title in ids)
+                tell = errors.error if is_named else errors.warning
+                problems.append(tell("ces-not-run", message, resource.place, "See docs/ces.md."))
                 continue
             name, number = resource.title, 1
             while name in cases:

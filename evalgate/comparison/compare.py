@@ -441,6 +441,7 @@ def again(
     lacking: str,
     unreliable: Collection[CaseKey] = (),
     by_base: bool = False,
+    is_past: bool = False,
 ) -> Comparison:
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
     and the results do not tell why. The others: as `compare`."""
@@ -466,7 +467,7 @@ def again(
         by_base=by_base,
         unchanged=told.unchanged,
         edited=told.edited,
-        is_past=told.is_past,
+        is_past=is_past or told.is_past,
     )
     found = dataclasses.replace(found, stricter=told.stricter)
     # which knows more of the cause than the runs do

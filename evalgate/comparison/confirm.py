@@ -103,15 +103,13 @@ def may_fail(
     alone, the share would depend on what is tested: up to 8% of equal agents would be blocked at an alpha of 5%.
     """
     for suite in suites:
-        keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
-        cases = [
-            dataclasses.replace(verdicts[key], kind=VerdictKind.FAIL if key in failures else VerdictKind.PASS)
-            for key in keys
-            if key in verdicts
-        ]
-        is_asked = cases and not suite.problem and suite.key not in policy.advisory
-        if is_asked and _kinds(suite, cases, policy, new=new) != {VerdictKind.PASS}:
-            return True
+        required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
+        known = (verdicts.get((suite.key, case.case_id)) for case in suite.eval_set.cases)
+        cases = [] if suite.problem or suite.key in policy.advisory else [each for each in known if each is not None]
+        for part in threshold.groups(cases, added=new, required=required):
+            passed = sum(case.key not in failures for case in part)
+            if passed < threshold.needed(len(part), required):
+                return True
     return False
 
 

@@ -300,7 +300,7 @@ class Found:
     found_by: str
 
     @property
-    def is_guess(self) -> bool:
+    def is_doubtful(self) -> bool:
         """Whether nothing but that there is no other speaks for it."""
         return self.found_by.startswith("only ")
 
@@ -449,11 +449,11 @@ def choose_agents(
         if found is None and len(elsewhere()) == 1:
             found = Found(folder=elsewhere()[0], found_by="only file that makes a root_agent")
         # what the tests run is what people mean; that it is the only one is a guess
-        if isinstance(found, Ambiguous) or (found is not None and found.is_guess):
+        if isinstance(found, Ambiguous) or (found is not None and found.is_doubtful):
             within = found.candidates if isinstance(found, Ambiguous) else (".",)
             every = [folder for folder in folders.files if any(_is_within(folder, above) for above in within)]
             found = _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or found
-        if isinstance(found, Found) and found.is_guess and (aside := _examples_of(found.folder, key)):
+        if isinstance(found, Found) and found.is_doubtful and (aside := _examples_of(found.folder, key)):
             problems.append(_found_beside(key, found, aside))
         chosen[key] = UNKNOWN
         if isinstance(found, Found):

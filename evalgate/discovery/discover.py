@@ -66,13 +66,13 @@ def discover(
     if ces_suffices:
         of_ces, homeless = _with_agents(of_ces, rules, tree)
         unrun = (*unrun, *homeless)
-    is_ces_broken = any(each.severity is Severity.ERROR for each in (*found_ces.problems, *unrun))
+    is_ces_broken = _has_error((*found_ces.problems, *unrun))
     if found_ces.readings and ces_suffices and not keys and not of_ces:
         return Discovery(suites=(), problems=problems, unread=(), tree=tree, ces=found_ces)
     if found_ces.tests and not keys and not of_ces and not is_ces_broken:
         message = f"nothing that evalgate runs was found, only {ces.counted(found_ces)}"
         raise NothingToDo(message, hint=ces.HINT, problems=(*problems, *unrun))
-    is_explained = is_ces_broken or any(problem.severity is Severity.ERROR for problem in decisive)
+    is_explained = is_ces_broken or _has_error(decisive)
     if not sets and not of_ces and not is_explained:
         count = sum(len(each.cases) for each in read.sets.values())
         counts = {"cases": count, "files": len(read.sets)}
@@ -159,9 +159,8 @@ def _of_ces(
     found: Library, selected: Sequence[Selection], settings: Settings
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets of CES evaluations that are selected, and what is told of them."""
-    sets, left_out = cases.eval_sets(found)
     named = {key: each.case_ids for each in selected if each.is_file for key in each.keys}
-    left_out = tuple(_as_named(problem, named) for problem in left_out)
+    sets, left_out = cases.eval_sets(found, named=named)
     sets, unknown = pick_cases(sets, [each for each in selected if sets.keys() & set(each.keys)])
     if settings.grep:
         sets = find_cases(sets, settings.grep)
@@ -175,17 +174,8 @@ def _of_ces(
     return sets, (*of_run, *left_out, *ces.not_run(found), *unknown)
 
 
-def _is_not_run(problem: Problem) -> bool:
-    """Whether it is of an evaluation that the user named and that cannot be run."""
-    return problem.code == "ces-not-run" and problem.severity is Severity.ERROR
-
-
-def _as_named(problem: Problem, named: Mapping[str, Sequence[str]]) -> Problem:
-    """That an evaluation is not run, as an error where the user named it: it is not measured then."""
-    file = problem.place.file if problem.place is not None else ""
-    ids = named.get(file, ("",))
-    is_meant = file in named and (not ids or any(f"{each!r}" in problem.message for each in ids))
-    return dataclasses.replace(problem, severity=Severity.ERROR) if is_meant else problem
+def _has_error(problems: Iterable[Problem]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def _with_agents(
@@ -317,7 +307,7 @@ def _suites(
 def _broken(found: Library, unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
     """The files of evaluations that have an error, which keeps them from being run; and those of evaluations that the
     user named and that are not run, where no other of the file is."""
-    not_run = {each.place.file for each in unrun if each.place is not None and _is_not_run(each)}
+    not_run = {each.place.file for each in unrun if each.place and each.code == "ces-not-run" and _has_error([each])}
     return sorted(not_run.difference(sets)) + [
         file
         for file, reading in found.readings.items()

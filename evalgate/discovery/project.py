@@ -57,7 +57,7 @@ class Project:
         broken = self.broken()
         return tuple(suite for suite in self.suites if suite.key not in broken)
 
-    def cannot_run(self) -> bool:
+    def only_not_run(self) -> bool:
         """Whether all that is wrong is that evaluations which the user named are not run."""
         return bool(self.broken()) and all(problem.code == "ces-not-run" for problem in self.broken().values())
 

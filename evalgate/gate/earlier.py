@@ -134,7 +134,7 @@ class Earlier:
         return tasks, told, stored
 
 
-def reusable(base: Base, side: Side, *, say: Callable[[str], None]) -> frozenset[str]:
+def as_stored(base: Base, side: Side, *, say: Callable[[str], None]) -> frozenset[str]:
     """The suites of which stored results of the base may stand in: those whose agent has today what it had then, its
     variables, settings and packages. What cannot be run again is taken as it is. `side`: the base's."""
     wanted = [suite for suite in side.suites if suite.key in base.reusable - base.unchanged]

@@ -218,7 +218,7 @@ class _Measuring:
         self._of_head, again = self._earlier.take(session, self._rules, known)
         if known is not None and known.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], range(runs.most))
-            reusable = gate_earlier.reusable(known, sides[BASE], say=session.watcher.say)
+            reusable = gate_earlier.as_stored(known, sides[BASE], say=session.watcher.say)
             own = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
             self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
             if not runs.more:

@@ -179,20 +179,21 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
         return None
     again = functools.partial(
         compare.again,
-        head=head.run,
-        base=None if base is None else base.run,
+        head.comparison,
+        head.run,
+        None if base is None else base.run,
         policy=rules.policy,
         stage=Stage.LAST if shard.more else Stage.ONLY,
         lacking="no shard has base results",
         unreliable=rules.quarantined,
         by_base=rules.by_base,
     )
-    found = again(head.comparison)
+    found = again()
     if base is None or found.base is None or not found.origin.reused:
         return found
     # a shard runs the base today for what fails; what is worse in all of them together nobody has run
     worse = repeats.fallen(head.run, base.run, found) - repeats.failing(found)
-    return again(dataclasses.replace(head.comparison, is_past=True)) if worse else found
+    return again(is_past=True) if worse else found
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -53,7 +53,7 @@ def insist(found: Project, *, strict: bool) -> Project:
     Raises ConfigError with every problem where one concerns the whole run, where nothing sound is left, and where
     `strict` asks for more.
     """
-    if found.fatal() or not (found.sound() or found.cannot_run()) or (strict and found.stops(strict=True)):
+    if found.fatal() or not (found.sound() or found.only_not_run()) or (strict and found.stops(strict=True)):
         raise ConfigError.collected(found.problems)
     return found.set_apart()
 

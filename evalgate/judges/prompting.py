@@ -397,7 +397,7 @@ def state(
     if whole is not None:
         written = whole.get("code") if code and isinstance(whole, dict) else None
         sure = written == code if written else not is_torn
-        entries = () if _is_copied(body, asked) else _entries(whole, keys, several=several)
+        entries = () if _is_quoted(body, asked) else _entries(whole, keys, several=several)
         return Statement(entries=entries, sure=sure, asked=asked)
     objects = [(span, value, _entries(value, keys, several=several)) for span, value in _objects(body)]
     coded = [entries for _, value, entries in objects if code and list(value.items())[-1:] == [("code", code)]]
@@ -407,7 +407,7 @@ def state(
     if not spoken:
         return _state_in_lines(body, keys, lines, asked)
     if not _has_words(_outside(body, [span for span, _, _ in spoken])):
-        is_copied = any(_is_copied(body[start:end], asked) for (start, end), _, _ in spoken)
+        is_copied = any(_is_quoted(body[start:end], asked) for (start, end), _, _ in spoken)
         together = spoken[:1] if all(value == spoken[0][1] for _, value, _ in spoken) else spoken
         entries = [] if is_copied else [entry for _, _, each in together for entry in each]
         return Statement(entries=entries, sure=not is_torn, asked=asked)
@@ -417,7 +417,7 @@ def state(
     return Statement(entries=entries if is_alone else (), sure=False, prose=beside, rest=beside, asked=asked)
 
 
-def _is_copied(text: str, asked: Question | None) -> bool:
+def _is_quoted(text: str, asked: Question | None) -> bool:
     """Whether what is judged holds a text letter by letter, spaces aside: then it is nobody's verdict."""
     bare = "".join(text.split())
     return asked is not None and any(bare in "".join(piece.text.split()) for piece in asked.pieces)

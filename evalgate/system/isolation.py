@@ -396,14 +396,14 @@ def _free_uids() -> Iterator[int]:
             mark.close()
             continue
         with mark:
-            if _is_nobodys(range(first, first + UIDS_PER_RUN)):
+            if _is_free(range(first, first + UIDS_PER_RUN)):
                 yield first
                 return
     message = f"agents cannot run as another user: all numbers from {FIRST_UID} to {LAST_UID} are taken"
     raise NotPossible(message, hint="See docs/security.md.")
 
 
-def _is_nobodys(numbers: Collection[int]) -> bool:
+def _is_free(numbers: Collection[int]) -> bool:
     """Whether no user, group or process has any of these numbers."""
     for number in numbers:
         for lookup in (pwd.getpwuid, grp.getgrgid):

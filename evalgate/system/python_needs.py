@@ -25,7 +25,6 @@ FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
 agent may import what only they hold."""
 
 _INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
-_LOCAL = re.compile(r"^\s*(?:-e\b|--editable\b|\.{0,2}/|\.\s*$|\.\[|file:)|@\s*(?:file:|\.{0,2}/)|\{[^{}]*\bpath\s*=")
 _LOCAL_PATHS = (
     re.compile(r"^\s*(?P<edited>-e|--editable)[\s=]\s*(?P<path>[^\s;#\[]+)"),
     re.compile(r"^\s*(?P<path>(?:file:|\.{0,2}/|[\w.-]+/|\.(?=[\s\[]|$))[^\s;#\[]*)"),
@@ -232,7 +231,7 @@ def _local_content(lines: Sequence[str], folder: Path, root: str) -> Iterator[st
     """The checkout's own path where something local is installed, since another checkout needs another environment,
     and digests of all that is: of its files, or of their names where they are used in place; also of what it needs
     itself. `folder`: where relative paths start."""
-    if not any(_LOCAL.search(line) or any(each.search(line) for each in _LOCAL_PATHS) for line in lines):
+    if not any(each.search(line) for line in lines for each in _LOCAL_PATHS):
         return
     yield f"{LOCAL}{root}"
     seen: set[Path] = set()

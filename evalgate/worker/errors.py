@@ -74,13 +74,13 @@ class ServiceDown(BaseException):
 
     def __init__(self, what: str, lost: str, error: BaseException | str) -> None:
         said = error if isinstance(error, str) else sentence(error)
-        message = _plain_urls(f"{what} cannot be reached, so the agent lacks {lost}: {said}")
+        message = _plain_addresses(f"{what} cannot be reached, so the agent lacks {lost}: {said}")
         super().__init__(message)
-        detail = "" if isinstance(error, str) else _plain_urls(own_traceback(error))
+        detail = "" if isinstance(error, str) else _plain_addresses(own_traceback(error))
         self.found: dict[str, Any] = {"kind": UNREACHABLE, "message": message, "detail": detail}
 
 
-def _plain_urls(text: str) -> str:
+def _plain_addresses(text: str) -> str:
     """The text with its URLs as far as their paths: what follows, and who asks, may be secret."""
     return re.sub(r"(://[^\s?#]*)[?#][^\s'\")]*", r"\1", re.sub(r"(?<=://)[^/\s@]+@", "", text))
 

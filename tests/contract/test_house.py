@@ -14,17 +14,17 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 514_000,  # +7,000: stops for false verdicts, until fewer ideas imply them
+    "tokens": 512_800,  # +5,740: stops for false verdicts, until fewer ideas imply them
     "tokens_per_statement": 11.7,  # as for tokens
     "odd_names_per_1000": 124,
     "modules": 258,
     "value_classes": 498,
     "over_8_fields": 40,
     "doubled_class_names": 48,
-    "words": 1432,  # +5: `patched`, `guess`, `reachable`, `cannot`, `urls`
-    "replace": 195,  # +3: verdicts with both sides' failures; a warning as an error; a merge beside stored results
-    "largest_room": 5690,  # lines; +51: as for tokens
-    "longest_function": 775,  # tokens; +10: evaluations that are named and not run
+    "words": 1426,
+    "replace": 192,
+    "largest_room": 5706,  # lines; +67: as for tokens
+    "longest_function": 755,  # tokens
 }
 
 
