@@ -90,7 +90,7 @@ bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/adk.py
 	$(BIN)/python bench/judge.py
 	$(BIN)/python bench/turns.py
-	$(BIN)/python bench/statistics.py
+	$(BIN)/python bench/verdict.py
 
 accessibility: .venv/.ready ## axe on every page, view, theme and width of report.html (a quarter of an hour)
 	NIGHTLY=1 $(BIN)/pytest tests/browser -k axe -n auto -q --complete

@@ -18,10 +18,10 @@ from typing import Any
 import picture
 import schemas
 
-from evalgate import agents, criteria, reports
+from evalgate import agents, config, criteria, reports
 from evalgate.ces import shapes
 from evalgate.ces.shapes import Handling
-from evalgate.config import settings, variables
+from evalgate.config import Decider, Door, Trait, settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.gate import starter
@@ -61,6 +61,7 @@ OUTPUTS: Mapping[str, str] = {
     "judge-calls": "Number of judge calls, without cached replies.",
     "judge-cost-usd": "Cost of these calls in US dollars; empty if any price is unknown.",
     "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` without a comparison.",
+    "evidence": "How sure it is that head is worse: what bets on it made of 1; 20 blocks (docs/statistics.md).",
     **{row.name: f"Path of {row.file_name}: {row.summary}." for row in reports.RENDERERS.values()},
     "results": "Path of results.json, with all results; relative to the workspace like all paths.",
     "base": "Path of base.json, the base's results; empty without a comparison.",
@@ -120,16 +121,29 @@ def render_outputs_table() -> str:
 
 
 def render_settings_table() -> str:
-    """The table of docs/settings.md: every setting and where it can be given."""
-    rows = ["| Setting | Default | Command line | Workflow | evalgate.yml | What it does |"]
-    rows.append("| --- | --- | :-: | :-: | :-: | --- |")
+    """The table of docs/settings.md: every setting, where it can be given, and whose evalgate.yml counts."""
+    rows = ["| Setting | Default | Command line | Workflow | evalgate.yml | In a pull request | What it does |"]
+    rows.append("| --- | --- | :-: | :-: | :-: | --- | --- |")
     for name in settings.NAMES:
-        doors = settings.doors_of(name)
-        given = " | ".join("yes" if door in doors else "" for door in ("cli", "action", "file"))
+        given = " | ".join("yes" if name in config.names_with(Settings, door) else "" for door in Door)
+        given += f" | {whose_file(name)}"
         default = default_text(name)
         shown = f"`{default}`" if default else ""
         rows.append(f"| `{settings.input_name(name)}` | {shown} | {given} | {cell(description_of(name))} |")
     return "\n".join(rows) + "\n"
+
+
+def whose_file(name: str) -> str:
+    """Whose evalgate.yml counts in a pull request; "" for what none can hold."""
+    if name not in config.names_with(Settings, Door.FILE):
+        return ""
+    if name in config.names_with(Settings, Decider.DOOR):
+        return "the base's"
+    return (
+        "the change's (`policy: base`: the base's)"
+        if name in config.names_with(Settings, Trait.RULE)
+        else "the change's"
+    )
 
 
 NEEDS: Mapping[Need, str] = {
@@ -239,7 +253,7 @@ def documents() -> dict[Path, str]:
 
 def action_settings() -> list[str]:
     """Names of the settings that a workflow can give, in the order of the table."""
-    return [name for name in settings.NAMES if "action" in settings.doors_of(name)]
+    return [*config.names_with(Settings, Door.ACTION)]
 
 
 def description_of(name: str) -> str:

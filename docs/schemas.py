@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, TypeAdapter, create_model
 
-from evalgate import criteria
-from evalgate.config import settings
+from evalgate import config, criteria
+from evalgate.config import Door, settings
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
@@ -30,10 +30,9 @@ OWN_FLAGS = {
 def gate_file() -> dict[str, Any]:
     """evalgate.yml: its own sections, and every setting that it can hold."""
     schema = GateFile.model_json_schema()
-    for name in settings.NAMES:
-        if "file" in settings.doors_of(name):
-            for spelling in (settings.input_name(name), name):
-                schema["properties"][spelling] = _setting(name)
+    for name in config.names_with(Settings, Door.FILE):
+        for spelling in (settings.input_name(name), name):
+            schema["properties"][spelling] = _setting(name)
     return _finished(schema, "evalgate.yml", "Settings of evalgate, a pull-request gate for LLM agents.")
 
 
@@ -47,7 +46,6 @@ def _setting(name: str) -> dict[str, Any]:
         schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": schema.get("items", {})}]}
     elif schema["type"] == "string" and "enum" not in schema:
         schema = {}  # a number, or a list on several lines, does as well
-    schema.pop("doors", None)
     return {**schema, "description": " ".join((field.description or "").split())}
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalgate import __version__, errors, reports
-from evalgate.config import load
+from evalgate import __version__, config, errors, reports
+from evalgate.config import Door, load
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
@@ -148,11 +148,7 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
         for name, value in environ.items()
         if name.startswith(PREFIX) and value.strip()
     }
-    inputs = {
-        config_settings.input_name(name): name
-        for name in config_settings.NAMES
-        if "action" in config_settings.doors_of(name)
-    }
+    inputs = {config_settings.input_name(name): name for name in config.names_with(Settings, Door.ACTION)}
     told = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
     if problems := [problem for problem in told if problem is not None]:
         raise ConfigError.collected(problems)

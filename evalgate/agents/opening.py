@@ -101,7 +101,7 @@ def opened(
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     trials: Counter[str] = Counter()
     for suite in suites:
-        trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs.start
+        trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs
     starting = starting or CommonStart()
     variables = AgentVariables.of(settings, context, judge_keys)
     if root == settings.root and (withheld := variables.withheld()):

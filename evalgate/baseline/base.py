@@ -8,7 +8,6 @@ import functools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -100,20 +99,18 @@ class BaseProject:
 class Base:
     """The base, before anything of it was measured.
 
-    `root`: its code on disk, None where only results are at hand. `pooled`: recent ones beside `stored`, whose trials
-    of the very same agent count in the test as well. `reusable`: suites whose stored trials may stand in. `rerun`: the
-    origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with; `no_agent`:
-    because the base has no agent yet, or no case of those that are run, which is nobody's fault; `base_failed`: because
-    of the base's own files, which is not the change's fault. `unchanged`: suites whose agent the change does not touch;
-    `earlier`: stored results, which may be those of such an agent, whatever `stored` is. `tree`: see
-    `unchanged.of_tree`; "" where it is not known.
+    `root`: its code on disk, None where only results are at hand. `reusable`: suites whose stored trials may stand in.
+    `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with;
+    `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's fault;
+    `base_failed`: because of the base's own files, which is not the change's fault. `unchanged`: suites whose agent the
+    change does not touch; `earlier`: stored results, which may be those of such an agent, whatever `stored` is. `tree`:
+    see `unchanged.of_tree`; "" where it is not known.
     """
 
     origin: BaseOrigin
     root: Path | None = None
     project: BaseProject = BaseProject()
     stored: Stored | None = None
-    pooled: tuple[Stored, ...] = ()
     reusable: frozenset[str] = frozenset()
     rerun: BaseOrigin | None = None
     problem: str = ""
@@ -244,19 +241,7 @@ def _from_git(
         base = _only_stored(settings, suites, context, base, found, nothing=nothing)
     elif found is not None:
         base = _with_stored(settings, suites, context, base, found)
-    if found is not None and base.stored is not None:
-        since = _since(settings, base.project.settings, kept, context)
-        pooled = stores.others(kept, repo, base.origin.commit, found, since=since) if since else ()
-        base = dataclasses.replace(base, pooled=pooled)
     return dataclasses.replace(base, earlier=earlier)
-
-
-def _since(settings: Settings, theirs: Settings | None, kept: Sequence[Store], context: Context) -> datetime | None:
-    """From when on results count that are pooled: in the last `reuse-days`, in a pull request of the base's settings,
-    and since the provider's model last moved. None: none do."""
-    days = (theirs if theirs is not None and context.is_pull_request else settings).reuse_days
-    moved = history.drifted_at(history.read_first(kept)[0])
-    return max(filter(None, (context.now - timedelta(days=days), moved))) if days else None
 
 
 def _of_today(found: Found | None, kept: Sequence[Store], *, say: Callable[[str], None]) -> Found | None:

@@ -13,12 +13,13 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from evalgate import agents
+from evalgate import agents, config
 from evalgate.agents import opening, python_process, worker_process
 from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit
 from evalgate.baseline.base import Base
+from evalgate.config import Trait
 from evalgate.config import settings as config_settings
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
@@ -35,10 +36,7 @@ ANSWERING = frozenset({
 })  # fmt: skip
 """With a question. All others come from a provider, a recording, a simulated user or a signal, and may be anybody's."""
 
-REACHING = (
-    *("agent", "python", "requirements", "env", "tools", "isolation", "concurrency", "memory", "max_output"),
-    *("turn_timeout", "case_timeout", "start_timeout"),
-)
+REACHING = config.names_with(Settings, Trait.AGENT)
 """Settings that reach an agent; what a door gives is the same on both sides."""
 
 _SHARED = re.compile(

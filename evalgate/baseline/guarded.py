@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalgate import errors
-from evalgate.baseline import base as baseline_base
+from evalgate import config, errors
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
+from evalgate.config import Decider, Door
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeRule
@@ -24,10 +24,10 @@ from evalgate.judges import clients, models
 from evalgate.model import CriterionUse, Json, Suite
 from evalgate.text import plain, words
 
-SETTINGS = ("env", "output", "reuse_days", *baseline_base.STORES)
+SETTINGS = config.names_with(Settings, Decider.DOOR, Door.FILE)
 TELLING = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
-"""Settings that say whom the verdict is told, most first: a change may have more of it told, not less."""
-JUDGE = ("base_url", "api_key_env")
+"""Of these, those that say whom the verdict is told, most first: a change may have more of it told, not less."""
+JUDGE = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Where a model's configuration says how it is reached: another address, further headers."""
 WIDTH = 120
@@ -51,7 +51,7 @@ def applied(rules: Rules, base: Base | None, context: Context) -> Rules:
     else:
         whose = _Whose(theirs, "")
     told = [*_settings(settings, whose), *_judge(settings, whose)]
-    update = {name: _trusted(settings, name, whose.settings) for name in (*SETTINGS, *TELLING)}
+    update = {name: _trusted(settings, name, whose.settings) for name in SETTINGS}
     judge = _trusted_judge(settings.gate_file.judge, whose.settings)
     gate_file = settings.gate_file.model_copy(update={"judge": judge})
     settings = settings.model_copy(update={**update, "gate_file": gate_file})
@@ -123,11 +123,11 @@ def _trusted(settings: Settings, name: str, theirs: Settings | None) -> Any:
 
 
 def _settings(settings: Settings, whose: _Whose) -> Iterator[Problem]:
-    for name in (*SETTINGS, *TELLING):
+    for name in SETTINGS:
         ours, theirs = getattr(settings, name), _trusted(settings, name, whose.settings)
         if ours != theirs:
             shown, place = config_settings.input_name(name), settings.place_of(name)
-            hint = HINT_INPUT if "action" in config_settings.doors_of(name) else HINT
+            hint = HINT_INPUT if name in config.names_with(Settings, Door.ACTION) else HINT
             yield whose.notice(shown, theirs=theirs, ours=ours, place=place, hint=hint)
 
 

@@ -12,16 +12,17 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from evalgate import agents, errors
+from evalgate import agents, config, errors
 from evalgate.agents import opening
 from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.ces import cases
-from evalgate.config import load, places, quarantine
+from evalgate.config import Trait, load, places, quarantine
+from evalgate.config.gate_file import GateFile
 from evalgate.config.quarantine import Reading
-from evalgate.config.settings import Runs, Settings
+from evalgate.config.settings import Settings
 from evalgate.discovery import agent_source
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Place, Problem
@@ -44,15 +45,12 @@ from evalgate.model import (
 from evalgate.simulation import user
 from evalgate.text import words
 
-RULES = (
-    *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "policy", "burn_in", "pass_rate", "min_measured"),
-    *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age", "seed"),
-)
+RULES = config.names_with(Settings, Trait.RULE)
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
 UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
 QUARANTINE_OF, NO_FILE = "quarantine of ", "no file"
-GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
+GATE_FILE_RULES = config.names_with(GateFile, Trait.RULE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,8 +407,6 @@ def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[R
     strictest_last = (ThresholdRule.NEW, ThresholdRule.CONFIRMED, ThresholdRule.ALL)
     if strictest_last.index(head.threshold) < strictest_last.index(base.threshold):
         yield _relaxed_rule("threshold", base.threshold.value, head.threshold.value)
-    if base.deterministic and not head.deterministic:
-        yield _relaxed_rule("deterministic", "true", "false")
     if head.adk_compat and not base.adk_compat:
         yield _relaxed_rule("adk_compat", "false", "true")
     for suite in sorted((head.advisory - base.advisory) & {*known}):
@@ -487,9 +483,8 @@ WEAKER_SETTINGS: Final[Mapping[str, IsWeaker]] = {
     "baseline_folder": _is_redirected,
     "max_baseline_age": operator.lt,
     "reuse_days": operator.lt,
-    "runs": lambda base, head: head.start < base.start or head.most < base.most,
+    "runs": operator.gt,
     "budget": _is_any_tightened,  # what it cuts short is inconclusive, on which the gate need not block
-    "burn_in": operator.gt,
     "skip_judged": operator.lt,  # switched on
     "strict": operator.gt,  # switched off
     "seed": operator.ne,  # none is better than another, but the luckiest of many is
@@ -507,45 +502,6 @@ WEAKER_JUDGE: Final[Mapping[str, IsWeaker]] = {
     "call_deadline": operator.gt,
     "budget": _is_any_tightened,
 }
-
-TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
-    "criteria": "criterion by criterion",
-    "agent": "the agents of the suites",
-    **dict.fromkeys(
-        ("fail_on", "threshold", "deterministic", "alpha", "max_drop", "pass_rate", "min_measured"), "with the policy"
-    ),
-    "adk_compat": "with the policy",
-    "agents": "which agent each suite has",
-    "suites": "criterion by criterion, and with the policy",
-    "compare": "with the policy",
-    "simulator": "by suite, and with its criteria",
-    "exclude": "evaluation files that are gone",
-    "judge.model": "with each criterion's options",
-    "judge.config": "with each criterion's options",
-    "judge.num_samples": "with each criterion's options",
-    "judge.exhaustive": "with each criterion's options",
-    "judge.criteria": "with each criterion's options",
-    "tools.mode": "below, since a door may set it as well",
-    "tools.cassettes": "below, where the mode uses them",
-    "tools.mocks": "below, where the mode uses them",
-}
-"""What else can weaken the gate, and where that is told."""
-
-NOT_WEAKER: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("concurrency", "workers", "isolation"), "how fast, not what is asked"),
-    **dict.fromkeys(
-        ("turn_timeout", "case_timeout", "start_timeout", "memory", "max_output"),
-        "what they stop is not measured, never passed or failed",
-    ),
-    "retries": "for lost connections; an answer is never asked for again",
-    **dict.fromkeys(("env", "python", "requirements"), "what the agent is, which is what is tested"),
-    "name": "under which name the verdict is shown",
-    **dict.fromkeys(("comment", "check_run"), "a change cannot have less told by them"),
-    **dict.fromkeys(("durations", "output"), "how parts are cut, and where files go"),
-    **dict.fromkeys(("judge.api_key_env", "judge.record"), "whose account pays, and what is kept"),
-    **dict.fromkeys(("judge.timeout", "judge.calls_at_once"), "how fast, not what is asked"),
-}
-"""What cannot weaken the gate, and why."""
 
 
 def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) -> Iterator[RelaxedRule]:
@@ -586,7 +542,7 @@ def _value(value: Any) -> str:
         return "unset"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, BaseModel) and not isinstance(value, Runs):
+    if isinstance(value, BaseModel):
         return ", ".join(f"{name}={each:g}" for name, each in value if each is not None) or "unset"
     return f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -12,19 +12,13 @@ from pathlib import Path, PurePosixPath
 from evalgate import __version__
 from evalgate import agents as agents_module
 from evalgate.config import variables
-from evalgate.config.settings import Settings
+from evalgate.config.settings import Settings, of_agents
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import EvalgateError
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, AgentUse, Suite
 from evalgate.system import git, redact
 from evalgate.system.git import Repository
-
-SETTINGS = (
-    *("env", "seed", "isolation", "turn_timeout", "case_timeout", "start_timeout", "memory", "max_output"),
-    *("python", "requirements", "tools"),
-)
-"""Settings that may change what an agent does; its own options are part of it."""
 
 SOURCES = (".py", ".js", ".ts", ".mjs", ".cjs", ".go", ".rb", ".java", ".kt", ".sh", ".yaml", ".yml", ".json", ".toml")
 LARGEST_SOURCE = 1024 * 1024
@@ -104,12 +98,6 @@ def _source(file: str, top: Path) -> Iterator[bytes]:
         return
 
 
-def settings_of(settings: Settings) -> Mapping[str, object]:
-    """What of the settings may change what an agent does."""
-    told = settings.model_dump(mode="json", include=set(SETTINGS))
-    return {**told, "tools_of_file": settings.gate_file.tools.model_dump(mode="json")}
-
-
 OF_THE_MACHINE = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "CI", "*_PROXY", "*_proxy",
     "SSL_CERT_*", "*_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PYTHONDONTWRITEBYTECODE",
@@ -146,7 +134,7 @@ def surroundings(
     loaded = None if description is None else dataclasses.asdict(description)
     # where its Python lies says nothing of what is in it, and head and the base have folders of their own
     said = {name: value for name, value in about.items() if name != "interpreter"}
-    told = [tree, settings_of(settings), variables_of(environment), said, loaded, machine, __version__]
+    told = [tree, of_agents(settings), variables_of(environment), said, loaded, machine, __version__]
     return fingerprints.digest(told)
 
 
@@ -161,7 +149,7 @@ def between(
     """The suites whose agent is the very same on both sides (head's first): its driver and options, its files, all that
     git tracks, and the settings that reach it. What is behind a URL cannot be told. `theirs`: the base's agents."""
     ours, base = settings
-    if settings_of(ours) != settings_of(base):
+    if of_agents(ours) != of_agents(base):
         return frozenset()
     own = [suite for suite in suites if _is_same_use(suite.agent, theirs[suite.key])]
     # a folder that one side alone sets apart is not left out

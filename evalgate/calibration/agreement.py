@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from evalgate.calibration.evidence import LabelledVerdict
-from evalgate.comparison import power
+from evalgate.comparison import rates as power
 from evalgate.model import (
     AskedJudge,
     Calibration,

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import click
 
-from evalgate import cli, reports
-from evalgate.config import load, quarantine
+from evalgate import cli, config, reports
+from evalgate.config import Door, Heading, load, quarantine
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -37,31 +37,16 @@ SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requireme
 """What `list` and `validate` take; `run` takes everything."""
 
 DECIDING = (
-    *("root", "config", "fail_on", "threshold", "deterministic", "alpha", "max_drop", "policy", "pass_rate"),
+    *("root", "config", "fail_on", "threshold", "alpha", "max_drop", "policy", "pass_rate"),
     *("min_measured", "output"),
 )
 """What `merge` and `compare` take: they measure nothing."""
 
-GROUPS = {
-    "What runs": (
-        *("root", "config", "criteria", "agent", "grep", "failed", "python", "requirements", "env", "tools", "shard"),
-        *("durations", "strict"),
-    ),
-    "How it runs": (
-        *("runs", "budget", "seed", "concurrency", "workers", "isolation", "turn_timeout", "case_timeout"),
-        *("start_timeout", "memory", "max_output", "retries", "isolate", "resume", "fresh", "trace"),
-    ),
-    "What it is compared with": (
-        *("base", "baseline", "data_branch", "baseline_folder", "max_baseline_age", "reuse_days", "save_baseline"),
-        "policy",
-    ),
-    "What fails": (
-        *("fail_on", "threshold", "deterministic", "alpha", "max_drop", "burn_in", "pass_rate", "min_measured"),
-        *("adk_compat", "skip_judged"),
-    ),
-    "What is shown and kept": ("everything", "name", "output", "cache", "debug", "help"),
+FURTHER = {Heading.SELECTING: ("failed",), Heading.SHOWING: ("everything", "help")}
+GROUPS: dict[str, tuple[str, ...]] = {
+    group: (*config.names_with(Settings, Door.CLI, group), *FURTHER.get(group, ())) for group in Heading
 }
-"""The options of `run` by what they are about; a test holds every one of them to a group."""
+"""The options of `run` by what they are about."""
 
 EXAMPLES = """\b
 Examples:
@@ -88,7 +73,7 @@ def options(*names: str) -> Callable[[Command], Command]:
 
 def settings_options(*names: str) -> Callable[[Command], Command]:
     """Adds an option for each named setting (all where none is named)."""
-    chosen = names or tuple(name for name in config_settings.NAMES if "cli" in config_settings.doors_of(name))
+    chosen = names or config.names_with(Settings, Door.CLI)
 
     def add(command: Command) -> Command:
         for name in reversed(chosen):

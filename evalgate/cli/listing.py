@@ -14,6 +14,7 @@ from evalgate.ces.cxas import Simulation, ToolTest
 from evalgate.ces.read import Library, Resource
 from evalgate.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
 from evalgate.cli import commands
+from evalgate.comparison.purse import PAIRS, RUNS
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
@@ -51,26 +52,15 @@ def command(with_cases: bool, **values: Any) -> int:
 
 
 def more_lines(settings: Settings, *, trials: int) -> list[str]:
-    """What may come on top: the base's side, further runs where outcomes differ, fresh runs of new failures."""
-    runs, lines = settings.runs, []
-    most = trials // runs.start * runs.most
+    """What may come on top: the base's side, and reruns of failures."""
+    lines = []
     # without a base that somebody names there is none locally, and the event's in a workflow
     compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
     if compared:
         lines.append(f"with the base: {2 * trials:,} trials in total, fewer where stored results are used")
-    if runs.more:
-        sides = 2 if compared else 1
-        each = "on both sides, " if compared else ""
-        lines.append(
-            f"cases with mixed results: {words.counted(runs.more, 'more run')} each, {each}at most {most * sides:,} "
-            "trials in total"
-        )
-    if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL:
-        lines.append("each failure: run again until it passes, or is confirmed (`threshold`)")
-        if compared and settings.burn_in > runs.start:
-            lines.append(
-                f"each case that the base does not have like this: {words.counted(settings.burn_in, 'run')} (`burn-in`)"
-            )
+    if load.policy_of(settings, ()).threshold is not ThresholdRule.ALL and (compared or settings.confirm):
+        most = PAIRS * (2 if compared else 1) + RUNS
+        lines.append(f"each failure: rerun until it passes or is confirmed, at most {most} runs more (`threshold`)")
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
     return lines

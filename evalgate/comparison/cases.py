@@ -1,23 +1,25 @@
-"""All cases of two runs side by side: which are compared, which decide, how each ended, whose failure it is."""
+"""All cases of two runs side by side: how each ended, whose failure it is."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evalgate.comparison import confirm, divergence, pairing, tests
-from evalgate.comparison.pairing import Pair
-from evalgate.comparison.tests import Stratum
+from evalgate.comparison import book, divergence, pairing
+from evalgate.comparison.book import Sides
 from evalgate.model import (
+    Book,
     CaseComparison,
     CaseKey,
     CaseOutcome,
     CaseStatus,
     CaseVerdict,
+    Confirmation,
     CriterionUse,
     Divergence,
     FailureOrigin,
-    Policy,
+    GradedTrial,
+    Reruns,
     Run,
     Suite,
     VerdictKind,
@@ -50,34 +52,36 @@ class SideResults:
         """The criteria that fail a case."""
         return frozenset(each.name for each in self.verdicts[key].criteria if each.kind is VerdictKind.FAIL)
 
-    def outcome(self, key: CaseKey, uses: Sequence[CriterionUse], *, name: str | None = None) -> CaseOutcome:
+    def outcome(self, key: CaseKey, uses: Sequence[CriterionUse]) -> CaseOutcome:
         """The trials of a case by what the criteria that decide say of them, those that never ran as unmeasured."""
-        deciding = [use for use in pairing.deciding(uses) if name in (None, use.name)]
-        outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in self.trials.get(key, ())]
-        outcomes += [None] * (self.run.expected(*key) - len(outcomes))
+        needed = pairing.deciding(uses)
+        outcomes = [pairing.passes(pairing.pattern_of(trial, needed)) for trial in self.trials.get(key, ())]
+        outcomes += [None] * (self.run.repeats - len(outcomes))
         return CaseOutcome(
             passed=outcomes.count(True),
             failed=outcomes.count(False),
             unmeasured=outcomes.count(None),
-            kind=self.kind(key, name) or VerdictKind.NOT_MEASURED,
+            kind=self.kind(key, None) or VerdictKind.NOT_MEASURED,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Head's cases on both sides, judged by head's criteria: of those that are compared (`pairs`), `deciding` count
-    and `shown` do not."""
+    """Head's cases on both sides, judged by head's criteria. `paired`: those that are compared; `pairs`: their runs of
+    the same number on both sides, fresh ones too."""
 
+    sides: Sides
     uses: Mapping[CaseKey, Sequence[CriterionUse]]
     head: SideResults
     base: SideResults
-    unpaired: Mapping[CaseKey, CaseStatus]
-    pairs: Sequence[Pair]
-    deciding: Sequence[Pair]
-    shown: Sequence[Pair]
-    quarantined: Collection[CaseKey]
+    paired: Sequence[CaseKey]
+    pairs: Mapping[CaseKey, Sequence[tuple[GradedTrial, GradedTrial]]]
 
-    def cases(self, policy: Policy) -> tuple[CaseComparison, ...]:
+    def is_shown(self, key: CaseKey) -> bool:
+        """Whether a case decides nothing."""
+        return key in self.sides.shown or key[0] in self.sides.policy.advisory
+
+    def cases(self, bets: Book) -> tuple[CaseComparison, ...]:
         """Every case of head, then those that only base has."""
         simulated = {
             (suite.key, case.case_id): suite
@@ -85,38 +89,21 @@ class Table:
             for case in suite.eval_set.cases
             if case.scenario is not None
         }
-        own = [self._case(key, alpha=policy.alpha, simulated=simulated.get(key)) for key in self.uses]
+        reruns = book.reruns_of(self.sides)
+        compared = [self._case(key, bets, simulated=simulated.get(key), reruns=reruns.get(key)) for key in self.uses]
         gone = (
             CaseComparison(suite=suite, case_id=case_id, status=status, why=WHY[status])
-            for (suite, case_id), status in self.unpaired.items()
+            for (suite, case_id), status in self.sides.unpaired.items()
             if (suite, case_id) not in self.uses
         )
-        return (*own, *gone)
+        return (*compared, *gone)
 
-    def may_fail(self, policy: Policy) -> bool:
-        """See `confirm.may_fail`."""
-        counted = {key: verdict for key, verdict in self.head.verdicts.items() if key not in self.quarantined}
-        clean = {pair.key for pair in self.pairs if self._is_clean(pair)}
-        failures = {
-            key
-            for key, verdict in counted.items()
-            if key not in clean and (key not in self.unpaired or verdict.kind is not VerdictKind.PASS)
-        }
-        new = [key for key, status in self.unpaired.items() if status is CaseStatus.NEW]
-        return confirm.may_fail(self.head.run.suites, failures, counted, policy=policy, new=new)
-
-    def _is_clean(self, pair: Pair) -> bool:
-        return all(
-            not side.left_out and all(known is not None and pairing.passes(known) for known in side.patterns)
-            for side in (pair.head, pair.base)
-        )
-
-    def _case(self, key: CaseKey, *, alpha: float, simulated: Suite | None) -> CaseComparison:
-        status, uses = self.unpaired.get(key, CaseStatus.PAIRED), self.uses[key]
+    def _case(self, key: CaseKey, bets: Book, *, simulated: Suite | None, reruns: Reruns | None) -> CaseComparison:
+        status, uses = self.sides.unpaired.get(key, CaseStatus.PAIRED), self.uses[key]
         # what the base made of another question, or has no question for, is no outcome of this case
         base = self.base.outcome(key, uses) if status is CaseStatus.PAIRED else None
         head = self.head.outcome(key, uses)
-        origin, newly = self._origin(key, head, base, alpha=alpha)
+        newly = self._newly(key) if base is not None and head.kind is VerdictKind.FAIL else ()
         is_lacking = status is CaseStatus.PAIRED and not self.base.trials.get(key)
         return CaseComparison(
             suite=key[0],
@@ -124,40 +111,19 @@ class Table:
             status=status,
             head=head,
             base=base,
-            origin=origin,
+            origin=origin_of(key, head, base, newly, bets),
             newly=newly,
+            reruns=reruns,
+            evidence=bets.factors.get(key, 1.0),
             why="the base did not run it" if is_lacking else WHY[status],
             divergence=None if simulated is None else self._divergence(key, simulated),
-            quarantined=key in self.quarantined,
+            quarantined=key in self.sides.shown,
         )
 
-    def _origin(
-        self, key: CaseKey, head: CaseOutcome, base: CaseOutcome | None, *, alpha: float
-    ) -> tuple[FailureOrigin | None, tuple[str, ...]]:
-        """Whose failure a case is (None: head does not fail), and the criteria that head alone fails.
-
-        New where the case as a whole or a criterion that head fails says so: a case that failed all along can fail in
-        a new way. Known only where the base fails every one of these criteria too.
-        """
-        if head.kind is not VerdictKind.FAIL:
-            return None, ()
-        if base is None:
-            return FailureOrigin.UNKNOWN, ()
-        whole, uses = failure_origin(head, base, alpha=alpha), self.uses[key]
-        parts = {
-            name: failure_origin(
-                self.head.outcome(key, uses, name=name), self.base.outcome(key, uses, name=name), alpha=alpha
-            )
-            for name in (use.name for use in pairing.deciding(uses) if use.name in self.head.failed(key))
-        }
-        newly = tuple(name for name, found in parts.items() if found is FailureOrigin.NEW)
-        if newly or whole is FailureOrigin.NEW:
-            return FailureOrigin.NEW, newly
-        # under `adk-compat` an agent that failed is a failure, and no criterion fails
-        if whole is FailureOrigin.UNKNOWN or not self.base.failed(key):
-            return whole, ()
-        unlike = (FailureOrigin.UNKNOWN, FailureOrigin.MIXED)
-        return next((each for each in unlike if each in parts.values()), whole), ()
+    def _newly(self, key: CaseKey) -> tuple[str, ...]:
+        """The criteria that head fails and the base passes: a case that failed all along can fail in a new way."""
+        names = [use.name for use in pairing.deciding(self.uses[key]) if use.name in self.head.failed(key)]
+        return tuple(name for name in names if self.base.kind(key, name) is VerdictKind.PASS)
 
     def _divergence(self, key: CaseKey, suite: Suite) -> Divergence | None:
         """Where the conversations of a simulated user part, in the first repeat that both sides have."""
@@ -169,73 +135,50 @@ class Table:
         return None
 
 
-def of(
-    head: Run,
-    base: Run,
-    *,
-    policy: Policy,
-    unpaired: Mapping[CaseKey, CaseStatus],
-    unreliable: Collection[CaseKey],
-) -> Table:
-    """The table of two runs."""
-    uses = pairing.uses_by_case(head)
-    ours, theirs = (
-        SideResults(
-            run=run,
-            trials=pairing.trials_by_case(run),
-            verdicts=pairing.case_verdicts(run, uses, policy=policy),
-        )
-        for run in (head, base)
-    )
-    pooled = pairing.by_case(base.pooled)
-    accidents = confirm.crashes(head, policy)
-    of_base = {trial.key for trial in base.trials if trial.own_failure}
-    base_accidents = confirm.crashes(base, policy) & (of_base | accidents)
-    pairs = [
-        pairing.pair(
-            key,
-            head=head,
-            base=base,
-            head_trials=ours.trials,
-            base_trials=theirs.trials,
-            uses=own,
-            pooled=pooled.get(key, ()),
-            left_out=accidents,
-            base_left_out=base_accidents,
-        )
-        for key, own in uses.items()
-        if unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
-    ]
-    shown = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in unreliable}
-    return Table(
-        uses=uses,
-        head=ours,
-        base=theirs,
-        unpaired=unpaired,
-        quarantined=unreliable,
-        pairs=pairs,
-        deciding=[pair for pair in pairs if pair.key not in shown],
-        shown=[pair for pair in pairs if pair.key in shown],
-    )
+def origin_of(
+    key: CaseKey, head: CaseOutcome, base: CaseOutcome | None, newly: Sequence[str], bets: Book
+) -> FailureOrigin | None:
+    """Whose failure a case is; None where head does not fail, or only crashed and nothing explains it.
 
-
-def failure_origin(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> FailureOrigin | None:
-    """Whose failure it is by the outcomes of both sides; None where head does not fail.
-
-    Where runs of a side differ among themselves the results are mixed, unless base passes and the case alone shows
-    that head is worse (exact test): 5 of 5 against 1 of 5 is no coin toss.
+    The fresh runs have the last word. Where there were none, the first runs of both sides tell.
     """
-    if head.kind is not VerdictKind.FAIL:
+    confirmation = bets.confirmations.get(key)
+    is_told = confirmation in (Confirmation.FLAKY, Confirmation.BROKEN)
+    if head.kind is not VerdictKind.FAIL and not is_told:
         return None
-    if base.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE):
+    if confirmation in OF_RERUNS:
+        return OF_RERUNS[confirmation]
+    if base is None or not (base.passed + base.failed or newly):
         return FailureOrigin.UNKNOWN
-    passed = base.kind is VerdictKind.PASS
-    if not (head.mixed or base.mixed):
-        return FailureOrigin.NEW if passed else FailureOrigin.KNOWN
-    stratum = Stratum(
-        head_passes=head.passed,
-        head_runs=head.passed + head.failed,
-        base_passes=base.passed,
-        base_runs=base.passed + base.failed,
+    is_new = base.passed > base.failed or bool(newly)
+    if confirmation is None and (head.mixed or base.mixed):
+        return FailureOrigin.MIXED
+    is_new = is_new and key not in bets.on_both
+    if confirmation is Confirmation.OPEN and is_new and not bets.is_worse:
+        return FailureOrigin.UNCONFIRMED  # once head is worse for certain, no further suspect is looked at
+    return FailureOrigin.NEW if is_new else FailureOrigin.KNOWN
+
+
+OF_RERUNS: Mapping[Confirmation | None, FailureOrigin] = {
+    Confirmation.FLAKY: FailureOrigin.FLAKY,
+    Confirmation.BROKEN: FailureOrigin.NEW,
+    Confirmation.LOST: FailureOrigin.UNCONFIRMED,
+}
+
+
+def of(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> Table:
+    """The table of two runs. `verdicts`: head's."""
+    assert sides.base is not None
+    uses = pairing.uses_by_case(sides.head)
+    theirs = pairing.case_verdicts(sides.base, uses, policy=sides.policy)
+    head, base = (
+        SideResults(run=run, trials=pairing.trials_by_case(run), verdicts=decided)
+        for run, decided in ((sides.head, verdicts), (sides.base, theirs))
     )
-    return FailureOrigin.NEW if passed and tests.is_worse(stratum, alpha=alpha) else FailureOrigin.MIXED
+    heads, bases = (pairing.by_case((*run.trials, *run.confirmations)) for run in (sides.head, sides.base))
+    paired = [key for key in uses if sides.is_paired(key)]
+    pairs = {}
+    for key in paired:
+        others = {trial.key.repeat: trial for trial in bases.get(key, ())}
+        pairs[key] = [(trial, others[trial.key.repeat]) for trial in heads.get(key, ()) if trial.key.repeat in others]
+    return Table(sides=sides, uses=uses, head=head, base=base, paired=paired, pairs=pairs)

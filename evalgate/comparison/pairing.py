@@ -1,19 +1,31 @@
-"""Two runs, case beside case: the scores of every criterion on both sides, by stage, with what is missing."""
+"""Two runs, case beside case: how each pair of runs came out, by the criteria that decide and by graded scores."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from evalgate.comparison import threshold
-from evalgate.model import CaseKey, CaseVerdict, CriterionUse, GradedTrial, Policy, Run, Score, TrialKey
+from evalgate.comparison.purse import MEASURED, Pair
+from evalgate.model import (
+    INFRASTRUCTURE,
+    CaseKey,
+    CaseVerdict,
+    Cell,
+    CriterionRule,
+    CriterionUse,
+    FailureKind,
+    GradedTrial,
+    Policy,
+    Run,
+    Scale,
+    Score,
+)
 
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
-
-Values: TypeAlias = tuple[float | None, ...]
 
 Pattern: TypeAlias = tuple[bool | None, ...]
 """Which deciding criteria a trial passes, in the suite's order; None where one was not measured."""
@@ -50,7 +62,7 @@ def case_verdicts(
             case_id=key[1],
             criteria=own,
             trials=known.get(key, ()),
-            repeats=run.expected(*key),
+            repeats=run.repeats,
             adk_compat=policy.adk_compat,
             truncated=run.truncated,
         )
@@ -74,169 +86,137 @@ def known(values: Iterable[float | None]) -> tuple[float, ...]:
     return tuple(value for value in values if value is not None)
 
 
+def mean(values: Sequence[float]) -> float:
+    """The mean of values."""
+    return math.fsum(values) / len(values)
+
+
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
     """Which of the deciding criteria the trial passes."""
     values = [(use, value_of(trial, use.name)) for use in uses]
     return tuple(None if value is None else threshold.reaches(value, use) for use, value in values)
 
 
-def passes(pattern: Pattern) -> bool | None:
-    """Whether a trial passes all that decides; None where a part is unknown, or nothing decides."""
-    return None if not pattern or None in pattern else all(pattern)
+UNRECORDED = frozenset({FailureKind.NO_RECORDING, FailureKind.TOOL_UNMATCHED})
+NOT_RUN = INFRASTRUCTURE | UNRECORDED | {FailureKind.SIMULATOR, FailureKind.INSTALL, FailureKind.START}
+"""Failures that say nothing of what the agent does: it was not reached, never began, or nothing was recorded. Any other
+is a crash, and a run that did not pass."""
+
+
+def is_crash(trial: GradedTrial, *, of_base: bool = False) -> bool:
+    """Whether the agent broke down by itself; the base's by its own settings, as the change may have made it fail."""
+    if trial.failure is None or trial.failure.kind in NOT_RUN:
+        return False
+    return trial.own_failure or not of_base
+
+
+def outcome(
+    trial: GradedTrial | None, uses: Sequence[CriterionUse], *, adk_compat: bool = False, of_base: bool = False
+) -> Pattern | None:
+    """Which of the deciding criteria a trial passes: none, where the agent crashed; None where nothing is known.
+    `adk_compat`: what has no score is passed over."""
+    if trial is None or not uses:
+        return None
+    if is_crash(trial, of_base=of_base):
+        return (False,) * len(uses)
+    pattern = pattern_of(trial, uses)
+    if any(part is False and use.on_the_test for part, use in zip(pattern, uses, strict=True)):
+        return None  # the test was broken
+    if adk_compat and True in pattern:
+        pattern = tuple(True if part is None else part for part in pattern)
+    return pattern
+
+
+def passes(pattern: Pattern | None) -> bool | None:
+    """Whether a trial passes all that decides; None where that is not known."""
+    if not pattern:
+        return None
+    return False if False in pattern else None if None in pattern else True
+
+
+def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
+    """How a pair came out, by the criteria that are known on both sides: the side that passes all that the other does
+    and more is the better one. None where too little is known to tell."""
+    if head is None or base is None:
+        return None
+    both = [(ours, theirs) for ours, theirs in zip(head, base, strict=True) if ours is not None and theirs is not None]
+    fell, rose = (False, True) in both, (True, False) in both
+    if fell is not rose:
+        return Cell.FELL if fell else Cell.ROSE
+    if fell or (False, False) in both:
+        return Cell.FAILED
+    return Cell.PASSED if len(both) == len(head) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One case on one side: a trial for each repeat that was to be, None where it never ran.
+class PolicyRule:
+    """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean where it is open."""
 
-    `first`: how many of them belong to the first stage. `patterns`: beside `trials`. `left_out`: how many runs
-    are not among them, since they are not compared (`pair`).
-    """
+    name: str
+    gating: bool
+    lower_is_better: bool
+    scale: Scale
+    max_drop: float
 
-    trials: tuple[GradedTrial | None, ...]
-    first: int
-    patterns: tuple[Pattern | None, ...]
-    left_out: int = 0
+    def drop(self, head: float, base: float) -> float:
+        """By how much head is worse, as a share of the scale, from -1 to 1; of an open one, of the larger score."""
+        scale = self.scale
+        is_open = scale.lowest is None or scale.highest is None
+        reach = max(abs(head), abs(base)) if is_open else (scale.highest or 0.0) - (scale.lowest or 0.0)
+        if not reach:
+            return 0.0
+        drop = (head / reach - base / reach) if self.lower_is_better else (base / reach - head / reach)
+        drop = math.copysign(max(0.0, abs(drop) - scale.resolution / reach), drop)  # what measuring itself makes
+        return min(1.0, max(-1.0, drop))
+
+    def floor(self, base: float | None) -> float:
+        """The drop that is tolerated, on the criterion's own scale."""
+        scale = self.scale
+        if base is None:
+            return 0.0
+        is_open = scale.lowest is None or scale.highest is None
+        reach = abs(base) if is_open else (scale.highest or 0.0) - (scale.lowest or 0.0)
+        return max(self.max_drop * reach, scale.resolution)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """One case on both sides."""
+def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> PolicyRule:
+    """How the policy compares a criterion. Informational ones decide only where the policy says so."""
+    rule = policy.criteria.get(use.name, CriterionRule())
+    informational = use.informational or use.threshold is None
+    return PolicyRule(
+        name=use.name,
+        gating=not advisory and (not informational if rule.gating is None else rule.gating),
+        lower_is_better=use.lower_is_better if rule.lower_is_better is None else rule.lower_is_better,
+        scale=use.scale,
+        max_drop=policy.max_drop if rule.max_drop is None else rule.max_drop,
+    )
 
-    key: CaseKey
-    uses: tuple[CriterionUse, ...]
-    head: Side
-    base: Side
+
+def _is_lost(trial: GradedTrial, pattern: Pattern | None) -> bool:
+    """Whether it could not be measured, and not since nothing was recorded."""
+    is_unrecorded = trial.failure is not None and trial.failure.kind in UNRECORDED
+    return passes(pattern) is None and not is_unrecorded
 
 
 def pair(
-    key: CaseKey,
-    *,
-    head: Run,
-    base: Run,
-    head_trials: Trials,
-    base_trials: Trials,
+    head: GradedTrial | None,
+    base: GradedTrial | None,
     uses: Sequence[CriterionUse],
-    pooled: Sequence[GradedTrial] = (),
-    left_out: Collection[TrialKey] = (),
-    base_left_out: Collection[TrialKey] = (),
+    *,
+    graded: Mapping[str, PolicyRule],
+    adk_compat: bool = False,
+    is_staked: bool = True,
 ) -> Pair:
-    """A case on both sides, in one stage or two.
-
-    With adaptive repeats (`Run.more` of head) the first `Run.repeats` of head are the first stage, on both sides, and
-    later runs count only where both sides have them: a stored base may have more. Without, there is one stage, and
-    the sides may have different numbers of runs, `pooled` ones of the base among them: which cases are run again must
-    not depend on runs of another day, so adaptive repeats have none. `left_out`, `base_left_out`: crashes that may be
-    accidents, which the threshold gate and the count of cases that head lost look at. Left out, not filled in: given
-    how often each side crashed, the other runs are dealt to the sides as before.
-    """
-    slots = []
-    for run, trials in ((head, head_trials), (base, base_trials)):
-        by_repeat = {trial.key.repeat: trial for trial in trials.get(key, ())}
-        count = max([run.expected(*key), *(repeat + 1 for repeat in by_repeat)])
-        slots.append([by_repeat.get(repeat) for repeat in range(count)])
-    if not head.more:
-        slots[1] += pooled
-    first = head.repeats if head.more else max(map(len, slots))
-    if any(len(trials) <= first for trials in slots):
-        slots = [trials[:first] for trials in slots]
-    needed, found = deciding(uses), []
-    for slot, out in zip(slots, (left_out, base_left_out), strict=True):
-        kept = [trial for trial in slot if trial is None or trial.key not in out] if out else slot
-        side = Side(
-            trials=tuple(kept),
-            first=min(first, len(slot)) - sum(trial is not None and trial.key in out for trial in slot[:first]),
-            patterns=tuple(None if trial is None else pattern_of(trial, needed) for trial in kept),
-            left_out=len(slot) - len(kept),
-        )
-        found.append(side)
-    return Pair(key=key, uses=tuple(uses), head=found[0], base=found[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One number a trial, of one case on both sides: None where it is not known.
-
-    `head_first`, `base_first`: how many belong to the first stage. `unrun`: a trial never ran; `failed`: one ran and
-    gave no number; `base_failed`: all that is missing is missing on the base, whose agent failed there by itself.
-    `patterns`: head's and base's, where the case was run again because they differed; else None.
-    """
-
-    key: CaseKey
-    head: Values
-    base: Values
-    head_first: int
-    base_first: int
-    unrun: bool = False
-    failed: bool = False
-    base_failed: bool = False
-    patterns: tuple[tuple[Pattern | None, ...], tuple[Pattern | None, ...]] | None = None
-
-    @property
-    def stages(self) -> tuple[tuple[Values, Values], tuple[Values, Values]]:
-        """Head's and base's numbers of the first stage, then of the second."""
-        head, base = self.head_first, self.base_first
-        return (self.head[:head], self.base[:base]), (self.head[head:], self.base[base:])
-
-    @property
-    def is_left_out(self) -> bool:
-        """Whether all runs of a side are crashes that are not compared."""
-        return not (self.head and self.base)
-
-    @property
-    def paired(self) -> bool:
-        """Whether both sides have a score."""
-        return bool(known(self.head) and known(self.base))
-
-    @property
-    def full(self) -> bool:
-        """Whether no score is missing."""
-        return self.paired and None not in self.head and None not in self.base
-
-    @property
-    def measured_share(self) -> float:
-        """The share of runs with a score, of the side that has fewer; 0 where a side has none."""
-        return min(len(known(side)) / len(side) if side else 0.0 for side in (self.head, self.base))
-
-    def filled(self, *, head: float, base: float) -> Sample:
-        """The same with numbers in the place of those that are not known."""
-        return Sample(
-            key=self.key,
-            head=tuple(head if value is None else value for value in self.head),
-            base=tuple(base if value is None else value for value in self.base),
-            head_first=self.head_first,
-            base_first=self.base_first,
-            patterns=self.patterns,
-        )
-
-
-def scores(pair: Pair, name: str) -> Sample:
-    """A criterion's scores of a case."""
-    head, base = (tuple(value_of(trial, name) for trial in side.trials) for side in (pair.head, pair.base))
-    return _sample(pair, head=head, base=base)
-
-
-def outcomes(pair: Pair) -> Sample:
-    """1 for a trial that passes all that decides, 0 for one that does not."""
-    known = [[None if each is None else passes(each) for each in side.patterns] for side in (pair.head, pair.base)]
-    head, base = (tuple(None if each is None else float(each) for each in side) for side in known)
-    return _sample(pair, head=head, base=base)
-
-
-def _sample(pair: Pair, *, head: Values, base: Values) -> Sample:
-    # where a run is left out, the plain means have to do, as where a score is missing
-    is_whole = not (pair.head.left_out or pair.base.left_out)
-    again = is_whole and len(head) > pair.head.first and len(base) > pair.base.first
-    trials, values = (*pair.head.trials, *pair.base.trials), (*head, *base)
-    lacking = [trial for trial, value in zip(trials, values, strict=True) if value is None]
-    return Sample(
-        key=pair.key,
-        head=head,
-        base=base,
-        head_first=pair.head.first,
-        base_first=pair.base.first,
-        unrun=None in trials,
-        failed=any(trial is not None for trial in lacking),
-        base_failed=bool(lacking) and all(trial is not None and trial.own_failure for trial in lacking),
-        patterns=(pair.head.patterns, pair.base.patterns) if again else None,
-    )
+    """One run of a case on each side. `graded`: the criteria whose scores are compared as numbers."""
+    needed = deciding(uses)
+    ours = outcome(head, needed, adk_compat=adk_compat)
+    theirs = outcome(base, needed, adk_compat=adk_compat, of_base=True)
+    falls = {}
+    for use in uses:
+        rule = graded.get(use.name)
+        mine, other = value_of(head, use.name), value_of(base, use.name)
+        if rule is not None and mine is not None and other is not None:
+            falls[use.name] = rule.drop(mine, other)
+    if MEASURED in graded and head is not None and base is not None:
+        falls[MEASURED] = float(_is_lost(head, ours)) - float(_is_lost(base, theirs))
+    return Pair(cell=cell_of(ours, theirs), falls=falls, is_staked=is_staked)

@@ -26,7 +26,6 @@ from evalgate.text import words
 class Counts:
     """How a suite's cases ended. `allowed` failures are among `passed`; `unrun`: a budget kept them from running;
     `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
-    `in_part`: of cases that were measured in some runs only, and reached their thresholds there, the shares of runs.
     """
 
     total: int
@@ -36,7 +35,6 @@ class Counts:
     doubtful: int
     partial: int
     allowed: int
-    in_part: float = 0.0
 
     @property
     def measured(self) -> int:
@@ -44,8 +42,8 @@ class Counts:
         return self.passed + self.failed
 
     def reaches(self, cases: int, *, min_measured: float) -> bool:
-        """Whether so many whole cases, and the runs of those measured in part, are the share that was asked for."""
-        return cases + self.in_part >= round(self.total * min_measured, 9) - 1e-9
+        """Whether so many cases are the share that was asked for."""
+        return cases >= round(self.total * min_measured, 9) - 1e-9
 
     def enough(self, *, required: float, min_measured: float) -> bool:
         """Whether what was measured is enough, and passes."""
@@ -69,16 +67,7 @@ def count(
         doubtful=sum(case.doubtful for case in own),
         partial=sum(case.partial for case in own),
         allowed=len(allowed),
-        in_part=math.fsum(
-            _measured_share(case) for case in cases if case.kind is VerdictKind.NOT_MEASURED and not case.doubtful
-        ),
     )
-
-
-def _measured_share(case: CaseVerdict) -> float:
-    """The share of runs in which the worst-measured deciding criterion has a score."""
-    deciding = [verdict.values for verdict in case.criteria if verdict.kind is not None and verdict.values]
-    return min((sum(each is not None for each in values) / len(values) for values in deciding), default=0.0)
 
 
 def judge(  # noqa: PLR0911 - a row each

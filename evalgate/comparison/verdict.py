@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist
 
-from evalgate.comparison import confirm, pairing
+from evalgate.comparison import pairing
 from evalgate.comparison import threshold as comparison_threshold
-from evalgate.comparison.confirm import Confirmation
 from evalgate.model import (
-    INFRASTRUCTURE,
     AgentFailure,
     BaseSource,
-    BurnIn,
+    Book,
     CaseComparison,
     CaseKey,
     CaseStatus,
     CaseVerdict,
     Change,
     Comparison,
+    Confirmation,
     CriterionComparison,
     FailOn,
     FailureKind,
@@ -45,20 +42,21 @@ from evalgate.text import plain, words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """What the threshold gate knows of the base.
+    """What the threshold gate knows of failures.
 
-    `origins`: whose failure each failed case is. `failures`: those that are allowed, and do not block. `unconfirmed`:
-    failures that a spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do
-    not decide. `added`: cases that the base does not have. `crashed`: cases that lack no score but those of crashes,
-    which reruns were to explain.
+    `origins`: whose failure each failed case is. `flaky`: cases that failed, or crashed, and pass in fresh runs.
+    `known`: failures of the base too, which `threshold: new` lets pass. `open`: failures that a spent budget kept from
+    being looked at, and those that could not be measured again. `unreliable`: cases that do not decide. `added`: cases
+    that the base does not have. `past`: cases that fail on both sides today, and passed on the base before.
     """
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
-    failures: frozenset[CaseKey] = frozenset()
-    unconfirmed: frozenset[CaseKey] = frozenset()
+    flaky: frozenset[CaseKey] = frozenset()
+    known: frozenset[CaseKey] = frozenset()
+    open: frozenset[CaseKey] = frozenset()
     unreliable: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     added: frozenset[CaseKey] = frozenset()
-    crashed: frozenset[CaseKey] = frozenset()
+    past: frozenset[CaseKey] = frozenset()
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
         """`1 new, 2 pre-existing and 1 not confirmed`; empty where there is no base."""
@@ -88,52 +86,53 @@ def find(
     *,
     comparison: Comparison | None,
     unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
-    asked: Sequence[Confirmation] = (),
+    book: Book | None = None,
 ) -> Allowed:
-    """Which failures the policy lets pass: those that fresh runs call flaky; under `threshold: new` those of the base
-    too, but none that the base does not have, or has no outcome of. `asked`: what was to be confirmed.
-    """
-    if comparison is None or comparison.base is None:
-        origins, old, added = confirm.origins(asked, head=run), set(), frozenset[CaseKey]()
-        cut_short = bool(run.truncated)
-    else:
-        failures = {case.key: case for case in comparison.cases if case.origin is not None}
-        origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
-        old = {key for key, case in failures.items() if case.status is CaseStatus.PAIRED}
-        added = confirm.added(comparison.cases)
-        cut_short = bool(run.truncated or comparison.base.truncated)
-    if policy.threshold is ThresholdRule.ALL:
-        return Allowed(origins=origins, unreliable=unreliable, added=added)
-    confirmable = {each.key for own in asked for each in own.suspects}
-    excused = {key for key in confirmable if origins.get(key) is FailureOrigin.FLAKY}
+    """Which failures the policy lets pass: flaky ones; under `threshold: new` those of the base too, but none that the
+    base does not have, or has no outcome of."""
+    confirmations = {} if book is None else book.confirmations
+    lost = {key for key, each in confirmations.items() if each is Confirmation.LOST}
+    unlooked = {key for key, each in confirmations.items() if each is Confirmation.OPEN}
+    origins: dict[CaseKey, FailureOrigin] = {}
+    known, added, past = frozenset[CaseKey](), frozenset[CaseKey](), frozenset[CaseKey]()
     base = None if comparison is None else comparison.base
-    # what could not be measured in spite of reruns is not what a budget kept from being run
-    refused = {each.suspect.key for own in asked for each in own.states(own.outcomes(run, base)) if any(each.runs)}
-    unconfirmed = {key for key in refused if origins.get(key) is FailureOrigin.UNCONFIRMED}
-    if policy.threshold is ThresholdRule.NEW:
-        excused |= {key for key in old if origins[key] in confirm.ALLOWED_BY_NEW}
-        unconfirmed |= {key for key in old if origins[key] is FailureOrigin.UNKNOWN}
+    if comparison is None or base is None:
+        named = {Confirmation.FLAKY: FailureOrigin.FLAKY, Confirmation.LOST: FailureOrigin.UNCONFIRMED}
+        origins = {key: named[each] for key, each in confirmations.items() if each in named}
+    else:
+        origins = {case.key: case.origin for case in comparison.cases if case.origin is not None}
+        added = frozenset(case.key for case in comparison.cases if case.status is CaseStatus.NEW)
+        old = {key for key, origin in origins.items() if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)}
+        known = frozenset(old if policy.threshold is ThresholdRule.NEW else ())
+        apart = {(trial.key.suite, trial.key.case_id) for trial in base.trials if trial.apart}
+        passed = {case.key for case in comparison.cases if case.base and case.base.passed > case.base.failed}
+        past = frozenset(apart & passed & old & (book.on_both if book else frozenset()))
+    is_cut_short = bool(run.truncated or (base is not None and base.truncated))
     return Allowed(
         origins=origins,
-        failures=frozenset(excused),
-        unconfirmed=frozenset(unconfirmed) if cut_short else frozenset(),
+        flaky=frozenset(key for key, each in confirmations.items() if each is Confirmation.FLAKY),
+        known=known,
+        open=frozenset(lost | (unlooked - known if is_cut_short else set())),
         unreliable=unreliable,
         added=added,
-        crashed=confirm.crashed_cases(run, policy=policy),
+        past=past,
     )
 
 
-def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
-    """The criterion that fell furthest for its floor in full, the others by name."""
-    worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.rule.floor, 1e-9))
+def _worse_sentence(rows: Sequence[CriterionComparison], comparison: Comparison) -> str:
+    """That head is worse, how sure that is, and by what: the criterion that fell furthest, the others by name."""
+    told = f"Worse than the base, {words.evidence(comparison.book.worse)}"
+    if not rows:
+        return f"{told}."
+    worst = max(rows, key=_largest_drop)
     others = [f"`{row.name}`" for row in rows if row is not worst]
     rest = f" {words.listed(others)} regressed as well." if others else ""
     broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
-    if broken or fixed:
-        turned = f": {words.counted(broken, 'case now fails', 'cases now fail')}" if broken else ": no case now fails"
+    if broken:
+        turned = f", {words.counted(broken, 'case now fails', 'cases now fail')}"
     if fixed:
-        turned += f", {words.counted(fixed, 'now passes', 'now pass')}"
-    return f"{_change_sentence(worst)}{turned}.{rest}"
+        turned += f", {words.counted(fixed, 'case now passes', 'cases now pass')}"
+    return f"{told}: {_change_sentence(worst)}{turned}.{rest}"
 
 
 def _change_sentence(row: CriterionComparison) -> str:
@@ -144,10 +143,6 @@ def _change_sentence(row: CriterionComparison) -> str:
         return f"`{row.name}` stayed at {stays}"
     verb = "rose" if delta > 0 else "fell" if row.rule.lower_is_better else "dropped"
     base, head, told = words.compared(row.base, row.head)
-    if row.fact:
-        told += ", exact"
-    elif row.interval is not None:
-        told += f", 95% CI {words.between(row.interval.low, row.interval.high, like=told)}"
     return f"`{row.name}` {verb} from {base} to {head} ({told})"
 
 
@@ -169,17 +164,7 @@ def _inconclusive_sentence(rows: Sequence[CriterionComparison]) -> str:
     known = [row for row in rows if row.cases.compared]
     if not known:
         return f"Not compared: the agent crashed in every case of `{rows[0].name}`."
-    worst = max(known, key=_largest_drop)
-    return (
-        f"{_change_sentence(worst)}, not statistically significant with {words.counted(worst.cases.compared, 'case')}."
-    )
-
-
-def _is_beyond_chance(row: CriterionComparison, *, alpha: float) -> bool:
-    """Whether a row fell by more than chance, whatever it is called."""
-    p = None if row.difference is None else row.difference.p_adjusted
-    is_lower = (row.drop or 0.0) > row.rule.floor and not row.short
-    return is_lower and (row.fact if p is None else p.worse < alpha)
+    return f"{_change_sentence(max(known, key=_largest_drop))}, with too few scores to tell."
 
 
 def _past_sentence(rows: Sequence[CriterionComparison], comparison: Comparison) -> str:
@@ -190,24 +175,16 @@ def _past_sentence(rows: Sequence[CriterionComparison], comparison: Comparison) 
 
 
 def _largest_drop(row: CriterionComparison) -> float:
-    if row.interval is None:
-        return row.drop or 0.0
-    far = row.interval.high if row.rule.lower_is_better else -row.interval.low
-    return far / max(row.rule.floor, 1e-9)
+    return (row.drop or 0.0) / max(row.rule.floor, 1e-9)
 
 
-def _passed_sentence(rows: Sequence[CriterionComparison]) -> str:
-    """That nothing fell by more than is tolerated; no more than that, where so few runs would not show it."""
+def _passed_sentence(rows: Sequence[CriterionComparison], book: Book) -> str:
+    """That the bets do not say that head is worse."""
     cases = words.counted(max(row.cases.compared for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
-    broken = max((row.cases.broken for row in rows), default=0)
-    beyond = (
-        f" beyond the tolerated drop ({words.counted(broken, 'case now fails', 'cases now fail')})" if broken else ""
-    )
     rose = f"; {words.listed(better)} improved" if better else ""
-    if any(row.change is Change.NO_DIFFERENCE for row in rows):
-        return f"No regression seen in {cases}{beyond}, with too few runs to rule one out{rose}."
-    return f"No regression in {cases}{beyond}{rose}."
+    told = f" ({words.evidence(book.worse)})" if book.worse > 1 else ""
+    return f"No regression seen in {cases}{told}{rose}."
 
 
 def _unpaired_sentence(cases: Sequence[CaseComparison]) -> str:
@@ -236,10 +213,7 @@ def threshold_gate(
     ended is inconclusive at best. `decided`: its cases, where they are decided already."""
     uses = pairing.uses_by_case(run)
     verdicts = decided if decided.keys() == uses.keys() else pairing.case_verdicts(run, uses, policy=policy)
-    burned_in = confirm.burned_in(run)
-    suites = tuple(
-        _judge_suite(suite, verdicts, policy=policy, allowed=allowed, burned_in=burned_in) for suite in run.suites
-    )
+    suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
     deciding = [suite for suite in suites if not suite.advisory]
     kind = min((suite.kind for suite in deciding), key=SEVERITY.index, default=VerdictKind.NOT_MEASURED)
     if kind is VerdictKind.PASS and (run.truncated or not run.complete):
@@ -273,12 +247,7 @@ def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) ->
 
 
 def _judge_suite(
-    suite: Suite,
-    verdicts: Mapping[CaseKey, CaseVerdict],
-    *,
-    policy: Policy,
-    allowed: Allowed,
-    burned_in: Mapping[CaseKey, BurnIn],
+    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowed
 ) -> SuiteVerdict:
     if suite.problem:
         return SuiteVerdict(
@@ -288,15 +257,13 @@ def _judge_suite(
             reason=suite.problem,
             advisory=suite.key in policy.advisory,
         )
-    known = [_of_flaky(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
+    known = [_as_known(verdicts[suite.key, case.case_id], allowed) for case in suite.eval_set.cases]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else NOT_QUARANTINED
     cases = []
     for case in known:
-        is_flaky = allowed.origins.get(case.key) is FailureOrigin.FLAKY
-        lets_pass = NonBlocking.FLAKY if is_flaky else NonBlocking.ALLOWED
-        why = lets_pass if _is_let_pass(case, allowed) else None
-        held, burn_in = quarantined.get(case.key), burned_in.get(case.key)
-        cases.append(dataclasses.replace(case, nonblocking=None if held else why, quarantine=held, burn_in=burn_in))
+        why = _let_pass(case, allowed)
+        quarantine = quarantined.get(case.key)
+        cases.append(dataclasses.replace(case, nonblocking=None if quarantine else why, quarantine=quarantine))
     counted = [case for case in known if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
@@ -314,20 +281,20 @@ def _judge_suite(
     )
 
 
-def _is_let_pass(case: CaseVerdict, allowed: Allowed) -> bool:
-    """Whether a case that fails, or that crashed, is among those that do not block."""
-    is_crash = case.kind is VerdictKind.NOT_MEASURED and case.key in allowed.crashed
-    return case.key in allowed.failures and (is_crash or case.kind is VerdictKind.FAIL)
+def _let_pass(case: CaseVerdict, allowed: Allowed) -> NonBlocking | None:
+    """Why a case that fails, or that crashed, does not block; None where it may."""
+    if case.key in allowed.flaky and case.kind in (VerdictKind.FAIL, VerdictKind.NOT_MEASURED):
+        return NonBlocking.FLAKY
+    return NonBlocking.ALLOWED if case.key in allowed.known and case.kind is VerdictKind.FAIL else None
 
 
-def _of_flaky(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    """A flaky case of which some runs could not be measured, and not since it crashed: without its failure, that is all
-    that is left to say."""
-    is_flaky = case.key in allowed.failures and allowed.origins.get(case.key) is FailureOrigin.FLAKY
-    if not (is_flaky and case.partial) or case.key in allowed.crashed:
-        return case
-    reason = "some of its runs could not be evaluated, and a failure in another was not confirmed"
-    return dataclasses.replace(case, kind=VerdictKind.NOT_MEASURED, partial=False, reason=reason)
+def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
+    """What fresh runs make of a case: of one that fails on both sides today nothing is known, if it passed on the base
+    before; nor of one that crashed and goes on to, or whose fresh runs could not be measured."""
+    if case.key in allowed.past:
+        reason = "the base fails it too today, and passed it before: a model, a judge or a service moved"
+        return dataclasses.replace(case, kind=VerdictKind.NOT_MEASURED, partial=False, doubtful=False, reason=reason)
+    return case
 
 
 def _judge_cases(
@@ -335,21 +302,22 @@ def _judge_cases(
 ) -> tuple[VerdictKind, str, frozenset[VerdictKind]]:
     """What becomes of cases that have a pass rate to reach together: kind, reason, and the kinds beside it."""
     # crashes that were accidents stand beside: they are neither measured nor lacking
-    left = [case for case in cases if case.kind is VerdictKind.FAIL or not _is_let_pass(case, allowed)]
+    left = [case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None]
     if cases and not left:
         return VerdictKind.PASS, "", frozenset()
     rates = {"required": required, "min_measured": policy.min_measured}
     failures = {case.key for case in left if case.kind is VerdictKind.FAIL}
-    flaky = {key for key in failures & allowed.failures if allowed.origins.get(key) is FailureOrigin.FLAKY}
-    # accidents never count; what is allowed for another reason, only where nothing else fails
-    lasting = comparison_threshold.count(left, allowed=flaky, unconfirmed=allowed.unconfirmed)
+    flaky, unlooked = failures & allowed.flaky, failures & allowed.open
+    # flaky ones never count; what is allowed for another reason, only where nothing else fails
+    lasting = comparison_threshold.count(left, allowed=flaky, unconfirmed=unlooked)
     kind, reason = comparison_threshold.judge(lasting, **rates)
-    settled = comparison_threshold.count(left, allowed=failures & allowed.failures, unconfirmed=allowed.unconfirmed)
-    if kind is VerdictKind.FAIL and failures <= allowed.failures | allowed.unconfirmed:
+    passing = flaky | (failures & allowed.known)
+    settled = comparison_threshold.count(left, allowed=passing, unconfirmed=unlooked)
+    if kind is VerdictKind.FAIL and failures <= passing | unlooked:
         kind, reason = comparison_threshold.judge(settled, **rates)
-    if kind is VerdictKind.INCONCLUSIVE and (suspects := failures & allowed.unconfirmed):
+    if kind is VerdictKind.INCONCLUSIVE and unlooked:
         # a budget that ends before the reruns must not let failures pass that these would have confirmed
-        kind, reason = VerdictKind.NOT_MEASURED, f"{words.counted(len(suspects), 'failure')} could not be rerun"
+        kind, reason = VerdictKind.NOT_MEASURED, f"{words.counted(len(unlooked), 'failure')} could not be rerun"
     return kind, reason, comparison_threshold.beside(settled, **rates)
 
 
@@ -400,7 +368,7 @@ def _sentence(
             if not unmeasured + partial:  # what a budget cut short counts as inconclusive, unless it begins badly
                 doubtful = words.share_of(sum(case.doubtful for case in counted), cases, noun)
                 lacking = f"{doubtful} below a threshold could not be fully evaluated in {where}."
-                if suspects := sum(case.key in allowed.unconfirmed for case in failed):
+                if suspects := sum(case.key in allowed.open for case in failed):
                     said = words.share_of(suspects, cases, noun)
                     lacking = f"{said} failed and could not be rerun to confirm it ({run.truncated or 'budget'})."
             return f"{broken} {lacking}".lstrip()
@@ -441,20 +409,21 @@ def decide(
     *,
     comparison: Comparison | None,
     unreliable: Mapping[CaseKey, Quarantine] = NOT_QUARANTINED,
-    asked: Sequence[Confirmation] = (),
+    book: Book | None = None,
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
     """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
     measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
-    decide. `asked`: the failures that fresh runs were to confirm; others count as they are. `decided`:
-    the cases without a comparison, where they are decided already.
+    decide. `book`: the bets, of a run without a comparison; without it every failure counts as it is. `decided`: the
+    cases without a comparison, where they are decided already.
     """
     if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
         # `fail-on` without it is for outages: this is none
         policy = dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
-    allowed = find(run, policy, comparison=comparison, unreliable=unreliable, asked=asked)
+    book = comparison.book if comparison is not None and comparison.base is not None else book
+    allowed = find(run, policy, comparison=comparison, unreliable=unreliable, book=book)
     # what a budget cut short after the comparison is decided anew
     decided = decided if comparison is None else comparison.decided
     decided = NO_VERDICTS if run.truncated else decided
@@ -472,6 +441,7 @@ def decide(
         blocked_by=ordered[0].blocked_by,
         suites=threshold.suites,
         gates=gates,
+        book=book,
     )
 
 
@@ -512,7 +482,7 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
     truncated = run.truncated or comparison.base.truncated
     # a budget that ended with the last of the first runs, or among reruns, took nothing from the comparison
     found = _judge_rows(rows, comparison, truncated=truncated if any(row.cases.unpaired for row in rows) else "")
-    lacking = _ate_budget(run, comparison.base) if truncated else _lost_cases(run, comparison, policy)
+    lacking = _ate_budget(run, comparison.base) if truncated else ""
     if lacking and VerdictKind.NOT_MEASURED not in found:
         found = {**found, VerdictKind.NOT_MEASURED: lacking}
         found = {kind: found[kind] for kind in SEVERITY if kind in found and kind is not VerdictKind.PASS}
@@ -520,34 +490,6 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
         told = f"{_base_failed_sentence(failed, comparison.base)} {_who_decides(policy)}"
         found = {**found, VerdictKind.INCONCLUSIVE: told.rstrip()}
     return _gate(found, policy)
-
-
-def _lost_cases(run: Run, comparison: Comparison, policy: Policy) -> str:
-    """That head cannot be measured in cases in which the base can, more than chance explains; "" where it does.
-
-    McNemar's test: its statistic without a correction holds its level over all that may be lost on either side, where
-    the exact test would need five cases. Source: Fagerland, Lydersen and Laake 2013. At 5/6 of alpha, which three cases
-    against none still reach, it is never above alpha. A base that ran at another time says nothing of today's outages.
-    """
-    apart = comparison.origin.source is not BaseSource.RERUN
-    agents_own = {
-        (trial.key.suite, trial.key.case_id)
-        for trial in run.trials
-        if trial.failure is not None and trial.failure.kind not in INFRASTRUCTURE | {FailureKind.SIMULATOR}
-    }
-    lost = kept = compared = 0
-    for case in comparison.cases:
-        if case.status is not CaseStatus.PAIRED or case.head is None or case.base is None:
-            continue
-        if case.suite in policy.advisory or (apart and case.head.unmeasured and case.key not in agents_own):
-            continue
-        compared += 1
-        lost += case.head.unmeasured > case.base.unmeasured
-        kept += case.head.unmeasured < case.base.unmeasured
-    if lost <= kept or lost - kept < NormalDist().inv_cdf(1 - policy.alpha * 5 / 6) * math.sqrt(lost + kept):
-        return ""
-    back = f", {kept} the other way round" if kept else ""
-    return f"{lost} of {words.counted(compared, 'case')} could be evaluated on the base, but not fully on head{back}."
 
 
 APPETITE = 2
@@ -563,6 +505,9 @@ def _ate_budget(run: Run, base: Run) -> str:
     theirs = {trial.key: trial.tokens for trial in then_run if trial.tokens is not None}
     pairs = [(trial.tokens, theirs[trial.key]) for trial in now_run if trial.tokens and trial.key in theirs]
     ours, then = (sum(pair[side] for pair in pairs) for side in (0, 1))
+    if not theirs:  # a base that tells nothing excuses nothing
+        ours = sum(trial.tokens or 0 for trial in now_run)
+        return f"Head used {ours:,} tokens, the base told of none, and {truncated}." if ours else ""
     if ours <= APPETITE * then:
         return ""
     runs = f"same {len(pairs)} runs" if len(pairs) > 1 else "same run"
@@ -612,22 +557,21 @@ def _judge_rows(
 ) -> Mapping[VerdictKind, str]:
     """Every kind that is there, with its sentence, most severe first: a fall is a fall, whatever else is unknown; what
     a budget cut short is inconclusive at best."""
+    book = comparison.book
     by_change = {change: [row for row in rows if row.change is change] for change in Change}
     found: dict[VerdictKind, str] = {}
-    if regressed := by_change[Change.REGRESSED]:
-        found[VerdictKind.FAIL] = _regressed_sentence(regressed)
+    if book.is_worse:
+        found[VerdictKind.FAIL] = _worse_sentence(by_change[Change.REGRESSED], comparison)
     if unknown := [*by_change[Change.NOT_MEASURED], *(row for row in by_change[Change.REGRESSED] if row.short)]:
         found[VerdictKind.NOT_MEASURED] = _not_measured_sentence(unknown)
     if truncated:
         found[VerdictKind.INCONCLUSIVE] = f"The comparison with the base was cut short ({truncated}): no result."
     elif undecided := by_change[Change.INCONCLUSIVE]:
-        beyond_chance = [
-            row for row in undecided if comparison.is_past and _is_beyond_chance(row, alpha=comparison.alpha)
-        ]
+        past = [row for row in undecided if not (row.base_failed or row.short) and comparison.is_past]
         found[VerdictKind.INCONCLUSIVE] = (
-            _past_sentence(beyond_chance, comparison) if beyond_chance else _inconclusive_sentence(undecided)
+            _past_sentence(past, comparison) if past else _inconclusive_sentence(undecided)
         )
-    return found or {VerdictKind.PASS: _passed_sentence(rows)}
+    return found or {VerdictKind.PASS: _passed_sentence(rows, book)}
 
 
 def _gate(found: Mapping[VerdictKind, str], policy: Policy) -> GateVerdict:

@@ -6,7 +6,7 @@ import functools
 import json
 import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,16 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from evalgate.config import Decider, Trait
 from evalgate.text import words
+
+DOOR, BASE, EITHER, HEAD = Decider
+NONE = Trait.NONE
+AGENT, MEASUREMENT, PATH, RULE, _ = Trait
+Value = TypeVar("Value")
+Deciding = Annotated[Value, HEAD, NONE]
+Judging = Annotated[Value, HEAD, MEASUREMENT]
+Reaching = Annotated[Value, HEAD, AGENT]
 
 REFUSED: Final = "bad_option"
 """The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a name or nothing."""
@@ -127,11 +136,17 @@ class SuiteRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    match: list[str] = Field(description="Globs of evaluation files.")
-    criteria: dict[str, Any] | None = Field(default=None, description="Criteria as in test_config.json.")
-    config: str | None = Field(default=None, description="A test_config.json, relative to the root.")
-    pass_rate: float | None = Field(default=None, ge=0, le=1, description="Share of the cases that must pass.")
-    severity: Literal["gating", "advisory"] | None = Field(
+    match: Annotated[list[str], EITHER, MEASUREMENT] = Field(description="Globs of evaluation files.")
+    criteria: Annotated[dict[str, Any] | None, EITHER, MEASUREMENT] = Field(
+        default=None, description="Criteria as in test_config.json."
+    )
+    config: Annotated[str | None, EITHER, MEASUREMENT | PATH] = Field(
+        default=None, description="A test_config.json, relative to the root."
+    )
+    pass_rate: Deciding[float | None] = Field(
+        default=None, ge=0, le=1, description="Share of the cases that must pass."
+    )
+    severity: Annotated[Literal["gating", "advisory"] | None, BASE, NONE] = Field(
         default=None, description="`advisory`: shown, but never fails the gate."
     )
 
@@ -151,10 +166,10 @@ class JudgeOptionsRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    model: str | None = Field(default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`.")
-    config: GenerationConfig | None = Field(default=None, description="`judge_model_config`, merged by key.")
-    num_samples: int | None = Field(default=None, ge=1, description="Votes per question.")
-    exhaustive: bool | None = Field(default=None, description="Disable early stopping.")
+    model: Judging[str | None] = Field(default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`.")
+    config: Judging[GenerationConfig | None] = Field(default=None, description="`judge_model_config`, merged by key.")
+    num_samples: Judging[int | None] = Field(default=None, ge=1, description="Votes per question.")
+    exhaustive: Judging[bool | None] = Field(default=None, description="Disable early stopping.")
 
 
 class BudgetRule(BaseModel):
@@ -170,25 +185,41 @@ class BudgetRule(BaseModel):
 class JudgeRule(JudgeOptionsRule):
     """Judges: defaults for every judged criterion, where they are asked, and what they may cost (docs/judges.md)."""
 
-    criteria: dict[str, JudgeOptionsRule] = Field(default_factory=dict, description="By criterion; takes precedence.")
-    client: Literal["", "gemini", "openai", "replay"] = Field(default="", description="Default: by the model's name.")
-    base_url: str = Field(default="", description="Base URL, if not the provider's own.")
-    api_key_env: str = Field(default="", description="Name of the environment variable with the API key.")
-    replay: str = Field(default="", description="Recorded replies, relative to the root; no judge is called.")
-    record: str = Field(default="", description="File to record replies in, relative to the root.")
-    timeout: float = Field(default=120.0, gt=0, description="Timeout of one call, in seconds.")
-    call_deadline: float = Field(
+    criteria: Judging[dict[str, JudgeOptionsRule]] = Field(
+        default_factory=dict, description="By criterion; takes precedence."
+    )
+    client: Annotated[Literal["", "gemini", "openai", "replay"], HEAD, AGENT | MEASUREMENT] = Field(
+        default="", description="Default: by the model's name."
+    )
+    base_url: Annotated[str, DOOR, AGENT | MEASUREMENT] = Field(
+        default="", description="Base URL, if not the provider's own."
+    )
+    api_key_env: Annotated[str, DOOR, NONE] = Field(
+        default="", description="Name of the environment variable with the API key."
+    )
+    replay: Annotated[str, HEAD, AGENT | MEASUREMENT | PATH] = Field(
+        default="", description="Recorded replies, relative to the root; no judge is called."
+    )
+    record: Annotated[str, HEAD, PATH] = Field(
+        default="", description="File to record replies in, relative to the root."
+    )
+    timeout: Deciding[float] = Field(default=120.0, gt=0, description="Timeout of one call, in seconds.")
+    call_deadline: Deciding[float] = Field(
         default=300.0,
         gt=0,
         description="Timeout of one call with all its retries, the wait for a slot aside, in seconds.",
     )
-    calls_at_once: int = Field(default=32, ge=1)
-    deadline: float | None = Field(
+    calls_at_once: Deciding[int] = Field(default=32, ge=1, description="Maximum number of calls at the same time.")
+    deadline: Deciding[float | None] = Field(
         default=None, gt=0, description="Timeout of all calls of one judge model, in seconds."
     )
-    budget: BudgetRule = Field(default_factory=BudgetRule)
-    calibration: str = Field(default="", description="The file that `evalgate calibrate` wrote, relative to the root.")
-    min_kappa: float | None = Field(
+    budget: Annotated[BudgetRule, BASE, NONE] = Field(
+        default_factory=BudgetRule, description="What judging may spend in one run."
+    )
+    calibration: Annotated[str, HEAD, PATH] = Field(
+        default="", description="The file that `evalgate calibrate` wrote, relative to the root."
+    )
+    min_kappa: Deciding[float | None] = Field(
         default=None, ge=-1, le=1, description="Minimum judge-human agreement; below it the run stops."
     )
 
@@ -221,14 +252,16 @@ class SimulatorRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    model: str | None = Field(default=None, min_length=1, description="As ADK writes it.")
-    config: GenerationConfig | None = Field(default=None, description="`model_configuration`, merged by key.")
-    max_allowed_invocations: int | None = Field(default=None, description="Maximum number of turns; -1: no limit.")
-    on_turn_limit: Literal["fail", "not_measured", "pass"] = Field(
+    model: Reaching[str | None] = Field(default=None, min_length=1, description="As ADK writes it.")
+    config: Reaching[GenerationConfig | None] = Field(default=None, description="`model_configuration`, merged by key.")
+    max_allowed_invocations: Reaching[int | None] = Field(
+        default=None, description="Maximum number of turns; -1: no limit."
+    )
+    on_turn_limit: Deciding[Literal["fail", "not_measured", "pass"]] = Field(
         default="fail",
         description="Verdict for a conversation cut off by the turn limit; `pass`: the other criteria decide.",
     )
-    on_poor_quality: Literal["not_measured", "fail"] = Field(
+    on_poor_quality: Deciding[Literal["not_measured", "fail"]] = Field(
         default="not_measured", description="Verdict for a case whose simulated user is below its threshold."
     )
 
@@ -245,10 +278,22 @@ class GateFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    agents: list[AgentRule] = Field(default_factory=list)
-    suites: list[SuiteRule] = Field(default_factory=list)
-    judge: JudgeRule = Field(default_factory=JudgeRule)
-    simulator: SimulatorRule = Field(default_factory=SimulatorRule)
-    compare: dict[str, CompareRule] = Field(default_factory=dict, description="By criterion name.")
-    tools: ToolsRule = Field(default_factory=ToolsRule)
-    exclude: list[str] = Field(default_factory=list, description="Globs of files to ignore.")
+    agents: Reaching[list[AgentRule]] = Field(
+        default_factory=list, description="Which agent serves which suites; the last that matches counts."
+    )
+    suites: Annotated[list[SuiteRule], EITHER, MEASUREMENT | RULE] = Field(
+        default_factory=list, description="Overrides by suite."
+    )
+    judge: Annotated[JudgeRule, HEAD, MEASUREMENT | RULE] = Field(
+        default_factory=JudgeRule, description="Who judges, and what it may cost."
+    )
+    simulator: Annotated[SimulatorRule, HEAD, AGENT | RULE] = Field(
+        default_factory=SimulatorRule, description="Who plays the users, and what their faults mean."
+    )
+    compare: Annotated[dict[str, CompareRule], HEAD, RULE] = Field(
+        default_factory=dict, description="By criterion name."
+    )
+    tools: Annotated[ToolsRule, HEAD, AGENT | RULE] = Field(
+        default_factory=ToolsRule, description="Where the answers of the agents' tools come from."
+    )
+    exclude: Annotated[list[str], EITHER, NONE] = Field(default_factory=list, description="Globs of files to ignore.")

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from evalgate import errors
+from evalgate import config, errors
+from evalgate.config import Door, Trait, places, variables, yaml
 from evalgate.config import gate_file as config_gate_file
-from evalgate.config import places, variables, yaml
 from evalgate.config import settings as config_settings
 from evalgate.config.gate_file import (
     AgentRule,
@@ -77,10 +77,8 @@ def render_command(settings: Settings, *, folder: str) -> str:
     What is said of this machine alone, or only to a workflow, is left out.
     """
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
-    elsewhere = {"paths", "root", "output", "cache", "isolate", "resume", "fresh", "debug"}
-    for name in sorted(settings.model_fields_set.intersection(config_settings.NAMES) - elsewhere):
-        if "cli" not in config_settings.doors_of(name):
-            continue
+    repeated = {*config.names_with(Settings, Door.CLI)} - {"paths", *config.names_with(Settings, Trait.MACHINE)}
+    for name in sorted(settings.model_fields_set & repeated):
         value = getattr(settings, name)
         if isinstance(value, bool):
             command.append(f"--{'' if value else 'no-'}{config_settings.input_name(name)}")
@@ -114,7 +112,6 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
         threshold=ThresholdRule(
             "all" if settings.adk_compat and "threshold" not in settings.model_fields_set else settings.threshold
         ),
-        deterministic=settings.deterministic,
         advisory=frozenset(advisory),
         criteria={
             name: CriterionRule(gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop)
@@ -242,7 +239,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
 def line_of_input(name: str, value: str) -> str:
     """What to do about a setting that is given as an input of the action and is none: the line to write here."""
     shown = config_settings.input_name(name)
-    if "file" not in config_settings.doors_of(name) and name not in GateFile.model_fields:
+    if name not in {*config.names_with(Settings, Door.FILE), *GateFile.model_fields}:
         return f"Only the command line takes it: `evalgate run --{shown}`."
     items = [line.strip() for line in value.splitlines() if line.strip()]
     text = json.dumps(items) if len(items) > 1 else value
@@ -254,9 +251,11 @@ def line_of_input(name: str, value: str) -> str:
 
 def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
     name = config_settings.input_name(key.replace("-", "_"))
+    if instead := config_settings.REMOVED.get(key.replace("-", "_")):
+        return errors.error("removed-setting", f"the setting `{key}` was removed", place, instead)
     if name.replace("-", "_") in config_settings.NAMES:
-        doors = config_settings.doors_of(name.replace("-", "_"))
-        said = {"cli": f"`--{name}` of the command", "action": f"the input `{name}` of the action"}
+        doors = config.fact(Settings.model_fields[name.replace("-", "_")], Door)
+        said = {Door.CLI: f"`--{name}` of the command", Door.ACTION: f"the input `{name}` of the action"}
         message = f"`{key}` cannot be set in evalgate.yml"
         return errors.error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
     known = [*GateFile.model_fields, *(config_settings.input_name(each) for each in allowed)]
@@ -267,7 +266,7 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
 def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
     given: dict[str, Any] = {}
     problems: list[Problem] = []
-    allowed = [name for name in config_settings.NAMES if "file" in config_settings.doors_of(name)]
+    allowed = config.names_with(Settings, Door.FILE)
     for key, value in rest.items():
         name = str(key).replace("-", "_")
         if name not in allowed:

@@ -18,12 +18,13 @@ from pathlib import Path, PurePosixPath
 import pathspec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from evalgate.config.gate_file import GateFile
+from evalgate import config
+from evalgate.config import Trait
+from evalgate.config.gate_file import GateFile, JudgeRule
+from evalgate.config.settings import Settings
 
-SETTINGS = ("output", "config", "criteria", "baseline_folder", "durations")
-"""Settings that are a path. So is that of `baseline: file:PATH`.
-
-`cache` is not among them: only a person or a workflow gives it, and it is relative to another folder."""
+SETTINGS = config.names_with(Settings, Trait.PATH)
+"""Settings that are a path. So is that of `baseline: file:PATH`."""
 LONGEST, LONGEST_NAME = 4000, 255
 """Bytes of a path, and of a name in it."""
 
@@ -75,11 +76,7 @@ def of_gate_file(rules: GateFile) -> Iterator[tuple[tuple[str | int, ...], str]]
     """The paths in evalgate.yml's own sections, each with where it stands; those of `tools` are checked where they
     count."""
     judge = rules.judge
-    yield from (
-        (("judge", "replay"), judge.replay),
-        (("judge", "record"), judge.record),
-        (("judge", "calibration"), judge.calibration),
-    )
+    yield from ((("judge", name), getattr(judge, name)) for name in config.names_with(JudgeRule, Trait.PATH))
     yield from ((("suites", number, "config"), suite.config or "") for number, suite in enumerate(rules.suites))
     for number, agent in enumerate(rules.agents):
         for name in ("path", "cwd"):

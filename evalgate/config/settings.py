@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from evalgate import config
+from evalgate.config import Decider, Door, Heading, Trait
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
@@ -35,23 +37,6 @@ Listed = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 Lines = Annotated[tuple[str, ...], BeforeValidator(split_lines)]
 
 
-class Runs(BaseModel):
-    """How often a case runs: `start` times, and `more` times where its outcomes differ."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    start: int = Field(default=1, ge=1, le=1000)
-    more: int = Field(default=0, ge=0, le=1000)
-
-    @property
-    def most(self) -> int:
-        """How often a case runs at most."""
-        return self.start + self.more
-
-    def __str__(self) -> str:
-        return f"{self.start}+{self.more}" if self.more else str(self.start)
-
-
 class AgentBudget(BaseModel):
     """What the runs of agents may cost, both sides together; none: no bound."""
 
@@ -65,25 +50,22 @@ class AgentBudget(BaseModel):
         return ", ".join(f"{name}={value:g}" for name, value in self if value is not None)
 
 
-RUNS = "must be a whole number from 1 to 1000, or two of them: `2+3` or {start: 2, more: 3}"
+_COUNT = TypeAdapter(Annotated[int, Field(ge=1, le=1000)])
+RUNS = "must be a whole number from 1 to 1000"
 BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
 
 
 def parse_runs(value: Any) -> Any:
-    """`5`, `2+3` or {start: 2, more: 3}; whatever else it is, one sentence says what it may be."""
+    """A whole number; what stood here for further runs of cases with mixed results is said with the line that replaces
+    it."""
+    first = value.get("start", 1) if isinstance(value, Mapping) else str(value).partition("+")[0].strip()
+    if isinstance(value, Mapping) or (isinstance(value, str) and "+" in value):
+        said = f"has one number now, what fails is rerun by itself: write `runs: {str(first)[:10]}`"
+        raise PydanticCustomError("runs", "{said}", {"said": said})
     try:
-        return Runs.model_validate(_split_runs(value))
+        return _COUNT.validate_python(None if isinstance(value, bool) else value)
     except ValidationError:
         raise PydanticCustomError("runs", "{said}", {"said": RUNS}) from None
-
-
-def _split_runs(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"start": value}
-    if isinstance(value, str):
-        start, plus, more = value.partition("+")
-        return {"start": start.strip(), "more": more.strip()} if plus else {"start": start.strip()}
-    return value
 
 
 def parse_budget(value: Any) -> Any:
@@ -114,7 +96,7 @@ def _split_pairs(value: Any) -> Any:
     return pairs
 
 
-Repeated = Annotated[Runs, BeforeValidator(parse_runs)]
+Repeated = Annotated[int, BeforeValidator(parse_runs)]
 Bounded = Annotated[AgentBudget, BeforeValidator(parse_budget)]
 
 Blocking = Annotated[
@@ -128,12 +110,19 @@ Commenting = Annotated[
 
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 
-INPUT: dict[str, Any] = {"doors": ["cli", "action", "file"]}
-STARTER: dict[str, Any] = {"doors": ["cli", "action"]}
-TERMINAL: dict[str, Any] = {"doors": ["cli"]}
-WORKFLOW: dict[str, Any] = {"doors": ["action"]}
-"""Where a setting can be given, if not on the command line and in evalgate.yml alone. An input of the action is what
-differs from one workflow, job or event to the next."""
+TERMINAL, WORKFLOW = Door.CLI, Door.ACTION
+STARTER, SETTING = TERMINAL | WORKFLOW, TERMINAL | Door.FILE
+INPUT = STARTER | Door.FILE
+"""Where a setting can be given. An input of the action is what differs from one workflow, job or event to the next."""
+SELECTING, RUNNING, COMPARING, FAILING, SHOWING = Heading
+DOOR, BASE, EITHER, HEAD = Decider
+NONE = Trait.NONE
+AGENT, MEASUREMENT, PATH, RULE, MACHINE = Trait
+
+Value = TypeVar("Value")
+Limit = Annotated[Value, SETTING, RUNNING, HEAD, AGENT]
+Rule = Annotated[Value, SETTING, FAILING, HEAD, RULE]
+Step = Annotated[Value, WORKFLOW, DOOR, NONE]
 
 
 class Settings(BaseModel):
@@ -154,282 +143,255 @@ class Settings(BaseModel):
     given: Mapping[str, Any] = Field(default_factory=dict)
     places: SkipValidation[Locator | None] = None
 
-    paths: Lines = Field(
+    paths: Annotated[Lines, STARTER, SELECTING, EITHER, NONE] = Field(
         default=(),
         description="What to evaluate: files, folders or globs, one per line.\n"
         "`file.evalset.json:case_1,case_2` picks cases. Default: all evaluation files.",
-        json_schema_extra=STARTER,
     )
-    grep: str = Field(
+    grep: Annotated[str, TERMINAL, SELECTING, EITHER, NONE] = Field(
         default="",
         description="Run only cases whose id or first user text matches this regular expression.",
-        json_schema_extra=TERMINAL,
     )
-    root: Path = Field(
+    root: Annotated[Path, STARTER, SELECTING, DOOR, MACHINE] = Field(
         default=Path(),
         description="The repository, or a folder in it to treat as one.\n"
         "`output` and other paths are relative to it (docs/settings.md).",
-        json_schema_extra=STARTER,
     )
-    config: str = Field(
+    config: Annotated[str, STARTER, SELECTING, EITHER, PATH] = Field(
         default="",
         description="Path to evalgate.yml.\nDefault: evalgate.yml or .github/evalgate.yml, if there is one.",
-        json_schema_extra=STARTER,
     )
-    criteria: str = Field(
+    criteria: Annotated[str, SETTING, SELECTING, EITHER, MEASUREMENT | PATH] = Field(
         default="", description="A test_config.json for all evaluation files. Default: the nearest one of each file."
     )
-    agent: str = Field(
+    agent: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="",
         description="The agent: a folder, or `python:`, `command:`, `http:`, `replay:`.\n"
         "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, `command:COMMAND`, "
         "`http:URL`, `replay:PATH`. Default: found for each suite.",
-        json_schema_extra=INPUT,
     )
-    runs: Repeated = Field(
-        default=Runs(),
-        description="Number of runs per case.\n"
-        "`2+3` (or `{start: 2, more: 3}`): two runs, and three more of each case whose outcomes differ, on both "
-        "sides.",
-        json_schema_extra=INPUT,
+    runs: Annotated[Repeated, INPUT, RUNNING, HEAD, RULE] = Field(
+        default=1,
+        description="Number of runs per case.\nWhat fails is rerun by itself, on both sides (docs/statistics.md).",
     )
-    budget: Bounded = Field(
+    budget: Annotated[Bounded, INPUT, RUNNING, BASE, RULE] = Field(
         default=AgentBudget(),
         description="Limit on what agents spend: `agent_calls=200, usd=2`.\n"
         "Limits are `agent_calls`, `tokens` and `usd`, for both sides together; one run of a case is one call. A run "
         "that exceeds its budget stops and is inconclusive.",
-        json_schema_extra=INPUT,
     )
-    baseline: str = Field(
+    baseline: Annotated[str, INPUT, COMPARING, BASE, NONE] = Field(
         default="auto",
         pattern=r"^(auto|rerun|store|none|file:.+)$",
         description="What to compare with: `auto`, `rerun`, `store`, `file:PATH`, `none`.\n"
         "`rerun`: run the base branch's agent alongside this one. `store`: results of earlier runs. `auto`: stored "
         "results where they are comparable, a rerun for the rest. `file:PATH`: a results.json. `none`: no comparison.",
-        json_schema_extra=INPUT,
     )
-    base: str = Field(
+    base: Annotated[str, STARTER, COMPARING, DOOR, NONE] = Field(
         default="",
         description="The commit or branch to compare with.\n"
         "Default: the base of the pull request, of the merge group or of the push; on the command line, none.",
-        json_schema_extra=STARTER,
     )
-    data_branch: str = Field(
+    data_branch: Annotated[str, SETTING, COMPARING, DOOR, NONE] = Field(
         default="",
         description="A branch that stores the results of runs on the base branch. Pushes write to it (needs `contents: "
         "write`), pull requests read it.",
     )
-    baseline_folder: str = Field(
+    baseline_folder: Annotated[str, SETTING, COMPARING, DOOR, PATH] = Field(
         default="",
         description="A folder below `root` that keeps results of runs on the base branch; persist it with "
         "actions/cache.",
     )
-    max_baseline_age: float = Field(
+    max_baseline_age: Annotated[float, SETTING, COMPARING, BASE, RULE] = Field(
         default=14, gt=0, description="Age in days from which the comment says that stored results are old."
     )
-    reuse_days: float = Field(
+    reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
         description="Days for which results of an agent that has not changed are used instead of running it again. 0: "
         "it is always run.",
     )
-    save_baseline: Literal["auto", "always", "never"] = Field(
+    save_baseline: Annotated[Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE] = Field(
         default="auto",
         description="Whether to store this run as a baseline in the data branch or folder. `auto`: on a push to the "
         "default branch; workflows always use it.",
-        json_schema_extra=TERMINAL,  # a change must not have itself kept as what others are compared with
+        # a change must not have itself kept as what others are compared with
     )
-    seed: int = Field(default=0, ge=0, description="Random seed, passed to the agent where its driver supports one.")
-    concurrency: int = Field(
+    seed: Annotated[int, SETTING, RUNNING, HEAD, AGENT | RULE] = Field(
+        default=0, ge=0, description="Random seed, passed to the agent where its driver supports one."
+    )
+    concurrency: Limit[int] = Field(
         default=8, ge=1, le=1024, description="Maximum number of conversations at the same time, over all agents."
     )
-    workers: int = Field(default=2, ge=1, le=256, description="Maximum number of processes per agent.")
-    isolation: Literal["worker", "case"] = Field(
+    workers: Limit[int] = Field(default=2, ge=1, le=256, description="Maximum number of processes per agent.")
+    isolation: Limit[Literal["worker", "case"]] = Field(
         default="worker",
         description="`worker`: one process runs many cases, each in its own session; `case`: a new process for "
         "every run of a case.",
     )
-    turn_timeout: float = Field(default=300, gt=0, description="Maximum seconds per turn.")
-    case_timeout: float = Field(default=1800, gt=0, description="Maximum seconds of the agent's time per case.")
-    start_timeout: float = Field(default=300, gt=0, description="Maximum seconds for an agent to start.")
-    memory: int = Field(default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit.")
-    max_output: int = Field(default=16, ge=1, description="Maximum agent output per turn, in MB.")
-    retries: int = Field(
+    turn_timeout: Limit[float] = Field(default=300, gt=0, description="Maximum seconds per turn.")
+    case_timeout: Limit[float] = Field(default=1800, gt=0, description="Maximum seconds of the agent's time per case.")
+    start_timeout: Limit[float] = Field(default=300, gt=0, description="Maximum seconds for an agent to start.")
+    memory: Limit[int] = Field(default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit.")
+    max_output: Limit[int] = Field(default=16, ge=1, description="Maximum agent output per turn, in MB.")
+    retries: Limit[int] = Field(
         default=2,
         ge=0,
         le=10,
         description="Maximum number of retries after a rate limit, a 5xx or a lost connection; a wrong answer is never "
         "retried.",
     )
-    env: Listed = Field(
+    env: Annotated[Listed, INPUT, SELECTING, DOOR, AGENT] = Field(
         default=(),
         description="Environment variables that the agent needs, besides keys and settings of models.\n"
         "Names or globs: `DATABASE_URL, AWS_*`. In addition, the agent gets only harmless ones (PATH, HOME, language, "
         "proxy, certificates); at a terminal, where nothing is named, all of yours (docs/action.md).",
-        json_schema_extra=INPUT,
     )
-    python: str = Field(
+    python: Annotated[str, INPUT, SELECTING, HEAD, AGENT] = Field(
         default="auto",
         coerce_numbers_to_str=True,
         description="The agent's Python: a path, a version (`3.12`) or `auto`.\n"
         "`auto`: a virtual environment made from the agent's lock file, pyproject.toml or requirements.txt, with a "
         "Python that fits them, else the Python on PATH.",
-        json_schema_extra=INPUT,
     )
-    requirements: Lines = Field(
+    requirements: Annotated[Lines, SETTING, SELECTING, HEAD, AGENT] = Field(
         default=(), description="What to install for the agent: requirements files or specifiers, one per line."
     )
-    tools: Literal["", "live", "record", "replay", "mock"] = Field(
+    tools: Annotated[Literal["", "live", "record", "replay", "mock"], TERMINAL, SELECTING, HEAD, AGENT] = Field(
         default="",
         description="Where tool responses come from: `live` (tools run), `record` (tools run, and their responses are "
         "recorded in cassettes), `replay` (from cassettes; no tool runs), `mock` (from rules). Default: "
         "`tools` of evalgate.yml, else `live`.",
-        json_schema_extra=TERMINAL,
     )
-    trace: bool = Field(
+    trace: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT] = Field(
         default=False,
         description="Record model requests and responses, events and tool calls of ADK agents, for report.html.\n"
         "Costs time and room (docs/reports.md#traces).",
-        json_schema_extra=TERMINAL,
     )
-    fail_on: Blocking = Field(
+    fail_on: Annotated[Blocking, INPUT, FAILING, BASE, RULE] = Field(
         default=("threshold", "regression", "not_measured"),
         description="What fails the job; `inconclusive` can be added.\n"
         "`threshold`: cases below their thresholds. `regression`: worse than the base. `not_measured`: something could "
         "not be evaluated. `inconclusive`: not enough data to decide.",
-        json_schema_extra=INPUT,
     )
-    threshold: Literal["confirmed", "new", "all"] = Field(
+    threshold: Annotated[Literal["confirmed", "new", "all"], INPUT, FAILING, HEAD, RULE] = Field(
         default="confirmed",
         description="Which failed cases fail the gate: `confirmed`, `new` or `all`.\n"
-        "`confirmed`: those that reruns confirm; a flaky case is shown and does not block. `new`: of these, those "
-        "that pass on the base. `all`: every one, after its first runs (the default with `adk-compat`).",
-        json_schema_extra=INPUT,
+        "`confirmed`: those that reruns confirm; a flaky case is shown and does not block. `new`: of these, none that "
+        "fails on the base too. `all`: every one, after its first runs (the default with `adk-compat`).",
     )
-    deterministic: bool = Field(
-        default=False,
-        description="The agent does the same in every run: no failure is an accident, so none is run again.",
+    alpha: Rule[float] = Field(
+        default=0.05,
+        gt=0,
+        lt=0.5,
+        description="How often a change that does nothing may be called worse; 1 / alpha is the evidence that blocks.",
     )
-    alpha: float = Field(
-        default=0.05, gt=0, lt=0.5, description="False-positive rate of the comparison (significance level)."
-    )
-    max_drop: float = Field(
+    max_drop: Rule[float] = Field(
         default=0.05,
         ge=0,
         le=1,
         description="Largest drop in a criterion's mean that is tolerated, on its scale; for tokens, calls and seconds "
         "a share of the base's mean.",
     )
-    policy: Literal["head", "base"] = Field(
+    policy: Annotated[Literal["head", "base"], INPUT, COMPARING, BASE, RULE] = Field(
         default="head",
         description="Whose rules apply: the pull request's (`head`) or the base branch's (`base`).\n"
         "Rules are thresholds, criteria and what fails the job. Relaxed rules are always reported.",
-        json_schema_extra=INPUT,
     )
-    burn_in: int = Field(
-        default=5,
-        ge=0,
-        le=100,
-        description="Runs of a new or changed case in its own pull request, to see whether they agree; 0: no more "
-        "than of others. No effect with `threshold: all` (docs/quarantine.md).",
-    )
-    pass_rate: float = Field(
+    pass_rate: Annotated[float, INPUT, FAILING, HEAD, RULE] = Field(
         default=1.0,
         ge=0,
         le=1,
         description="Share of a suite's measured cases that must pass.\n1.0, as in ADK: all of them.",
-        json_schema_extra=INPUT,
     )
-    min_measured: float = Field(default=1.0, ge=0, le=1, description="Share of a suite's runs that must be measured.")
-    adk_compat: bool = Field(
+    min_measured: Rule[float] = Field(
+        default=1.0, ge=0, le=1, description="Share of a suite's cases that must be measured."
+    )
+    adk_compat: Annotated[bool, SETTING, FAILING, HEAD, AGENT | MEASUREMENT | RULE] = Field(
         default=False,
         description="Use ADK's arithmetic even where ADK is wrong (docs/adk-parity.md); may give false passes.",
     )
-    skip_judged: bool = Field(
+    skip_judged: Annotated[bool, INPUT, FAILING, BASE, RULE] = Field(
         default=False,
         description="Skip criteria that need an LLM judge.\nThey are reported as not measured.",
-        json_schema_extra=INPUT,
     )
-    name: str = Field(
+    name: Annotated[str, INPUT, SHOWING, HEAD, NONE] = Field(
         default="",
         max_length=60,
         description="Name of this gate, if a pull request has several.\nShown in the comment and the check run.",
-        json_schema_extra=INPUT,
     )
-    comment: Commenting = Field(
+    comment: Annotated[Commenting, WORKFLOW | Door.FILE, DOOR, NONE] = Field(
         default="always",
         description="When to comment: `always`, `changes`, `failures`, `off`.\n"
         "`changes`: if a case failed, was fixed, got much worse or could not be measured, or a rule was relaxed. "
         "An existing comment is updated too, except with `off`.",
-        json_schema_extra={"doors": ["action", "file"]},
     )
-    check_run: bool = Field(
+    check_run: Annotated[bool, Door.FILE, DOOR, NONE] = Field(
         default=True,
         description="Also report as a check run named `evalgate`. Needs `checks: write`; skipped without it.",
-        json_schema_extra={"doors": ["file"]},
     )
-    shard: str = Field(
+    shard: Annotated[str, STARTER, SELECTING, DOOR, NONE] = Field(
         default="",
         pattern=SHARD,
         description="Run one shard of the cases: `2/8`.\n"
         "Shards report no verdict; merge them with `evalgate merge` (in a workflow: `mode: merge`).",
-        json_schema_extra=STARTER,
     )
-    durations: str = Field(
+    durations: Annotated[str, SETTING, SELECTING, HEAD, PATH] = Field(
         default="",
         description="Timings of an earlier run, used to balance shards: a results.json or durations.json, the same for "
         "all shards. Default: the file of `baseline: file:PATH`, else all cases count as equally long.",
     )
-    mode: Literal["run", "merge", "post"] = Field(
+    mode: Step[Literal["run", "merge", "post"]] = Field(
         default="run",
         description="`run` the gate, `merge` shards, or `post` a fork's results.\n"
         "`merge` joins the `results` of all shards and reports the verdict; `post`, in a workflow on `workflow_run`, "
         "posts the results of a run on a fork's pull request (docs/forks.md).",
-        json_schema_extra=WORKFLOW,
     )
-    results: Lines = Field(
+    results: Step[Lines] = Field(
         default=(),
         description="With `mode: merge`: files or folders with results.json, one per line.\n"
         "Paths are relative to the workspace; folders are searched.",
-        json_schema_extra=WORKFLOW,
     )
-    artifact: str = Field(
+    artifact: Step[str] = Field(
         default="evalgate",
         min_length=1,
         max_length=200,
         description="With `mode: post`: name of the artifact with the run's report folder.",
-        json_schema_extra=WORKFLOW,
     )
-    strict: bool = Field(default=False, description="Treat warnings about evaluation files as errors.")
-    output: str = Field(
+    strict: Annotated[bool, SETTING, SELECTING, EITHER, RULE] = Field(
+        default=False, description="Treat warnings about evaluation files as errors."
+    )
+    output: Annotated[str, INPUT, SHOWING, DOOR, PATH | MACHINE] = Field(
         default="evalgate-report",
         description="Folder for reports and results.\nRelative to `root`; it also holds the journal (for `--resume`).",
-        json_schema_extra=INPUT,
     )
-    cache: str = Field(
+    cache: Annotated[str, STARTER, SHOWING, DOOR, MACHINE] = Field(
         default="",
         description="Folder for caches; persist it with actions/cache.\n"
         "Holds the agents' environments and the judges' replies. Default: the user's cache folder.",
-        json_schema_extra=STARTER,
     )
-    isolate: bool = Field(
+    isolate: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT | MACHINE] = Field(
         default=False,
         description="Keep the agent's code apart: it sees a copy of the checkout and no other files of yours "
         "(docs/security.md). Takes bubblewrap, or root. In a workflow it is the default where it is possible; the "
         "action always does it.",
-        json_schema_extra=TERMINAL,
     )
-    resume: bool = Field(
+    confirm: Annotated[bool, TERMINAL, FAILING, DOOR, MACHINE] = Field(
+        default=False,
+        description="Rerun what failed also where there is no base, to see whether it lasts. In a workflow it is "
+        "always done.",
+    )
+    resume: Annotated[bool, TERMINAL, RUNNING, DOOR, MACHINE] = Field(
         default=False,
         description="Continue an interrupted run: completed runs in its journal are not repeated.",
-        json_schema_extra=TERMINAL,
     )
-    fresh: bool = Field(
+    fresh: Annotated[bool, TERMINAL, RUNNING, DOOR, MACHINE] = Field(
         default=False,
         description="Start over: an interrupted run is set aside. At a terminal it is continued otherwise.",
-        json_schema_extra=TERMINAL,
     )
-    debug: bool = Field(default=False, description="Show the traceback of an error.", json_schema_extra=TERMINAL)
+    debug: Annotated[bool, TERMINAL, SHOWING, DOOR, MACHINE] = Field(
+        default=False, description="Show the traceback of an error."
+    )
 
     def place_of(self, *path: str) -> Place | None:
         """Where evalgate.yml says so, however it is written; None where it says nothing."""
@@ -439,17 +401,21 @@ class Settings(BaseModel):
         return next((each for each in found if each.json_path != "$"), None)
 
 
-NAMES = tuple(name for name, field in Settings.model_fields.items() if field.description)
+REMOVED: Mapping[str, str] = {
+    "burn_in": "Delete the line: a new case that fails is rerun like any other.",
+    "deterministic": "Write `threshold: all` instead: every failure counts, and nothing is rerun.",
+}
+"""Settings that are gone, and what to write instead."""
+
+NAMES = tuple(config.rows(Settings))
+OF_AGENTS = {*config.names_with(Settings, AGENT)} - {"agent"}
+"""Which agent it is stands in its own options, however it is named."""
 
 
-def doors_of(name: str) -> tuple[str, ...]:
-    """Where a setting can be given: `cli`, `action`, `file`."""
-    extra = Settings.model_fields[name].json_schema_extra
-    if isinstance(extra, dict):
-        doors = extra.get("doors")
-        if isinstance(doors, list):
-            return tuple(str(door) for door in doors)
-    return ("cli", "file")
+def of_agents(settings: Settings) -> Mapping[str, object]:
+    """What of the settings may change what an agent does."""
+    values = settings.model_dump(mode="json", include=OF_AGENTS)
+    return {**values, "tools_of_file": settings.gate_file.tools.model_dump(mode="json")}
 
 
 def input_name(name: str) -> str:

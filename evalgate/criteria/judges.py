@@ -18,7 +18,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
 from evalgate.errors import Place, Problem
-from evalgate.judges import clients, panel, rate_limit
+from evalgate.judges import clients, panel, rate_limit, replay
 from evalgate.judges import models as judges_models
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import Clock, RateLimiters
@@ -27,11 +27,11 @@ from evalgate.simulation import user
 from evalgate.text import words
 
 
-def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule) -> CriterionUse:
+def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recorded: str = "") -> CriterionUse:
     """The use with the judge that will be asked; a criterion that asks none stays as it is.
 
     The gate's word for this criterion counts before its word for all, then the criteria file's, then ADK's default; the
-    configs of all are merged by key.
+    configs of all are merged by key. `recorded`: the digest of the replies that are replayed.
     """
     if not issubclass(spec.options, JudgedOptions):
         return use
@@ -49,7 +49,7 @@ def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule) -> Crite
     return dataclasses.replace(
         use,
         options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
-        endpoint="" if by_service else defaults.base_url,
+        endpoint=recorded if by_service else _endpoint(defaults, recorded),
     )
 
 
@@ -83,11 +83,23 @@ def defaults_of(settings: Settings) -> JudgeRule:
 
 
 def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, ...]:
-    """The suites with the judge that each criterion will ask written into its options; one whose options cannot be read
-    stays as it was written."""
+    """The suites with the judge that each criterion will ask written into its options, and with who answers as a
+    simulated user. A criterion whose options cannot be read stays as it was written."""
+    recorded = replay.digest(defaults.replay)
+    endpoint = _endpoint(defaults, recorded)
     return tuple(
-        dataclasses.replace(suite, criteria=tuple(_settle(use, defaults) for use in suite.criteria)) for suite in suites
+        dataclasses.replace(
+            suite,
+            criteria=tuple(_settle(use, defaults, recorded) for use in suite.criteria),
+            simulator=dataclasses.replace(suite.simulator, endpoint=endpoint),
+        )
+        for suite in suites
     )
+
+
+def _endpoint(defaults: JudgeRule, recorded: str) -> str:
+    """Who answers instead of a model's usual provider: another address, another client, recorded replies."""
+    return " ".join(filter(None, (defaults.base_url, defaults.client, recorded)))
 
 
 def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
@@ -163,12 +175,12 @@ def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def _settle(use: CriterionUse, defaults: JudgeRule) -> CriterionUse:
+def _settle(use: CriterionUse, defaults: JudgeRule, recorded: str) -> CriterionUse:
     spec = criteria.pick(use.name, use.code)
     if use.code is not None or spec is None:
         return use
     try:
-        return settle(use, spec, defaults)
+        return settle(use, spec, defaults, recorded=recorded)
     except ValidationError:  # told where the criteria are checked
         return use
 

@@ -14,13 +14,9 @@ from evalgate.model import (
     Case,
     CaseKey,
     CriterionUse,
-    Grade,
-    Outcome,
     SimulatorUse,
     Suite,
-    Transcript,
     TrialKey,
-    turns,
 )
 
 VERSION = 1
@@ -52,6 +48,7 @@ def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
         [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
         use.prompt_version,
         *([] if scenario.max_turns is None else [scenario.max_turns]),
+        *([use.endpoint] if use.endpoint else []),
     ]
     return digest({"session": start, "turns": turns, "scenario": led, **asked})
 
@@ -88,18 +85,6 @@ def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:
 def of_grade(*, trial: str, case: str, criterion: str) -> str:
     """The address of a grade."""
     return f"{trial}-{case}-{criterion}"
-
-
-def of_outcome(outcome: Outcome, *, of_state: Grade | None = None) -> str:
-    """16 hex digits; "" for an agent that failed. Ids, timings and token counts do not count, nor does the session
-    state, which may hold a timestamp, but for what a criterion says of it (`of_state`)."""
-    if not isinstance(outcome, Transcript):
-        return ""
-    done = [
-        [turns.answer(turn), [[call.name, dict(call.args or {})] for call in turn.tool_calls]]
-        for turn in outcome.invocations
-    ]
-    return digest([done, None if of_state is None else repr(of_state)])
 
 
 def agent_key(use: AgentUse) -> str:

@@ -14,12 +14,12 @@ from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare as comparison_compare
-from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import fingerprints
+from evalgate.gate import measure
 from evalgate.gate import run as gate_run
 from evalgate.model import (
     BaseOrigin,
@@ -78,7 +78,7 @@ def _decided(
 ) -> tuple[Report, Run | None, Rules]:
     head, base, comparison, rules = _compared(settings, context, ours, theirs)
     problems = ours.problems if theirs is None else settings.problems
-    report = gate_run.decided(head, base, comparison, rules, context, problems=problems, was_run=False)
+    report = gate_run.decided(head, comparison, rules, context, problems=problems, was_run=False)
     return report, base, rules
 
 
@@ -104,20 +104,21 @@ def _compared(
     if theirs.version != ours.version:
         notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
     known = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
-    comparison = comparison_compare.compare(
+    sides = measure.sides_of(
         head_run,
         base_run,
         policy=rules.policy,
-        origin=stores.aged(origin, settings=settings, now=context.now, notes=notes),
         unpaired=_unpaired(head_run, base_run),
-        relaxed=rules.relaxed,
-        stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
-        unreliable=held,
-        # one run, which ran all of the base beside the head
-        run_together=known is not None and known.origin.source is BaseSource.RERUN,
-        by_base=rules.by_base,
+        shown=held,
         unchanged=known.unchanged if known is not None else (),
-        is_past=known is not None and known.is_past,
+        # one run, which ran all of the base beside the head
+        is_together=known is not None and known.origin.source is BaseSource.RERUN,
+    )
+    comparison = comparison_compare.compare(
+        sides,
+        origin=stores.aged(origin, settings=settings, now=context.now, notes=notes),
+        relaxed=rules.relaxed,
+        by_base=rules.by_base,
     )
     comparison = dataclasses.replace(comparison, stricter=known.stricter if known is not None else ())
     return head_run, base_run, comparison, rules
@@ -204,9 +205,7 @@ def _base_to_compare(
         suites=then,
         trials=tuple(trial(known, other) for known in run.trials),
         confirmations=tuple(trial(known, {}) for known in run.confirmations),
-        pooled=tuple(trial(known, other) for known in run.pooled),
         transcripts=_Renamed(transcripts=run.transcripts, names=renamed),
-        repeated=frozenset((names.get(suite, suite), case) for suite, case in run.repeated),
         fingerprints={(names.get(suite, suite), case): known for (suite, case), known in run.fingerprints.items()},
     ), list(notes)
 

@@ -87,7 +87,7 @@ class Earlier:
             return TakenOver()
         now = side.surroundings().get(key, "")
         found = reuse.take_kept(
-            [each for each in own if now and each.surroundings(key) == now], [suite], side, repeats=settings.runs.most
+            [each for each in own if now and each.surroundings(key) == now], [suite], side, repeats=settings.runs
         )
         if stored is not None and now and stored[1] == now:
             tasks, results, renamed = stored[0], stored[2], same.project.renamed if same else {}
@@ -104,7 +104,7 @@ class Earlier:
         now = side.surroundings().get(agent, "")
         asked = suite.with_cases(tuple(case for case in suite.eval_set.cases if case.case_id in cases))
         matching = [each for each in own if now and each.surroundings(agent) == now]
-        return reuse.take_kept(matching, [asked], side, repeats=settings.runs.most)
+        return reuse.take_kept(matching, [asked], side, repeats=settings.runs)
 
     def _is_own(self, each: Kept) -> bool:
         return self.keeping is not None and each.journal.about.get("scope") == self.keeping.scope

@@ -150,7 +150,7 @@ def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]
         deciding = (use.name for use in suite.criteria if not use.informational)
         yield dataclasses.replace(trial, grades=grades if is_same else dict.fromkeys(deciding, changed))
     numbers = {trial.key.repeat for trial in each.trials}
-    for repeat in range(each.stored.run.expected(*each.key) if each.trials else 0):
+    for repeat in range(each.stored.run.repeats if each.trials else 0):
         if repeat not in numbers:
             key = TrialKey(suite=each.key[0], case_id=each.key[1], repeat=repeat)
             yield GradedTrial(key=key, failure=None, grades={})
@@ -220,7 +220,7 @@ def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | No
                 case_id=case.case_id,
                 criteria=suite.criteria_of(case),
                 trials=trials.get(key, ()),
-                repeats=run.expected(*key),
+                repeats=run.repeats,
                 adk_compat=policy.adk_compat,
                 truncated=run.truncated,
             )

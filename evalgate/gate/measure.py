@@ -1,11 +1,10 @@
-"""Measuring head and base together: first all cases, then those whose outcomes differ, then what looks newly broken."""
+"""Measuring head and base together: first all cases, then what the purse asks for."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import functools
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,8 @@ from evalgate.baseline import base as baseline_base
 from evalgate.baseline import failures, unchanged
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare, confirm
-from evalgate.comparison import repeats as comparison_repeats
-from evalgate.comparison.confirm import Confirmation
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison import book, compare, pairing
+from evalgate.comparison.book import NOTHING, Sides
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -38,7 +35,10 @@ from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
+    Book,
     CaseKey,
+    CaseStatus,
+    CaseVerdict,
     Comparison,
     Evidence,
     Grade,
@@ -48,7 +48,6 @@ from evalgate.model import (
     Reason,
     Run,
     Suite,
-    ThresholdRule,
 )
 from evalgate.results import kept
 from evalgate.results.journal import Journal
@@ -101,7 +100,8 @@ def opened(
         by_base = rules.by_base and base is not None and base.root is not None
         built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else (), scored=context.scored)
         environment = AgentVariables.of(settings, context, judge_keys).environment()
-        surroundings = functools.partial(unchanged.surroundings, settings, environment=environment)
+        apart = settings.model_copy(update={"isolate": context.isolate})
+        surroundings = functools.partial(unchanged.surroundings, apart, environment=environment)
 
         def side(suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: str, **more: Any) -> Side:
             code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
@@ -172,80 +172,97 @@ def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of Criter
     return NotEvaluated(reason=Reason.SKIPPED, message="it was not chosen for this run")
 
 
-def confirmations(
-    head: Run, comparison: Comparison | None, *, policy: Policy, unreliable: Collection[CaseKey] = ()
-) -> tuple[Confirmation, ...]:
-    """The failures of a run that reruns confirm, or not: those of agents that can be asked again."""
-    recorded = {suite.key for suite in head.suites if not agents.is_asked(suite.agent)}
-    return confirm.of(head, comparison, policy=policy, unreliable=unreliable, recorded=recorded)
+def sides_of(
+    head: Run,
+    base: Run | None,
+    *,
+    policy: Policy,
+    unpaired: Mapping[CaseKey, CaseStatus] = NOTHING,
+    shown: Collection[CaseKey] = (),
+    unchanged: Collection[str] = (),
+    is_together: bool = True,
+) -> Sides:
+    """What a book is made from; an outcome of an agent that is not asked is a fact."""
+    return Sides(
+        head=head,
+        base=base,
+        policy=policy,
+        unpaired=unpaired,
+        shown=shown,
+        recorded=frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent)),
+        unchanged=unchanged,
+        is_together=is_together,
+    )
 
 
 def measure(
-    session: Session, rules: Rules, base: Base | None, earlier: Earlier
+    session: Session, rules: Rules, base: Base | None, earlier: Earlier, *, is_attended: bool
 ) -> tuple[Run, Run | None, Comparison | None, tuple[Problem, ...]]:
     """Carry out all trials that the settings ask for: head, the base as far as it was measured, what the comparison
-    says (None without a base), and what measuring could not keep to.
+    says (None without a base), and what measuring could not keep to. `is_attended`: somebody waits at a terminal.
 
     Raises UnavailableError where a journal cannot be written.
     """
-    measuring = _Measuring(session, rules, base, earlier)
+    measuring = _Measuring(session, rules, base, earlier, is_attended=is_attended)
     head, then, comparison = measuring.carry_out()
     return head, then, comparison, tuple(measuring.problems())
 
 
 class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
-    `cause`: what of the change may have made the base's agent fail; `ended`: what ended the runs of new cases;
-    `pooled`: trials of as many further stored `results` of the base."""
+    `cause`: what of the change may have made the base's agent fail. `of_head`, `taken`: what was taken over of each
+    side; `kept`: what of the base ran beside the head that was taken over."""
 
-    def __init__(self, session: Session, rules: Rules, base: Base | None, earlier: Earlier) -> None:
+    def __init__(
+        self, session: Session, rules: Rules, base: Base | None, earlier: Earlier, *, is_attended: bool
+    ) -> None:
         self._session = session
+        self._is_attended = is_attended
         self._rules = rules
         self._base = base
         self._planned = rules.shard.plan if rules.shard else rules.suites
         self._earlier = earlier
-        self._of_head, self._taken = reuse.TakenOver(), reuse.TakenOver()
-        self._pooled: tuple[GradedTrial, ...] = ()
-        self._results = 0
+        self._of_head, self._taken, self._kept = reuse.TakenOver(), reuse.TakenOver(), reuse.TakenOver()
         self._cause = ""
-        self._ended = ""
+        self._settled: tuple[Sides, Mapping[CaseKey, CaseVerdict], Book] | None = None
 
     def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
-        """All phases, each only where the one before has left something open."""
-        session, policy, runs = self._session, self._rules.policy, self._session.settings.runs
+        """The first runs, then what the purse asks for."""
+        session, runs = self._session, self._rules.settings.runs
         known, sides = self._base, session.sides
         # what this pull request measured beside what is taken over comes first: it is of one time
-        self._of_head, again = self._earlier.take(session, self._rules, known)
+        self._of_head, self._kept = self._earlier.take(session, self._rules, known)
         if known is not None and known.stored is not None and len(sides) > 1:
-            tasks = trials.tasks([side.suites for side in sides], range(runs.most))
+            tasks = trials.tasks([side.suites for side in sides], range(runs))
             reusable = gate_earlier.as_stored(known, sides[BASE], say=session.watcher.say)
-            own = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
-            self._taken = reuse.take_over(known.stored, own, sides[BASE], renamed=known.project.renamed)
-            if not runs.more:
-                self._pooled, self._results = reuse.pool(
-                    known.pooled,
-                    known.stored,
-                    [suite for suite in sides[BASE].suites if suite.key in reusable],
-                    sides[BASE],
-                    taken=self._taken,
-                    renamed=known.project.renamed,
-                )
-        self._taken.join(again)
-        expected = prepare.tell_expected(self._open(runs.start), session.settings)
+            stored = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
+            self._taken = reuse.take_over(known.stored, stored, sides[BASE], renamed=known.project.renamed)
+        expected = prepare.tell_expected(self._open(runs), session.settings)
         if expected:
-            session.watcher.say(expected)
-        session.first(runs.start)
-        head, base, comparison = self._of_today(Stage.FIRST if runs.more else Stage.ONLY)
-        is_early = comparison is not None and comparison_repeats.early(comparison, policy=policy)
-        if runs.more and not (self._rules.shard is None and is_early):
-            cases = comparison_repeats.undecided(head, base, policy=policy)
-            if cases:
-                said = words.counted(len(cases), "case with mixed results", "cases with mixed results")
-                if session.goes_on:
-                    session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
-                session.again(cases, more=runs.more)  # of a spent budget: what is lacking is known then
-            head, base, comparison = self._of_today(Stage.LAST)
-        return self._burned_in(*self._confirmed(head, base, comparison))
+            most = prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
+            session.watcher.say(f"{expected}; {most}" if most else expected)
+        session.first(runs)
+        self._rerun()
+        return self._compared()
+
+    def _rerun(self) -> None:
+        """What the purse asks for, until nothing that could be run would change the verdict. At a terminal without a
+        base nothing is: a failed case is failed."""
+        session, is_told = self._session, False
+        if self._base is None and self._is_attended and not session.settings.confirm:
+            return
+        while session.goes_on and not session.stop.is_set():
+            sides = self._sides()
+            verdicts = pairing.case_verdicts(sides.head, pairing.uses_by_case(sides.head), policy=sides.policy)
+            settled, reruns = book.of(sides, verdicts)
+            if not reruns:
+                self._settled = sides, verdicts, settled
+                break
+            if not is_told:
+                session.watcher.say("Rerunning what failed, to see whether it lasts")
+                is_told = True
+            if not session.rerun(reruns):  # cut off
+                break
 
     def _open(self, repeats: int) -> Iterator[Task]:
         """The first trials of both sides, less those of which the results are here already."""
@@ -264,9 +281,6 @@ class _Measuring:
         """Results that are not of today; a budget in dollars that could not count everything, and what it had no room
         for."""
         yield from gate_earlier.told(self._of_head)
-        if self._ended:
-            message = f"not every new or changed case was run as often as `burn-in` says: {self._ended}"
-            yield errors.warning("burn-in-cut-short", message, hint="Raise `budget`.")
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
@@ -284,92 +298,30 @@ class _Measuring:
             else:
                 yield errors.warning("tokens-understated", message, hint=hint)
 
-    def _confirmed(
-        self, head: Run, base: Run | None, comparison: Comparison | None
-    ) -> tuple[Run, Run | None, Comparison | None]:
-        """Fresh runs of what fails, until each failure is confirmed or flaky. Once the gate fails for certain, at most
-        as many more as there are cases, for the others' sake."""
-        session, policy = self._session, self._rules.policy
-        asked = confirmations(head, comparison, policy=policy, unreliable=self._rules.quarantined)
-        left: int | None = None
-        while session.goes_on and asked:
-            wanted = asked[0].next_runs(asked[0].outcomes(head, base), is_failed=left is not None)
-            count = sum(runs for side in wanted for runs in side.values())
-            if not count or (left is not None and count > left):
-                break
-            if not head.confirmations:
-                suspects = len({each.key for each in asked[0].suspects})
-                they_last = "it lasts" if suspects == 1 else "they last"
-                session.watcher.say(f"Rerunning {words.counted(suspects, 'failure')} to see whether {they_last}")
-            before = len(head.confirmations) + len(base.confirmations if base else ())
-            session.confirm(wanted[: len(session.sides)])
-            head = self._head_run()
-            base = base if base is None or self._base is None else self._base_run(self._base)
-            if len(head.confirmations) + len(base.confirmations if base else ()) == before:  # cut off
-                break
-            if left is not None:
-                left -= count
-            elif confirm.is_failed(head, asked[0].confirmed(asked[0].outcomes(head, base)), policy=policy):
-                left = sum(len(suite.eval_set.cases) for suite in head.suites)
-        if comparison is not None and comparison.base is not None:
-            comparison = dataclasses.replace(comparison, base=base)
-        return head, base, comparison
+    def _sides(self) -> Sides:
+        """Both sides as they are now."""
+        known, rules, head = self._base, self._rules, self._head_run()
+        if known is None or len(self._session.sides) == 1:
+            return sides_of(head, None, policy=rules.policy, shown=rules.quarantined)
+        # new cases, deleted ones, and what stored results cannot be compared in
+        unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
+        base = self._base_run(known)
+        return sides_of(
+            head,
+            base,
+            policy=rules.policy,
+            unpaired=unpaired | self._taken.unpaired if known.root is None else unpaired,
+            shown=rules.quarantined,
+            unchanged=known.unchanged,
+            is_together=self._origin(known, head).source is BaseSource.RERUN,
+        )
 
-    def _burned_in(
-        self, head: Run, base: Run | None, comparison: Comparison | None
-    ) -> tuple[Run, Run | None, Comparison | None]:
-        """More runs of the cases that this change adds or changes, as far as failures did not ask for some already:
-        mixed results show here, and not in somebody else's pull request."""
-        session, rules = self._session, self._rules
-        runs = rules.settings.burn_in - rules.settings.runs.start
-        if runs <= 0 or rules.policy.threshold is ThresholdRule.ALL or rules.policy.deterministic:
-            return head, base, comparison
-        seen = {(trial.key.suite, trial.key.case_id) for trial in head.confirmations}
-        cases = {
-            (suite.key, case.case_id)
-            for suite in rules.suites
-            if agents.is_asked(suite.agent) and suite.key not in rules.policy.advisory
-            for case in suite.eval_set.cases
-        }
-        cases &= rules.touched - seen - rules.quarantined.keys()
-        if not cases or not session.goes_on or session.stop.is_set():
-            return head, base, comparison
-        said = words.counted(len(cases), "new or changed case")
-        session.watcher.say(f"{said}: running each {words.counted(runs, 'more time')} (`burn-in`)")
-        self._ended = session.burn_in(cases, runs=runs)
-        return self._head_run(), base, comparison
-
-    def _of_today(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
-        """What the comparison says, of cases that are worse than stored results beside a base that ran today."""
-        head, base, comparison = self._compared(stage)
-        if comparison is None or comparison.base is None or base is None:
-            return head, base, comparison
-        worse = comparison_repeats.fallen(head, base, comparison)
-        past = {
-            key
-            for key in self._taken.keys - self._of_head.keys
-            if (key.suite, key.case_id) in worse and key in self._session.sides[BASE].graded
-        }
-        side = self._session.sides[BASE]
-        is_asked = {suite.key for suite in side.suites if gate_earlier.can_run(suite)}
-        before = {key: side.graded[key] for key in past if key.suite in is_asked}
-        if before and self._session.goes_on:
-            told = words.counted(len({(key.suite, key.case_id) for key in before}), "case")
-            since = f" of {self._taken.since[:10]}" if self._taken.since else ""
-            self._session.watcher.say(f"{told} worse than stored results{since}: running the base today")
-            self._session.anew(BASE, before, why="of the base, whose results are stored")
-        of_today = {key for key, trial in before.items() if side.graded[key] is not trial}
-        self._taken.keys -= of_today
-        cases = {(key.suite, key.case_id) for key in of_today}
-        self._pooled = tuple(each for each in self._pooled if (each.key.suite, each.key.case_id) not in cases)
-        return self._compared(stage, is_past=bool(past - of_today)) if past else (head, base, comparison)
-
-    def _compared(self, stage: Stage, *, is_past: bool = False) -> tuple[Run, Run | None, Comparison | None]:
-        session, known, rules = self._session, self._base, self._rules
-        head = self._head_run()
+    def _compared(self) -> tuple[Run, Run | None, Comparison | None]:
+        known, rules = self._base, self._rules
+        sides = self._sides() if self._settled is None else self._settled[0]
         if known is None:
-            return head, None, None
-        if len(session.sides) == 1:
+            return sides.head, None, None
+        if sides.base is None:
             comparison = Comparison(
                 origin=known.origin,
                 problem=known.problem,
@@ -378,45 +330,35 @@ class _Measuring:
                 relaxed=rules.relaxed,
                 by_base=rules.by_base,
             )
-            return head, None, comparison
-        base = self._base_run(known)
-        # new cases, deleted ones, and what stored results cannot be compared in
-        unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
+            return sides.head, None, comparison
         comparison = compare.compare(
-            head,
-            base,
-            policy=rules.policy,
-            origin=self._origin(known, head),
-            unpaired=unpaired | self._taken.unpaired if known.root is None else unpaired,
+            sides,
+            origin=self._origin(known, sides.head),
             relaxed=rules.relaxed,
-            stage=stage,
-            unreliable=rules.quarantined,
             by_base=rules.by_base,
-            unchanged=tuple(sorted(known.unchanged)),
             edited=baseline_base.edited(known, rules.suites),
-            is_past=is_past,
+            settled=None if self._settled is None else self._settled[1:],
         )
         if self._cause and comparison.problem:
             comparison = dataclasses.replace(
                 comparison, problem=f"{comparison.problem}; the cause may be this change: {self._cause}"
             )
-        return head, base, comparison
+        return sides.head, sides.base, comparison
 
     def _base_run(self, base: Base) -> Run:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""
         run = reuse.marked(self._session.run(self._session.sides[BASE]), self._taken)
+        run = reuse.marked(run, self._kept)
         run, self._cause = failures.marked(run, base, settings=self._rules.settings, suites=self._rules.suites)
-        trials, repeats, more, repeated = run.trials, run.repeats, run.more, run.repeated
+        trials, repeats = run.trials, run.repeats
         if base.root is None and base.stored is not None and not base.unchanged >= {each.key for each in run.suites}:
-            repeats, more, repeated = min(base.stored.run.repeats, repeats), 0, frozenset()
+            repeats = min(base.stored.run.repeats, repeats)
             trials = tuple(trial for trial in trials if trial.failure is None and trial.key.repeat < repeats)
         return dataclasses.replace(
             run,
-            trials=trials,
-            pooled=self._pooled,
+            trials=tuple(map(self._placed, trials)),
+            confirmations=tuple(map(self._placed, run.confirmations)),
             repeats=repeats,
-            more=more,
-            repeated=repeated,
             commit=base.origin.commit,
             agents=baseline_base.told(base, run),
             descriptions=baseline_base.descriptions(base, run),
@@ -424,23 +366,27 @@ class _Measuring:
             shard=run.shard and dataclasses.replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
         )
 
+    def _placed(self, trial: GradedTrial) -> GradedTrial:
+        """A trial of the base, told apart where it did not run beside head's."""
+        is_kept = (trial.key in self._kept.keys) and (trial.key in self._of_head.keys)
+        is_apart = trial.reused or trial.key in self._of_head.keys
+        if is_kept or not is_apart or trial.key.suite in self._session.sides[BASE].shared:
+            return trial
+        return dataclasses.replace(trial, apart=True)
+
     def _origin(self, base: Base, head: Run) -> BaseOrigin:
         side = self._session.sides[BASE]
-        reused = side.graded.keys() & self._taken.keys
+        reused = side.graded.keys() & (self._taken.keys | self._kept.keys)
         origin = base.origin if reused or base.rerun is None else base.rerun
         source, own = origin.source, sum(key.suite not in side.shared for key in side.graded)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
         suites = frozenset(key.suite for key in reused)
-        stored = (*reused, *(trial.key for trial in self._pooled))
-        per_case = Counter((key.suite, key.case_id) for key in stored).values() if self._pooled else ()
         notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
         notes += [f"the base's agent failed, and the cause may be this change: {self._cause}"] if self._cause else []
         return dataclasses.replace(
             origin,
             source=source,
-            results=self._results + 1 if per_case else 0,
-            per_case=(min(per_case), max(per_case)) if per_case else (0, 0),
             reused=len(reused),
             run=0 if base.root is None else own - len(reused),
             notes=(*origin.notes, *notes),

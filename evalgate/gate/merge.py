@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -15,15 +14,15 @@ from evalgate.baseline import guarded, quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare, repeats
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison import compare
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
+from evalgate.gate import measure
 from evalgate.gate import run as gate_run
 from evalgate.github import events
-from evalgate.model import BaseSource, Comparison, Report, Run, Shard, Suite
+from evalgate.model import BaseSource, Comparison, Report, Run, Suite
 from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
@@ -53,14 +52,12 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         relaxed = tuple(dict.fromkeys((*head.rules.relaxed, *rules.relaxed)))
         rules = dataclasses.replace(rules, quarantined=held.cases, relaxed=relaxed)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        shard = shards.shard_of(heads[0])
-        comparison = _compared(head, base, shard, rules)
+        comparison = _compared(head, base, rules)
         moved = gate_run.drift_of(history, head.run, rules)
         remarks = (*moved, *settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
         theirs = None if base is None else base.run
         report = gate_run.decided(
             head.run,
-            theirs,
             comparison,
             rules,
             context,
@@ -173,27 +170,12 @@ def _rules(
         return guarded.applied(rules, base, context), base
 
 
-def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> Comparison | None:
+def _compared(head: Stored, base: Stored | None, rules: Rules) -> Comparison | None:
     """What comparing both sides says; None where no shard was compared."""
     if head.comparison is None:
         return None
-    again = functools.partial(
-        compare.again,
-        head.comparison,
-        head.run,
-        None if base is None else base.run,
-        policy=rules.policy,
-        stage=Stage.LAST if shard.more else Stage.ONLY,
-        lacking="no shard has base results",
-        unreliable=rules.quarantined,
-        by_base=rules.by_base,
-    )
-    found = again()
-    if base is None or found.base is None or not found.origin.reused:
-        return found
-    # a shard runs the base today for what fails; what is worse in all of them together nobody has run
-    worse = repeats.fallen(head.run, base.run, found) - repeats.failing(found)
-    return again(is_past=True) if worse else found
+    sides = measure.sides_of(head.run, None if base is None else base.run, policy=rules.policy, shown=rules.quarantined)
+    return compare.again(head.comparison, sides, lacking="no shard has base results", by_base=rules.by_base)
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -16,10 +16,11 @@ from evalgate import __version__, errors, reports
 from evalgate.baseline import quarantine
 from evalgate.calibration import apply
 from evalgate.comparison import compare
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
+from evalgate.gate import measure
 from evalgate.gate import run as gate_run
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
@@ -94,18 +95,10 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     comparison, theirs = None, None if base is None else base.run
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
-        comparison = compare.again(
-            head.comparison,
-            run,
-            theirs,
-            policy=policy,
-            stage=Stage.LAST if run.more else Stage.ONLY,
-            lacking="there are no base results",
-            unreliable=held,
-        )
-    comparison, verdict, lacking = gate_run.settled(
-        run, theirs, comparison, policy=policy, unreliable=held, was_run=False
-    )
+        sides = measure.sides_of(run, theirs, policy=policy, shown=held)
+        comparison = compare.again(head.comparison, sides, lacking="there are no base results")
+    book, lacking = gate_run.book_of(run, comparison, policy=policy, shown=held)
+    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book)
     return Report(
         run=run,
         verdict=verdict,

@@ -13,6 +13,7 @@ import platformdirs
 
 from evalgate import agents, errors
 from evalgate.calibration import apply
+from evalgate.comparison.purse import PAIRS, RUNS
 from evalgate.config import context as config_context
 from evalgate.config import quarantine, variables
 from evalgate.config.context import Context, Watcher
@@ -25,7 +26,7 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.github import events, forks
 from evalgate.judges import models
-from evalgate.model import Case, CriterionUse, Need, Suite, ToolCall, Usage
+from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRule, ToolCall, Usage
 from evalgate.runner.trials import Task
 from evalgate.system import git
 from evalgate.text import words
@@ -128,7 +129,7 @@ class Estimate:
 
 def estimate(suite: Suite, settings: Settings) -> Estimate:
     """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
-    cases, repeats = suite.eval_set.cases, settings.runs.start
+    cases, repeats = suite.eval_set.cases, settings.runs
     questions = sum(count for case in cases for _, count in _questions(suite, case, settings))
     return Estimate(
         cases=len(cases),
@@ -156,6 +157,13 @@ def tell_expected(tasks: Iterable[Task], settings: Settings) -> str:
     )
     expected = " and ".join(each for each in said if each)
     return f"expecting at least {expected}" if expected else ""
+
+
+def most_reruns(policy: Policy, *, has_base: bool) -> str:
+    """How much more each failure may take, in a sentence; "" where nothing is rerun."""
+    if policy.threshold is ThresholdRule.ALL:
+        return ""
+    return f"each failure is rerun at most {(2 * PAIRS if has_base else 0) + RUNS} times"
 
 
 def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[str, int]]:

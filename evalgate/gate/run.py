@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,9 +19,9 @@ from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
-from evalgate.comparison import confirm
+from evalgate.comparison import book as comparison_book
+from evalgate.comparison import pairing
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.comparison.confirm import Confirmation
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -32,11 +32,12 @@ from evalgate.formats import fingerprints
 from evalgate.gate import ces_results, earlier, measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import (
+    BaseSource,
+    Book,
     CaseKey,
     Comparison,
     PastCase,
     Policy,
-    Quarantine,
     Report,
     RuleChanges,
     Run,
@@ -96,12 +97,13 @@ def run(settings: Settings, context: Context) -> Report:
         known = stack.enter_context(taken)
         opened = measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree)
         with opened as session, known.kept_after(session, context):
-            head, then, comparison, problems = measure.measure(session, rules, base, known)
+            head, then, comparison, problems = measure.measure(
+                session, rules, base, known, is_attended=context.is_attended
+            )
         problems = (*told, *history.problems, *held, *problems)
         write = _keeper(settings, context, take_out) if keeps else None
         report = decided(
             dataclasses.replace(head, commit=commit, dirty=dirty),
-            then,
             comparison,
             rules,
             context,
@@ -139,7 +141,9 @@ def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     if found.criterion:
         name = plain.label(found.criterion, NAME_WIDTH)
         does = f"scores {found.after:.2f} instead of {found.before:.2f} by `{name}`"
-    message = f"since {found.since[:10]} the unchanged agent of the base branch {does} (p = {found.p:.1g})"
+    message = (
+        f"since {found.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(found.evidence)})"
+    )
     hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
     yield errors.warning("provider-drift", message, hint=hint)
 
@@ -242,7 +246,6 @@ def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
 
 def decided(
     head: Run,
-    base: Run | None,
     comparison: Comparison | None,
     rules: Rules,
     context: Context,
@@ -260,17 +263,18 @@ def decided(
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    compared, unreliable = comparison, rules.quarantined
-    comparison, verdict, lacking = settled(head, base, compared, policy=policy, unreliable=unreliable, was_run=was_run)
+    is_compared = comparison is not None and comparison.base is not None
+    book: Book | None = None
+    lacking: Sequence[Problem] = ()
+    if not (was_run and is_compared):  # else the comparison has it
+        book, lacking = book_of(head, comparison, policy=policy, shown=rules.quarantined)
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, book=book)
     if comparison is not None and verdict.blocks:
-        asked = measure.confirmations(head, compared, policy=policy, unreliable=unreliable)
         # files of results tell of both sides what the rules that are at hand may not
-        comparison = dataclasses.replace(
-            comparison, stricter=_stricter(head, comparison, rules, asked) or comparison.stricter
-        )
+        comparison = dataclasses.replace(comparison, stricter=_stricter(head, comparison, rules) or comparison.stricter)
     apart = RuleChanges(relaxed=rules.relaxed, by_base=rules.by_base) if comparison is None else RuleChanges()
     # once each: the parts of a plan have told their own
-    known = tuple(dict.fromkeys((*problems, *lacking, *_apart(apart))))
+    known = tuple(dict.fromkeys((*problems, *(() if was_run else lacking), *_apart(apart))))
     return Report(
         run=head,
         verdict=verdict,
@@ -291,27 +295,33 @@ def decided(
     )
 
 
-def settled(
-    head: Run,
-    base: Run | None,
-    comparison: Comparison | None,
-    *,
-    policy: Policy,
-    unreliable: Mapping[CaseKey, Quarantine],
-    was_run: bool,
-) -> tuple[Comparison | None, Verdict, Sequence[Problem]]:
-    """The comparison with what reruns confirm, the verdict, and what of reruns is lacking. `was_run`: see `decided`."""
-    asked = measure.confirmations(head, comparison, policy=policy, unreliable=unreliable)
-    if comparison is not None:
-        comparison = confirm.settle(confirm.with_burn_in(comparison, head), asked, head=head)
-    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=unreliable, asked=asked)
-    lacking = confirm.unrecorded(asked, head=head, base=base)
-    if not was_run and not lacking:
-        lacking = confirm.not_run(asked, head=head, base=base)
-    return comparison, verdict, lacking
+def book_of(
+    head: Run, comparison: Comparison | None, *, policy: Policy, shown: Collection[CaseKey]
+) -> tuple[Book, Sequence[Problem]]:
+    """The bets of a run, and a warning where files lack fresh runs that failures ask for."""
+    compared = comparison if comparison is not None and comparison.base is not None else None
+    sides = measure.sides_of(
+        head,
+        compared.base if compared else None,
+        policy=policy,
+        unpaired={case.key: case.status for case in compared.cases} if compared else {},
+        shown=shown,
+        unchanged=compared.unchanged if compared else (),
+        is_together=compared is None or compared.origin.source is BaseSource.RERUN,
+    )
+    verdicts = compared.decided if compared is not None else {}
+    if not verdicts:
+        verdicts = pairing.case_verdicts(head, pairing.uses_by_case(head), policy=policy)
+    found, reruns = comparison_book.of(sides, verdicts)
+    lacking = {rerun.key for rerun in reruns}
+    if not lacking:
+        return found, ()
+    message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
+    hint = "`evalgate run` makes them, `threshold: all` needs none."
+    return found, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 
-def _stricter(head: Run, comparison: Comparison, rules: Rules, asked: Sequence[Confirmation]) -> tuple[str, ...]:
+def _stricter(head: Run, comparison: Comparison, rules: Rules) -> tuple[str, ...]:
     """What the change asks more than the base, where the base's rules would let these results pass."""
     before = rules.before
     if before is None:
@@ -331,7 +341,6 @@ def _stricter(head: Run, comparison: Comparison, rules: Rules, asked: Sequence[C
         before.policy,
         comparison=dataclasses.replace(comparison, decided={}),
         unreliable=rules.quarantined,
-        asked=asked,
     )
     return () if then.blocks else baseline_rules.stricter(before, rules.suites, rules.policy)
 

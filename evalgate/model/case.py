@@ -196,7 +196,7 @@ class SimulatorUse:
 
     `config`: `model_configuration`; None: nothing was said of it. `max_turns`: `max_allowed_invocations`, the starting
     prompt counted; None: no limit. `custom_instructions`: a Jinja template in place of our own words. `prompt_version`:
-    of our own words.
+    of our own words. `endpoint`: as `CriterionUse.endpoint`.
     """
 
     model: str = "gemini-2.5-flash"
@@ -207,6 +207,7 @@ class SimulatorUse:
     stop_signal: str = "</finished>"
     prompt_version: str = ""
     place: Place | None = None
+    endpoint: str = ""
 
 
 class ConfigOrigin(enum.StrEnum):

@@ -33,7 +33,7 @@ class ThresholdRule(enum.StrEnum):
     """Which cases below their thresholds fail the gate where there is a base."""
 
     CONFIRMED = "confirmed"  # those that fresh runs confirm
-    NEW = "new"  # of these, those that the base passes
+    NEW = "new"  # of these, those that do not fail on the base too
     ALL = "all"  # every one, by its first runs
 
 
@@ -54,10 +54,9 @@ class Policy:
     """The rules of the gate.
 
     `fail_on`: what ends the job red. `pass_rate`: share of a suite's cases that must pass (1.0 is ADK's meaning: all).
-    `min_measured`: share of a suite's cases that must have been measured. `alpha`: how often a comparison may be
-    wrong by chance. `max_drop`: the drop that is let pass. `deterministic`: the agent does the same in every run, so
-    that no failure is an accident. `advisory`: suites that are shown and never decide. `adk_compat`:
-    ADK's arithmetic even where ADK is wrong (docs/adk-parity.md).
+    `min_measured`: share of a suite's cases that must have been measured. `alpha`: how often a change that does nothing
+    may be called worse. `max_drop`: the drop that is let pass. `advisory`: suites that are shown and never decide.
+    `adk_compat`: ADK's arithmetic even where ADK is wrong (docs/adk-parity.md).
     """
 
     fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})
@@ -68,7 +67,6 @@ class Policy:
     alpha: float = 0.05
     max_drop: float = 0.05
     threshold: ThresholdRule = ThresholdRule.CONFIRMED
-    deterministic: bool = False
     advisory: frozenset[str] = frozenset()
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
@@ -130,25 +128,11 @@ class Quarantine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BurnIn:
-    """How a new or changed case did in its own pull request: the runs that passed among those that were measured."""
-
-    passed: int
-    runs: int
-
-    @property
-    def mixed(self) -> bool:
-        """Whether the runs differed."""
-        return 0 < self.passed < self.runs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
     `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
-    it could not be measured. `quarantine`: it is shown and never blocks. `burn_in`: of a case that was run more often
-    because it is new or changed.
+    it could not be measured. `quarantine`: it is shown and never blocks.
     """
 
     suite: str
@@ -160,7 +144,6 @@ class CaseVerdict:
     partial: bool = False
     nonblocking: NonBlocking | None = None
     quarantine: Quarantine | None = None
-    burn_in: BurnIn | None = None
 
     @property
     def key(self) -> CaseKey:
@@ -196,7 +179,7 @@ class Verdict:
     """The answer: one kind, one sentence, whether the policy ends the job red, and the answers that it is made of.
 
     `blocked_by`: the most severe of the kinds that end the job red. `suites`: the threshold gate's word on every suite
-    and case.
+    and case. `book`: the evidence.
     """
 
     kind: VerdictKind
@@ -204,6 +187,7 @@ class Verdict:
     blocked_by: VerdictKind | None = None
     suites: tuple[SuiteVerdict, ...] = ()
     gates: tuple[GateVerdict, ...] = ()
+    book: Book | None = None
 
     @property
     def blocks(self) -> bool:
@@ -218,11 +202,10 @@ class Verdict:
 class Change(enum.StrEnum):
     """What can be said of a criterion over the cases that both sides ran."""
 
-    REGRESSED = "regressed"  # significant, and larger than what the policy lets pass
+    REGRESSED = "regressed"  # the evidence is enough
     IMPROVED = "improved"
-    UNCHANGED = "unchanged"  # the whole interval lies within what the policy lets pass, and a larger drop would be seen
-    NO_DIFFERENCE = "no_difference"  # the interval lies within it too, but so few runs would not show a larger drop
-    INCONCLUSIVE = "inconclusive"  # the data cannot tell
+    NO_EVIDENCE = "no_evidence"  # too little of it, or none
+    INCONCLUSIVE = "inconclusive"  # nothing may be claimed: the base is of another day, or failed by itself
     NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
 
 
@@ -286,13 +269,24 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reruns:
+    """Fresh runs of a case that failed: how many passed, of those that could be measured, on head and on the base."""
+
+    passed: int
+    runs: int
+    base_passed: int = 0
+    base_runs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseComparison:
     """One case on both sides.
 
     `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head fails and the base
-    passes; empty where it is only the case as a whole that turned. `confirmations`: fresh runs that agreed with a new
-    failure. `why`: what keeps it from being compared. `divergence`: where the conversations of a simulated user part,
-    in the first repeat that both sides have. `quarantined`: it is told by itself, and counted as nothing else.
+    passes; empty where it is only the case as a whole that turned. `reruns`: fresh runs that were to confirm a failure.
+    `evidence`: what the bets on it have made of 1. `why`: what keeps it from being compared. `divergence`: where the
+    conversations of a simulated user part, in the first repeat that both sides have. `quarantined`: it is told by
+    itself, and counted as nothing else.
     """
 
     suite: str
@@ -302,7 +296,8 @@ class CaseComparison:
     base: CaseOutcome | None = None
     origin: FailureOrigin | None = None
     newly: tuple[str, ...] = ()
-    confirmations: int = 0
+    reruns: Reruns | None = None
+    evidence: float = 1.0
     why: str = ""
     divergence: Divergence | None = None
     quarantined: bool = False
@@ -330,32 +325,6 @@ class CaseComparison:
         """Base fails, head passes."""
         kinds = (self.base and self.base.kind, self.head and self.head.kind)
         return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PValue:
-    """One-sided p-values: of head being worse, and of head being better."""
-
-    worse: float
-    better: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """Both sides' means of the cases' means, and how sure their difference is.
-
-    `interval`: of head - base. `base_interval`, `head_interval`: of each side alone, for other cases of the kind; None
-    where the scale is not 0 to 1. `p`: None where nothing may be claimed, or the difference is no sample; `p_adjusted`:
-    for all criteria of the verdict together.
-    """
-
-    base: float
-    head: float
-    interval: Interval | None = None
-    base_interval: Interval | None = None
-    head_interval: Interval | None = None
-    p: PValue | None = None
-    p_adjusted: PValue | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,41 +356,27 @@ class ComparedCases:
 class CriterionComparison:
     """One criterion over the paired cases of all suites of one severity.
 
-    `difference` None: no case has a score on both sides. `fact`: both sides repeat themselves exactly, so the
-    difference is no sample. `clock_based`: read from a clock, and the sides were not run together. `short`: too little
-    of it was measured, whatever else is said of it. `base_failed`: too little, and only because the base's agent failed
-    by itself.
+    `base`, `head`: the means of the cases' means; None where no case has a score on both sides. `evidence`: what bets
+    on this criterion alone made of 1. `clock_based`: read from a clock, and the sides were not run together. `short`:
+    too little of it was measured, whatever else is said of it. `base_failed`: too little, and only because the base's
+    agent failed by itself.
     """
 
     name: str
     rule: AppliedRule
     change: Change
     cases: ComparedCases
-    difference: Difference | None = None
-    fact: bool = False
+    base: float | None = None
+    head: float | None = None
+    evidence: float = 1.0
     clock_based: bool = False
     short: bool = False
     base_failed: bool = False
 
     @property
-    def base(self) -> float | None:
-        """Base's mean."""
-        return None if self.difference is None else self.difference.base
-
-    @property
-    def head(self) -> float | None:
-        """Head's mean."""
-        return None if self.difference is None else self.difference.head
-
-    @property
-    def interval(self) -> Interval | None:
-        """Of head - base."""
-        return None if self.difference is None else self.difference.interval
-
-    @property
     def delta(self) -> float | None:
         """head - base on the criterion's own scale; None where either is unknown."""
-        return None if self.difference is None else self.difference.head - self.difference.base
+        return None if self.head is None or self.base is None else self.head - self.base
 
     @property
     def drop(self) -> float | None:
@@ -444,19 +399,75 @@ class PassRates:
     all_of_k_interval: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Power:
-    """The smallest drop of the pass rate that these runs could have told from noise with a probability of 80%.
+class Cell(enum.IntEnum):
+    """How a pair of runs came out: the base passes more criteria than head, head more than the base, both all, or
+    neither."""
 
-    `repeats`: runs of every case; `base_repeats`: those of the base, where it has other ones. `more`: further runs, of
-    both sides, of the cases whose outcomes differed. `would`: the same for other numbers of repeats: (repeats, drop).
+    FELL = 0
+    ROSE = 1
+    PASSED = 2
+    FAILED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bet:
+    """One bet that was made: how its pair came out, and what the purse held after it."""
+
+    key: CaseKey
+    cell: Cell
+    worth: float
+
+
+class Confirmation(enum.StrEnum):
+    """What is known of a case that fails by its first runs."""
+
+    BROKEN = "broken"  # the base passes, and the bets on it say that head does not
+    FAILING = "failing"  # head fails, whatever the base does
+    FLAKY = "flaky"  # head passes in fresh runs
+    OPEN = "open"  # nobody looked, or not to the end
+    LOST = "lost"  # its fresh runs could not be measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """What the bets of a run came to.
+
+    `worse`, `better`, `failing`: what each purse made of 1; at `needed` it speaks. `bets`: those that head is worse, in
+    their order. `factors`: what the bets on each case made of 1. `confirmations`: of each case that fails and could be
+    run again. `on_both`: suspects that failed on both sides in fresh runs.
     """
 
-    repeats: int
-    drop: float | None = None
-    base_repeats: int | None = None
-    more: int = 0
-    would: tuple[tuple[int, float], ...] = ()
+    needed: float = 20.0
+    worse: float = 1.0
+    better: float = 1.0
+    failing: float = 1.0
+    bets: tuple[Bet, ...] = ()
+    factors: Mapping[CaseKey, float] = field(default_factory=dict)
+    confirmations: Mapping[CaseKey, Confirmation] = field(default_factory=dict)
+    on_both: frozenset[CaseKey] = frozenset()
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether head is worse than the base."""
+        return self.worse >= self.needed
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether more cases fail by themselves than their suites let pass."""
+        return self.failing >= self.needed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """What a green could not have seen: pull requests like this one, simulated.
+
+    `cases`: how many were compared. `caught`: for so many cases that break, the share of simulated pull requests that
+    are blocked. `unseen`: the cases that could break without being noticed more often than not.
+    """
+
+    cases: int
+    caught: tuple[tuple[int, float], ...] = ()
+    unseen: tuple[CaseKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -464,13 +475,13 @@ class Drift:
     """That the unchanged agent of the base branch does otherwise than before: its model, a judge or a service moved.
 
     `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed,
-    or the means of `criterion` where its graded scores show it. `p`: two-sided, times the number of tests.
+    or the means of `criterion` where its graded scores show it. `evidence`: what the bets made of 1.
     """
 
     since: str
     before: float
     after: float
-    p: float
+    evidence: float = 0.0
     criterion: str = ""
 
 
@@ -488,9 +499,8 @@ class BaseOrigin:
     """Which base, and how its results came to be.
 
     `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between the stored results
-    and the wanted base. `results`: how many stored base runs its trials come from, where there are several, and
-    `per_case` then how many trials that makes for a case, the fewest and the most. `reused`, `run`: trials taken from
-    the store, and trials run now. `notes`: what a reader must know (stale results, another model answered).
+    and the wanted base. `reused`, `run`: trials taken from the store, and trials run now. `notes`: what a reader must
+    know (stale results, another model answered).
     """
 
     source: BaseSource
@@ -499,8 +509,6 @@ class BaseOrigin:
     measured_at: str = ""
     age_days: float | None = None
     distance: int | None = None
-    results: int = 0
-    per_case: tuple[int, int] = (0, 0)
     reused: int = 0
     run: int = 0
     notes: tuple[str, ...] = ()
@@ -542,18 +550,16 @@ class RuleChanges:
 class Comparison:
     """Head's run beside base's.
 
-    `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the
-    base has no agent yet, or no case of those that are run, so that there is nothing that could have become worse;
-    `base_failed`: because the base does not work by its own settings, which is not the change's doing.
-    `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
-    of the bootstrap. `spent`: how often chance alone makes a criterion regress, at most `alpha`. `deterministic`: the
-    agent did the same in all runs of a side. `by_base`: the base's rules decide, not head's own. `unchanged`: suites
-    whose agent is the very same on both sides, so that their results are those of both. `edited`: cases of these that
-    this change adds, or of which it changes what is asked, expected or required. `stricter`: what this change asks more
-    than the base, in words, where these results block and would pass by the base's rules. `is_past`: cases are worse
-    than the base's results of another time, and the base was not run for them: a drop may be the provider's. `decided`,
-    `base_decided`: the sides' cases by head's thresholds, so that none is decided twice; empty where the comparison was
-    read from files.
+    `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the base
+    has no agent yet, or no case of those that are run, so that there is nothing that could have become worse;
+    `base_failed`: because the base does not work by its own settings, which is not the change's doing. `overall`:
+    trials that pass every criterion, never deciding by itself. `book`: the bets. `by_base`: the base's rules decide,
+    not head's own. `unchanged`: suites whose agent is the very same on both sides, so that their results are those of
+    both. `edited`: cases of these that this change adds, or of which it changes what is asked, expected or required.
+    `stricter`: what this change asks more than the base, in words, where these results block and would pass by the
+    base's rules. `is_past`: cases are worse than the base's results of another time, and the base was not run for them:
+    a drop may be the provider's. `decided`, `base_decided`: the sides' cases by head's thresholds, so that none is
+    decided twice; empty where the comparison was read from files.
     """
 
     origin: BaseOrigin
@@ -569,11 +575,7 @@ class Comparison:
     power: Power | None = None
     relaxed: tuple[RelaxedRule, ...] = ()
     by_base: bool = False
-    alpha: float = 0.05
-    seed: int = 0
-    draws: int = 0
-    spent: float = 0.0
-    deterministic: bool = False
+    book: Book = Book()
     unchanged: tuple[str, ...] = ()
     edited: tuple[CaseKey, ...] = ()
     stricter: tuple[str, ...] = ()

@@ -18,11 +18,9 @@ MOST_SECONDS: Final = 1e9
 MOST_REPEATS: Final = 10_000
 MOST_SHARDS: Final = 1_000
 FRESH: Final = 1_000_000
-"""Where the repeats begin that only confirm a failure: they are in no mean."""
-POOLED: Final = 500_000
-"""Where the repeats begin that earlier runs of the very same agent gave: they are in the test, and in no verdict."""
-BURN_IN: Final = 1_500_000
-"""Where those begin of cases that are new or changed; nor are they."""
+"""Where the repeats begin that only confirm a failure, each with its pair on the other side: they are in no mean."""
+ALONE: Final = 1_500_000
+"""Where those begin that do so without the base beside them."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
@@ -36,10 +34,9 @@ ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 class GradedTrial:
     """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
 
-    `tokens`: all that its model calls reported, None where none reported any. `behavior`: equal for equal answers, tool
-    calls and scores of the session state; "" where it was not asked for or the agent failed. `reused`: results of an
-    earlier run, which cost this one nothing. `own_failure`: the base's agent failed, asked its own question under its
-    own settings, so that the change has nothing to do with it.
+    `tokens`: all that its model calls reported, None where none reported any. `reused`: results of an
+    earlier run, which cost this one nothing. `apart`: of a base, it ran at another time than head's. `own_failure`: the
+    base's agent failed, asked its own question under its own settings, so that the change has nothing to do with it.
     """
 
     key: TrialKey
@@ -48,8 +45,8 @@ class GradedTrial:
     seconds: Seconds = 0.0
     attempts: Count = 1
     tokens: Count | None = None
-    behavior: str = ""
     reused: bool = False
+    apart: bool = False
     own_failure: bool = False
 
 
@@ -137,7 +134,7 @@ class Shard:
 
     `plan`: every suite with all its cases, whichever part measures them; where it was read from a file, the cases have
     no content. `homes`: the index of the part that measures a case, by suite key and case id. `fingerprints`: of the
-    content of all cases. `more`: further runs of cases whose outcomes differ, as planned. `fingerprint`: equal for
+    content of all cases. `fingerprint`: equal for
     parts of one plan.
     """
 
@@ -146,7 +143,6 @@ class Shard:
     plan: tuple[Suite, ...] = ()
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    more: Repeats = 0
     fingerprint: str = ""
 
     def __str__(self) -> str:
@@ -157,10 +153,8 @@ class Shard:
 class Run:
     """All that one side gave: `trials` in the order of suites, cases and repeats, whatever order they ran in.
 
-    `repeats`: how many trials each case was to have; `more`: how many further ones the cases in `repeated` (suite
-    key, case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure
-    was confirmed with; they are in no mean. `pooled`: of a stored base, trials of further stored runs of the very
-    same agent. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials
+    `repeats`: how many trials each case was to have. `confirmations`: fresh trials of cases that failed; they are in
+    no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials
     were not measured. `truncated`: the budget that ended the run early, in words. `fingerprints`: of the content of
     cases, by suite key and case id, as far as they are known. `codes`: of the agents' own files, by the same key as
     `agents`; `surroundings`: of all else that makes them do what they do. `descriptions`: what the agents are made
@@ -176,10 +170,7 @@ class Run:
     trials: tuple[GradedTrial, ...]
     transcripts: Transcripts
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
-    more: Repeats = 0
-    repeated: frozenset[tuple[str, str]] = frozenset()
     confirmations: tuple[GradedTrial, ...] = ()
-    pooled: tuple[GradedTrial, ...] = ()
     truncated: str = ""
     seed: int = 0
     started_at: str = ""
@@ -199,7 +190,3 @@ class Run:
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     root: str | None = None
     workflow_run: str = ""
-
-    def expected(self, suite: str, case_id: str) -> int:
-        """How many trials a case was to have."""
-        return self.repeats + (self.more if (suite, case_id) in self.repeated else 0)

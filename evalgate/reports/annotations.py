@@ -97,7 +97,8 @@ def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
 
 def render_outputs(report: Report) -> Mapping[str, str]:
     """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases that have a value,
-    null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects.
+    null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects. `evidence`:
+    what bets that head is worse made of 1.
     `judge-cost-usd` is empty where the price of any call is unknown.
     """
     counts = view.of(report).totals.cases
@@ -117,6 +118,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "total": str(counts.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
+        "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
         "judge-calls": str(judging.calls),
         "judge-cost-usd": "" if judging.unpriced else cost,
     }

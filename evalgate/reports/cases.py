@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from evalgate.comparison import labels, threshold
+from evalgate.comparison import labels, purse, threshold
 from evalgate.comparison.labels import CaseLabel
 from evalgate.model import (
     AgentFailure,
     BaseOrigin,
     BaseSource,
+    Book,
     Case,
     CaseComparison,
     CaseStatus,
@@ -27,12 +28,13 @@ from evalgate.model import (
     Power,
     Reason,
     Report,
+    Reruns,
     Run,
     Score,
     Suite,
     VerdictKind,
 )
-from evalgate.text import words
+from evalgate.text import plain, words
 
 CaseKey: TypeAlias = tuple[str, str]
 
@@ -44,14 +46,13 @@ WITHIN: Final[Mapping[VerdictKind, str]] = {
 }
 """Why a suite passes all the same."""
 
-MIXED_SHARE, FEW_MIXED = 1 / 3, 3
-"""From so many cases with mixed results on, at least so many of them, they are called unreliable as a whole."""
+UNSEEN, NAME_WIDTH = 3, 60
+"""How many cases that could break unseen are named, and how wide a name may be."""
 
 CHANGES: Final[Mapping[Change, str]] = {
     Change.REGRESSED: "worse",
     Change.IMPROVED: "better",
-    Change.UNCHANGED: "same",
-    Change.NO_DIFFERENCE: "no significant difference",
+    Change.NO_EVIDENCE: "no evidence",
     Change.INCONCLUSIVE: "inconclusive",
     Change.NOT_MEASURED: "not measured",
 }
@@ -66,8 +67,7 @@ NOT_COMPARABLE: Final = "not comparable (timing)"
 KINDS: Final[Mapping[Change, VerdictKind]] = {
     Change.REGRESSED: VerdictKind.FAIL,
     Change.IMPROVED: VerdictKind.PASS,
-    Change.UNCHANGED: VerdictKind.PASS,
-    Change.NO_DIFFERENCE: VerdictKind.PASS,
+    Change.NO_EVIDENCE: VerdictKind.PASS,
     Change.INCONCLUSIVE: VerdictKind.INCONCLUSIVE,
     Change.NOT_MEASURED: VerdictKind.NOT_MEASURED,
 }
@@ -75,7 +75,7 @@ KINDS: Final[Mapping[Change, VerdictKind]] = {
 
 ORIGINS: Final[Mapping[CaseLabel, str]] = {
     CaseLabel.NEW: "new failure",
-    CaseLabel.PRE_EXISTING: "pre-existing failure",
+    CaseLabel.PRE_EXISTING: "fails on the base too",
     CaseLabel.MIXED: "mixed results",
     CaseLabel.NO_BASE: "no base result",
     CaseLabel.NOT_CONFIRMED: "not confirmed",
@@ -204,16 +204,24 @@ class CaseView:
     @property
     def run_shown(self) -> str:
         """`showing run 2 of 3`; "" where there is one run, or none."""
-        runs = self.report.run.expected(self.verdict.suite, self.verdict.case_id)
+        runs = self.report.run.repeats
         return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.repeat + 1} of {runs}"
 
     @property
     def failure_origin(self) -> str:
         """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
         origin = failure_origin(self.label, self.compared)
+        reruns = self.reruns
+        if origin and reruns is not None and reruns.runs:
+            origin += f", {rerun_words(reruns)}"
         if origin and (self.allowed == "" or self.verdict.quarantined):
             return f"{origin} (non-blocking)"
         return ", ".join(each for each in (origin, self.allowed) if each)
+
+    @property
+    def reruns(self) -> Reruns | None:
+        """The fresh runs that were to confirm its failure."""
+        return None if self.compared is None else self.compared.reruns
 
     @property
     def is_new(self) -> bool:
@@ -334,30 +342,17 @@ def failure_origin(label: CaseLabel, compared: CaseComparison | None) -> str:
     return OTHERWISE if is_otherwise else ORIGINS[label]
 
 
-def between(row: CriterionComparison, *, share: bool = False) -> str:
-    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95% interval of a difference; "exact" where it is no sample. "-"
-    as well for one of no width: all cases moved alike, so that nothing shows how far others would."""
-    if row.fact:
-        return "exact"
-    if row.interval is None or row.interval.low == row.interval.high:
+def rerun_words(reruns: Reruns) -> str:
+    """`reruns passed 1 of 4, on the base 4 of 4`."""
+    told = f"reruns passed {reruns.passed} of {reruns.runs}"
+    return f"{told}, on the base {reruns.base_passed} of {reruns.base_runs}" if reruns.base_runs else told
+
+
+def evidence(row: CriterionComparison) -> str:
+    """`43 : 1`: what bets on this criterion alone made of 1; `-` where they lost, or nothing may be claimed."""
+    if not row.rule.gating or row.clock_based or row.evidence <= 1:
         return "-"
-    like = "" if share or row.delta is None else words.compared(row.base, row.head)[2]
-    return words.between(row.interval.low, row.interval.high, share=share, like=like)
-
-
-def p_value(row: CriterionComparison) -> str:
-    """The p of the direction in which it went, adjusted for the criteria that decide; `-` where it means nothing: of
-    what decides nothing, of a fact, of what did not move."""
-    adjusted = None if row.difference is None else row.difference.p_adjusted
-    if adjusted is None or row.fact or not row.rule.gating or not row.delta:
-        return "-"
-    value = adjusted.better if row.drop is not None and row.drop < 0 else adjusted.worse
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def tested(rows: Sequence[CriterionComparison]) -> bool:
-    """Whether any of them has a p."""
-    return any(p_value(row) != "-" for row in rows)
+    return words.odds(row.evidence)
 
 
 def said(row: CriterionComparison) -> str:
@@ -383,7 +378,7 @@ def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], ...]:
     what is informational of all cases."""
     order = (
         *(Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE),
-        *(Change.IMPROVED, Change.NO_DIFFERENCE, Change.UNCHANGED),
+        *(Change.IMPROVED, Change.NO_EVIDENCE),
     )
     deciding = sorted((row for row in comparison.criteria if row.rule.gating), key=lambda row: order.index(row.change))
     others = [row for row in comparison.criteria if not row.rule.gating]
@@ -410,10 +405,6 @@ def origin_words(origin: BaseOrigin) -> str:
         BaseSource.FILE: "results from a file",
     }[origin.source]
     stored = origin.source is not BaseSource.RERUN
-    if origin.results:
-        fewest, most = origin.per_case
-        each = f"{fewest} to {most}" if fewest < most else f"{most}"
-        how += f" of {words.counted(origin.results, 'base run')} ({each} {'run' if each == '1' else 'runs'} per case)"
     parts = [how]
     if stored and origin.age_days is not None:
         age = f"{origin.age_days:.0f} days"
@@ -426,30 +417,28 @@ def origin_words(origin: BaseOrigin) -> str:
 
 
 def certainty(comparison: Comparison) -> str:
-    """What the differences are worth: exact, or a sample and what it could have told; "" where that is not known, or
-    where one agent is compared with itself."""
+    """How sure the answer is, and what a green could not have seen; "" where one agent is compared with itself."""
     if _is_one_agent(comparison):
         return ""
-    if comparison.overall is not None and comparison.overall.fact:
-        if all(row.fact for row in comparison.criteria if row.rule.gating):
-            return "Each agent gave the same result in every run, so the differences are exact."
-        return "Each agent passed the same cases in every run; differences not marked exact may be due to chance."
-    return " ".join(each for each in (unreliable(comparison), power_sentence(comparison.power)) if each)
+    power = "" if comparison.book.is_worse else power_sentence(comparison.power)
+    return f"{evidence_sentence(comparison.book)} {power}".rstrip()
 
 
-def unreliable(comparison: Comparison) -> str:
-    """That a suite is mostly noise, and what the repeats that would help cost; "" for one that is not."""
-    paired = [case for case in comparison.cases if case.status is CaseStatus.PAIRED]
-    mixed = sum(1 for case in paired if case.mixed)
-    if mixed < FEW_MIXED or mixed < len(paired) * MIXED_SHARE:
-        return ""
-    told = f"{words.share_of(mixed, len(paired), 'case')} have mixed results: this comparison is unreliable."
-    would = comparison.power.would if comparison.power is not None else ()
-    if not would:
+def evidence_sentence(book: Book) -> str:
+    """What the bets came to, and what that means."""
+    told = f"{words.evidence(book.worse)} that head is worse ({words.odds(book.needed)} blocks)."
+    told = told[:1].upper() + told[1:]
+    if not book.is_worse:
         return told
-    repeats, drop = would[-1]
-    cost = words.counted(2 * repeats * len(paired), "agent run")
-    return f"{told} {repeats} runs per case and side ({cost}) would detect a drop of {drop * 100:.0f} points."
+    amount = words.odds(book.worse).removesuffix(" : 1")
+    chance = f"in at most 1 of {amount} checks like this one"
+    names = [_named(case_id) for _, case_id in purse.certainly_broken(book.factors, needed=book.needed)]
+    certain = f" Certainly broken: {words.listed(names, limit=UNSEEN)}." if names else ""
+    return f"{told}{certain} If the change did nothing, so much or more would come up {chance}."
+
+
+def _named(case_id: str) -> str:
+    return f"`{plain.label(case_id, NAME_WIDTH).replace(chr(96), chr(39))}`"
 
 
 def runs_words(head: Run, base: Run | None) -> str:
@@ -462,26 +451,15 @@ def runs_words(head: Run, base: Run | None) -> str:
 
 def power_sentence(power: Power | None) -> str:
     """What a green could have missed; "" where nothing is known of it."""
-    if power is None:
+    if power is None or not power.caught:
         return ""
-    further = f" and {power.more} more for cases with mixed results" if power.more else ""
-    theirs = "" if power.base_repeats is None else f" on head and {power.base_repeats} on the base"
-    runs = f"{words.counted(power.repeats, 'run')} per case{theirs}{further}"
-    if power.drop is None or power.drop > 1:
-        told = f"{runs} would not detect any drop of the pass rate (80% power)."
-    else:
-        points = words.counted(round(power.drop * 100), "point")
-        told = f"{runs} would detect a drop of the pass rate of {points} or more (80% power)."
-    best = 101 if power.drop is None else round(power.drop * 100)
-    would: list[tuple[int, int]] = []
-    for times, drop in power.would:
-        if round(drop * 100) < best:
-            best = round(drop * 100)
-            would.append((times, best))
-    if would:
-        what = "runs per side" if theirs else "runs"
-        listed = words.listed(
-            (f"{times} {what} would detect {words.counted(points, 'point')}" for times, points in would), limit=4
-        )
-        told += f" {listed}."
-    return told
+    share = power.caught[0][1]
+    told = f"One broken case of {power.cases:,} would be caught about {round(10 * share)} times in 10"
+    if power.cases == 1:
+        told = f"If the case broke, that would be caught about {round(10 * share)} times in 10"
+    more = next(((count, caught) for count, caught in power.caught[1:] if caught > share), None)
+    if more is not None:
+        told += f", {more[0]} of them about {round(10 * more[1])} times"
+    names = [_named(case_id) for _, case_id in power.unseen]
+    unseen = f" Could break unseen: {words.listed(names, limit=UNSEEN)}." if names else ""
+    return f"{told}.{unseen}"

@@ -327,17 +327,14 @@ def _shortened(text: str, *, first: bool, last: bool) -> str:
 HALF = 24
 CHART_NAME = 32
 AXIS, TOLERATED = "\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
-LEFT, RIGHT = "\N{BOX DRAWINGS LIGHT VERTICAL AND RIGHT}", "\N{BOX DRAWINGS LIGHT VERTICAL AND LEFT}"
-LINE, POINT = "\N{BOX DRAWINGS LIGHT HORIZONTAL}", "\N{BLACK CIRCLE}"
+POINT = "\N{BLACK CIRCLE}"
 
 
 def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
-    """Criteria on the scale 0 to 1 that decide, drawn in characters, each with its interval beside the tolerated drop:
+    """Criteria on the scale 0 to 1 that decide, drawn in characters, each beside the tolerated drop:
     worse to the left, better to the right; "" where nothing moved."""
-    shown = [row for row in rows if row.rule.gating and row.delta is not None and max(map(abs, _ends(row))) <= 1][
-        :limit
-    ]
-    reach = max((abs(end) for row in shown for end in _ends(row)), default=0.0)
+    shown = [row for row in rows if row.rule.gating and row.delta is not None and abs(row.delta) <= 1][:limit]
+    reach = max((abs(row.delta or 0.0) for row in shown), default=0.0)
     if not reach:
         return ""
     reach = max(reach, *(row.rule.floor for row in shown))
@@ -346,21 +343,11 @@ def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
     return "\n".join([f"{'':{width}}  {half}", *(_chart_line(row, reach=reach, width=width) for row in shown)])
 
 
-def _ends(row: CriterionComparison) -> Iterable[float]:
-    yield row.delta or 0.0
-    if row.interval is not None:
-        yield from (row.interval.low, row.interval.high)
-
-
 def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
     better = -1.0 if row.rule.lower_is_better else 1.0
     cells = [" "] * (2 * HALF + 1)
-    if row.interval is not None and not row.fact:
-        start, end = sorted(_at(better * value, reach) for value in (row.interval.low, row.interval.high))
-        cells[start : end + 1] = [LINE] * (end - start + 1)
-        cells[start], cells[end] = LEFT, RIGHT
     for at, mark in ((_at(-row.rule.floor, reach), TOLERATED), (HALF, AXIS)):
-        cells[at] = mark if cells[at] in (" ", LINE) else cells[at]
+        cells[at] = mark if cells[at] == " " else cells[at]
     cells[_at(better * (row.delta or 0.0), reach)] = POINT
     name = plain.label(row.name, CHART_NAME)
     return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {words.compared(row.base, row.head)[2]}"

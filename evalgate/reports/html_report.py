@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from evalgate.model import Report, call_diff
-from evalgate.reports import agent_changes, cases, forest, moved, page_data, trends, turns, view, wording
+from evalgate.reports import agent_changes, bets, cases, moved, page_data, trends, turns, view, wording
 from evalgate.text import diff, plain, templates, words
 from evalgate.text.templates import Safe
 
@@ -61,10 +61,10 @@ def _page() -> Any:
 
 _KNOWN = {
     "agent_changes": agent_changes,
+    "bets": bets,
     "call_diff": call_diff,
     "cases": cases,
     "diff": diff,
-    "forest": forest,
     "moved_cases": moved,
     "trends": trends,
     "turns": turns,

@@ -354,27 +354,26 @@ def _compared(report: Report, width: int, *, where: str, everything: bool) -> It
 
 
 def _changes(rows: Sequence[CriterionComparison], width: int) -> Iterator[Line]:
-    """A row per criterion; where it would be too wide, without p and the interval, and what is said of it below."""
+    """A row per criterion; where it would be too wide, without the evidence, and what is said of it below."""
     name_width = min(NAME_WIDTH, max(width // 2, 20)) if width else NAME_WIDTH
-    cells = [("criterion", "base", "head", "change", "95% interval", "p", "")]
+    cells = [("criterion", "base", "head", "change", "evidence", "")]
     cells += [
         (
             plain.label(row.name, name_width),
             *words.compared(row.base, row.head),
-            cases.between(row),
-            cases.p_value(row),
+            cases.evidence(row),
             cases.said(row),
         )
         for row in rows
     ]
     lines: list[str] = []
     kept: tuple[int, ...]
-    for kept in ((0, 1, 2, 3, 4, 5, 6), (0, 1, 2, 3, 4, 6), (0, 1, 2, 3, 6), (0, 1, 2, 3)):
-        lines = list(plain.table([[row[at] for at in kept] for row in cells], right=range(1, min(len(kept), 6))))
+    for kept in ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5), (0, 1, 2, 3)):
+        lines = list(plain.table([[row[at] for at in kept] for row in cells], right=range(1, min(len(kept), 5))))
         if not width or max(map(plain.columns, lines)) <= width:
             break
-    if 6 not in kept:
-        lines = [lines[0], *(f"{line}\n  {row[6]}" for line, row in zip(lines[1:], cells[1:], strict=True))]
+    if 5 not in kept:
+        lines = [lines[0], *(f"{line}\n  {row[5]}" for line, row in zip(lines[1:], cells[1:], strict=True))]
     yield Line(lines[0], "bold")
     for row, line in zip(rows, lines[1:], strict=True):
         kind = cases.KINDS[row.change]

@@ -212,7 +212,7 @@ def _base(
             return ()
         found = divergence.compare(*sides, hears_calls=True)
         return sides[0][: len(sides[0]) if found is None or found.users is None else found.users - 1]
-    runs = comparison.base.expected(case.verdict.suite, case.case_id)
+    runs = comparison.base.repeats
     for repeat in (trial.key.repeat, *range(runs)):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=repeat)
         turns = _turns_of(comparison.base, key)

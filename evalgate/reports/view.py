@@ -286,9 +286,9 @@ def facts(report: Report) -> tuple[Fact, ...]:
     beside = base is not None
     more = len(report.asked) - JUDGES
     statistics = ""
-    if comparison is not None and comparison.draws:
+    if beside and comparison is not None:
         version = f"evalgate {report.version}, " if report.version else ""
-        statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} resamples, alpha {comparison.alpha:g}"
+        statistics = f"{version}alpha {1 / comparison.book.needed:g}"
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
     changed = " with uncommitted changes" if head_commit and report.run.dirty else ""

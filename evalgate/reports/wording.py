@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
-from evalgate.comparison import confirm
 from evalgate.comparison.labels import CaseCounts
 from evalgate.model import (
     AgentFailure,
@@ -312,8 +311,8 @@ NOTICED = 5
 
 
 def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
-    """That the provider's model moved; which cases are quarantined, and how they ended; which new ones have mixed
-    results. Names     stand between backticks."""
+    """That the provider's model moved; which cases are quarantined, and how they ended. Names stand between
+    backticks."""
     for problem in report.problems:
         if problem.code == DRIFT:
             yield Notice(title="The model moved, not you", text=f"{problem.message}. {problem.hint}")
@@ -329,12 +328,6 @@ def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
     if ended:
         more = f"; {len(ended) - NOTICED:,} more" if len(ended) > NOTICED else ""
         yield Notice(title="Quarantine", text=f"{'; '.join(ended[:NOTICED])}{more}.")
-    mixed = [(case, own) for case in found if (own := case.verdict.burn_in) is not None and own.mixed]
-    if mixed:
-        named = (f"{_named(case.case_id)} passed {own.passed} of {own.runs} runs" for case, own in mixed)
-        advice = f"Make {'them' if len(mixed) > 1 else 'it'} reliable before the merge"
-        title = f"{words.counted(len(mixed), 'new or changed case')} with mixed results"
-        yield Notice(title=title, text=f"{words.listed(named, limit=NOTICED)}. {advice}.")
 
 
 def _named(text: str) -> str:
@@ -357,7 +350,9 @@ def _after_inconclusive(report: Report, lies: Lies) -> str:
         return "Fix the base, or set `baseline: none`." if report.verdict.blocks else ""
     if not report.verdict.blocks and _only_flaky(report):
         return FLAKY.format(lies=lies)
-    return "There is not enough data: rerun with more `runs`."
+    if report.comparison is not None and report.comparison.is_past:
+        return "Set `baseline: rerun` to run the base beside this change."
+    return "Too little could be measured: see which cases have no score."
 
 
 CUT_SHORT: Final = "Increase `budget`, or reduce `runs`."
@@ -399,15 +394,14 @@ def _after_pass(report: Report, lies: Lies) -> str:
     return f"The {which} {lies} are within the required pass rate."
 
 
+OLD: Final = frozenset({FailureOrigin.KNOWN, FailureOrigin.MIXED, FailureOrigin.FLAKY})
+
+
 def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     """Whether the base is known to have had each of these failures, or chance alone made them."""
     if report.comparison is None:
         return False
-    old = {
-        case.key
-        for case in report.comparison.cases
-        if case.status is CaseStatus.PAIRED and case.origin in confirm.ALLOWED_BY_NEW
-    }
+    old = {case.key for case in report.comparison.cases if case.status is CaseStatus.PAIRED and case.origin in OLD}
     return old.issuperset(failed)
 
 

@@ -18,13 +18,12 @@ from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
 from evalgate.model import (
-    BURN_IN,
+    ALONE,
     FRESH,
-    POOLED,
     AgentDetails,
     AgentFailure,
     AgentUse,
-    BurnIn,
+    Book,
     Case,
     CaseComparison,
     CaseKey,
@@ -54,7 +53,9 @@ from evalgate.results import calibration_file, shapes
 from evalgate.results.calibration_file import JudgedWire
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
+BEFORE: Final = 3
+"""Which is still read."""
 MOST_BYTES: Final = 2 * 1024**3
 NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
@@ -69,8 +70,8 @@ TrialEntry: Any = entry(
         Annotated[int, Field(ge=0, le=2 * FRESH)],
         Field(
             default=0,
-            description=f"Which repeat, from 0; from {POOLED:,} on: of other stored base runs; from {FRESH:,} on: "
-            f"reruns that confirm a failure; from {BURN_IN:,} on: runs of a new or changed case.",
+            description=f"Which repeat, from 0; from {FRESH:,} on: reruns of a failure, each with its pair on the "
+            f"other side; from {ALONE:,} on: those on head alone.",
         ),
     ),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
@@ -151,7 +152,6 @@ ShardEntry: Any = entry(
 
 
 QuarantineEntry: Any = entry("QuarantineEntry", Quarantine, doc="Why a case does not block for a while.")
-BurnInEntry: Any = entry("BurnInEntry", BurnIn, doc="Runs that passed among those that were measured.")
 
 
 class CaseEntry(Entry):
@@ -169,7 +169,6 @@ class CaseEntry(Entry):
     quarantined: bool = Field(default=False, description="Shown, but non-blocking (docs/quarantine.md).")
     quarantine: QuarantineEntry | None = Field(default=None, description="Who sees to it, and until when.")
     shard: ShardIndex | None = Field(default=None, description="The shard that ran it, where shards were merged.")
-    burn_in: BurnInEntry | None = Field(default=None, description="How a new or changed case did in all of its runs.")
     trials: list[TrialEntry] = Field(default_factory=list)
 
     @model_validator(mode="before")
@@ -194,8 +193,14 @@ VerdictEntry: Any = entry(
     "VerdictEntry",
     Verdict,
     doc="The answer, and what it is made of.",
-    without={"suites"},
+    without={"suites", "book"},
     exit_code=(int, ...),
+    evidence=(float, Field(default=1.0, description="What bets that head is worse made of 1; `needed` blocks.")),
+    failing=(
+        float,
+        Field(default=1.0, description="The same of cases that fail by themselves, whatever the base does."),
+    ),
+    needed=(float, Field(default=20.0, description="How much evidence blocks: 1 / `alpha`.")),
     cases=(
         CaseCounts,
         Field(
@@ -209,7 +214,7 @@ ComparisonEntry: Any = entry(
     "ComparisonEntry",
     Comparison,
     doc="Head beside base; the base's trials have a file of their own. Cases alike on both sides are left out.",
-    without={"base", "decided", "base_decided"},
+    without={"base", "decided", "base_decided", "book"},
 )
 ResultsFile: Any = entry(
     "Results",
@@ -224,14 +229,9 @@ ResultsFile: Any = entry(
         "codes",
         "surroundings",
         "homes",
-        "pooled",
     },
     schema_version=(int, ...),
     evalgate=(str, Field(description="Version of evalgate.")),
-    repeated=(
-        list[tuple[str, str]],
-        Field(default=[], description="Suite and case of what was run `more` times more."),
-    ),
     models=(list[str], Field(default=[], description="Names of the models that answered the agents.")),
     adk_compat=(bool, False),
     shard=(ShardEntry | None, Field(default=None, description="The part of a plan that was measured; absent: all.")),
@@ -282,7 +282,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
     """
     run, verdict, comparison = report.run, report.verdict, report.comparison
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
-    for trial in (*run.trials, *run.pooled, *run.confirmations):
+    for trial in (*run.trials, *run.confirmations):
         by_case.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
     head = shapes.written(
         ResultsFile,
@@ -290,7 +290,6 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
         schema_version=SCHEMA_VERSION,
         evalgate=report.version,
         seconds=round(run.seconds, 3),
-        repeated=sorted(run.repeated),
         models=sorted(run.models),
         adk_compat=report.policy.adk_compat,
         shard=None,
@@ -304,7 +303,16 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
     )
     of_cases = labels.of(verdict, comparison)
     counts = labels.count(of_cases.values())
-    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code), cases=counts)
+    book = verdict.book or Book()
+    head["verdict"] = shapes.written(
+        VerdictEntry,
+        verdict,
+        exit_code=int(report.exit_code),
+        cases=counts,
+        evidence=book.worse,
+        failing=book.failing,
+        needed=book.needed,
+    )
     if run.shard is not None:
         head["shard"] = _shard(run.shard, report)
     if comparison is not None:
@@ -365,7 +373,6 @@ def _suite_lines(
             "quarantined": case_verdict.quarantined,
             "quarantine": case_verdict.quarantine and shapes.written(QuarantineEntry, case_verdict.quarantine),
             "shard": report.run.homes.get(key),
-            "burn_in": case_verdict.burn_in and shapes.written(BurnInEntry, case_verdict.burn_in),
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
         told = {name: value for name, value in told.items() if value}
@@ -523,9 +530,12 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
         raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
+    if type(version) is int and version == BEFORE:
+        raw = _converted(raw)
+        version = SCHEMA_VERSION
     if type(version) is not int or version != SCHEMA_VERSION:
         shown = repr(version)[:40]
-        why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
+        why = f"has schema_version {shown}; this version of evalgate reads {BEFORE} and {SCHEMA_VERSION}"
         raise _refused(why, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted.")
     try:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
@@ -533,6 +543,42 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         path, why = shapes.where(raw, error)
         at = Place(file=place.file, json_path=json_source.path_text(path))
         raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
+
+
+def _converted(raw: dict[str, Any]) -> dict[str, Any]:
+    """Results of the schema before: without what was computed by other rules, and without further first runs."""
+    found = {name: value for name, value in raw.items() if name not in ("more", "repeated")}
+    comparison = found.get("comparison")
+    if isinstance(comparison, dict):
+        kept = {name: value for name, value in comparison.items() if name in (*TOLD, "cases")}
+        cases = kept.get("cases")
+        if isinstance(cases, list):
+            names = ("suite", "case_id", "status", "why")
+            kept["cases"] = [
+                {name: case[name] for name in names if name in case} if isinstance(case, dict) else case
+                for case in cases
+            ]
+        if isinstance(kept.get("origin"), dict):
+            kept["origin"] = {
+                name: value for name, value in kept["origin"].items() if name not in ("results", "per_case")
+            }
+        found["comparison"] = kept
+    repeats = found.get("repeats", 1)
+    suites = found.get("suites")
+    for suite in suites if isinstance(suites, list) else ():
+        cases = suite.get("cases") if isinstance(suite, dict) else ()
+        for case in cases if isinstance(cases, list) else ():
+            if isinstance(case, dict) and isinstance(case.get("trials"), list) and isinstance(repeats, int):
+                case.pop("burn_in", None)
+                case["trials"] = [trial for trial in case["trials"] if _is_kept(trial, repeats)]
+    if isinstance(found.get("shard"), dict):
+        found["shard"] = {name: value for name, value in found["shard"].items() if name != "more"}
+    return found
+
+
+def _is_kept(trial: Any, repeats: int) -> bool:
+    number = trial.get("repeat", 0) if isinstance(trial, dict) else 0
+    return not isinstance(number, int) or number < repeats or number >= FRESH
 
 
 def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
@@ -558,11 +604,9 @@ def _stored(read: Any, *, file: str) -> Stored:
         Run,
         read,
         suites=suites,
-        trials=tuple(each for each in graded if each.key.repeat < POOLED),
-        pooled=tuple(each for each in graded if POOLED <= each.key.repeat < FRESH),
+        trials=tuple(each for each in graded if each.key.repeat < FRESH),
         confirmations=tuple(each for each in graded if each.key.repeat >= FRESH),
         transcripts=outcomes,
-        repeated=frozenset(read.repeated),
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
         codes={key: suite.agent.code for key, suite in zip(keys, read.suites, strict=True)},
@@ -621,17 +665,20 @@ def _read_shard(read: Any) -> Shard:
     )
 
 
+TOLD: Final = (
+    *("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base"),
+    *("unchanged", "edited", "stricter", "is_past"),
+)
+"""What a comparison knows that is not computed from both runs."""
+
+
 def _told(read: Any) -> Comparison:
     cases = tuple(
         CaseComparison(suite=each.suite, case_id=each.case_id, status=each.status, head=None, base=None, why=each.why)
         for each in read.cases
         if each.status is not CaseStatus.PAIRED
     )
-    names = (
-        *("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base"),
-        *("unchanged", "edited", "stricter", "is_past"),
-    )
-    told = {name: getattr(read, name) for name in names}
+    told = {name: getattr(read, name) for name in TOLD}
     return Comparison(cases=cases, **told)
 
 
@@ -691,25 +738,24 @@ def _insist_possible(run: Run, place: Place) -> None:
     """As many repeats and cases as a run can have, and each of them once."""
     cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
     names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
-    most = run.repeats + run.more
     if run.shard is not None:
         raise _untrusted("is a shard", place)
     if any(home > run.shards for home in run.homes.values()):
         raise _untrusted(f"has a case of a shard beyond the {run.shards:,} that it names", place)
-    if not (1 <= run.repeats <= MOST_RUNS and 0 <= run.more <= MOST_RUNS):
+    if not 1 <= run.repeats <= MOST_RUNS:
         raise _untrusted("has an invalid number of repeats", place)
-    if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) + len(run.pooled) > MOST_TRIALS:
-        raise _untrusted(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
+    if len(cases) > MOST_CASES or len(cases) * run.repeats > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
+        raise _untrusted(f"has {len(cases):,} cases, each {run.repeats:,} times, which exceeds the limit", place)
     for what, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
         ("criterion", names),
-        ("run of a case", [trial.key for trial in (*run.trials, *run.pooled, *run.confirmations)]),
+        ("run of a case", [trial.key for trial in (*run.trials, *run.confirmations)]),
     ):
         if len(set(keys)) != len(keys):
             raise _untrusted(f"has the same {what} twice", place)
-    repeats = {trial.key.repeat for trial in (*run.trials, *run.pooled, *run.confirmations)}
-    starts = ((0, most), (POOLED, MOST_RUNS), (FRESH, MOST_RUNS), (BURN_IN, MOST_RUNS))
+    repeats = {trial.key.repeat for trial in (*run.trials, *run.confirmations)}
+    starts = ((0, run.repeats), (FRESH, MOST_RUNS), (ALONE, MOST_RUNS))
     if not all(any(start <= repeat < start + count for start, count in starts) for repeat in repeats):
         raise _untrusted("has a run of a case with an invalid repeat number", place)
 

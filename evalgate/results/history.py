@@ -319,7 +319,7 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
         deciding = pairing.deciding(uses)
         outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())]
         question = run.fingerprints.get(key) or UNKNOWN
-        outcome = PastOutcome(1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.expected(*key))
+        outcome = PastOutcome(1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.repeats)
         fingerprint = fingerprints.digest([question, rules[key[0]]])
         known = {
             use.name: pairing.known(pairing.value_of(trial, use.name) for trial in by_case.get(key, ()))

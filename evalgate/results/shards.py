@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalgate import errors
 from evalgate.config import context
-from evalgate.config.settings import Settings
+from evalgate.config.settings import Settings, of_agents
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import fingerprints
 from evalgate.model import (
@@ -60,8 +60,7 @@ def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
         index=index,
         of=count,
         durations=read_durations(settings.root / named, shown_as=named) if named else {},
-        more=settings.runs.more,
-        settings=[str(settings.runs), settings.seed, settings.skip_judged, settings.adk_compat],
+        settings=[str(settings.runs), settings.skip_judged, of_agents(settings)],
     )
 
 
@@ -71,17 +70,24 @@ def plan(
     index: int,
     of: int,
     durations: Mapping[CaseKey, float],
-    more: int = 0,
     settings: Iterable[object] = (),
 ) -> Shard:
-    """Shard `index` of `of` of these suites. `more`: see Shard. `settings`: whatever else has to be equal for all."""
+    """Shard `index` of `of` of these suites. `settings`: whatever else has to be equal for all."""
     prints = fingerprints.of_cases(suites)
     homes = divide(prints, of=of, durations=durations)
     told = [
         [
             [suite.key, suite.agent.driver, dict(suite.agent.options)],
             [
-                [use.name, use.threshold, dict(use.options), use.informational, use.lower_is_better, use.code]
+                [
+                    use.name,
+                    use.threshold,
+                    dict(use.options),
+                    use.informational,
+                    use.lower_is_better,
+                    use.code,
+                    use.endpoint,
+                ]
                 for use in suite.criteria
             ],
             [
@@ -97,8 +103,7 @@ def plan(
         plan=tuple(suites),
         homes=homes,
         fingerprints=prints,
-        more=more,
-        fingerprint=fingerprints.digest([*told, [more, *settings]]),
+        fingerprint=fingerprints.digest([*told, [*settings]]),
     )
 
 
@@ -323,11 +328,8 @@ def join(parts: Sequence[Stored]) -> Stored:
         suites=suites,
         trials=tuple(sorted((trial for run in runs for trial in run.trials), key=lambda trial: at(trial.key))),
         confirmations=_in_order(trial for run in runs for trial in run.confirmations),
-        pooled=_in_order(trial for run in runs for trial in run.pooled),
         transcripts=outcomes,
         repeats=first.run.repeats,
-        more=max(run.more for run in runs),
-        repeated=frozenset(key for run in runs for key in run.repeated),
         truncated=next((run.truncated for run in runs if run.truncated), ""),
         seed=first.run.seed,
         started_at=min(run.started_at for run in runs),
@@ -461,18 +463,10 @@ def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
         measured_at=min(times, default=""),
         age_days=max(ages, default=None),
         distance=max(distances, default=None),
-        results=max(each.results for each in origins),
-        per_case=_range(each.per_case for each in origins),
         reused=sum(each.reused for each in origins),
         run=sum(each.run for each in origins),
         notes=tuple(dict.fromkeys(note for each in origins for note in each.notes)),
     )
-
-
-def _range(several: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The least and the most of ranges; (0, 0) is none."""
-    known = [each for each in several if each[1]]
-    return min((least for least, _ in known), default=0), max((most for _, most in known), default=0)
 
 
 def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:

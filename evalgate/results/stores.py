@@ -30,10 +30,8 @@ from evalgate.text.words import size
 RUNS = "runs"
 README = "README.md"
 KEPT_RUNS = 50
-MOST_POOLED = 10
-"""Runs of the very same agent that a base is made of at most, and runs of one commit that are kept."""
-MOST_POOLED_TRIALS = 20_000
-"""Larger runs need no others beside them, which would take memory and time."""
+RUNS_OF_COMMIT = 10
+"""Runs of one commit that are kept at most."""
 MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
 MOST_BYTES = 1024**3
 MOST_HISTORY_BYTES = 32 * 1024**2
@@ -107,10 +105,10 @@ def pick(entries: Iterable[Entry], candidates: Sequence[str]) -> list[tuple[int,
 
 
 def pick_removed(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
-    """What goes when `new` comes: the oldest runs of its commit beyond `MOST_POOLED`, and the oldest beyond `keep`;
+    """What goes when `new` comes: the oldest runs of its commit beyond `RUNS_OF_COMMIT`, and the oldest beyond `keep`;
     never `new` itself."""
     others = sorted(entry for entry in entries if entry != new)
-    repeated = [entry for entry in others if entry.commit == new.commit and entry < new][: -MOST_POOLED + 1]
+    repeated = [entry for entry in others if entry.commit == new.commit and entry < new][: -RUNS_OF_COMMIT + 1]
     left = [entry for entry in others if entry not in set(repeated)]
     surplus = max(len(left) + 1 - max(keep, 1), 0)
     return [*repeated, *left[:surplus]]
@@ -575,25 +573,6 @@ def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[
         nearer = candidates[: None if found is None else found.distance]
         found = next(_usable(store, nearer, say=say), found)
     return found
-
-
-def others(stores: Sequence[Store], repo: Repository, sha: str, found: Found, *, since: datetime) -> tuple[Stored, ...]:
-    """Usable results of the commit and its ancestors beside those that were found, measured `since` then: each once,
-    whichever stores have it. Nothing where they are many already."""
-    most = min(MOST_POOLED, MOST_POOLED_TRIALS // max(len(found.stored.run.trials), 1))
-    pooled = {(found.commit, found.stored.run.started_at): found.stored}
-    for store in stores if most > 1 else ():
-        for each in _usable(store, _candidates(repo, sha, say=_say_nothing), say=_say_nothing):
-            # the nearest are the newest, so that nothing behind the first old one is worth its reading
-            if len(pooled) == most or moment(each.saved_at) < since:
-                break
-            if moment(each.stored.run.started_at) >= since:
-                pooled.setdefault((each.commit, each.stored.run.started_at), each.stored)
-    return tuple(pooled.values())[1:]
-
-
-def _say_nothing(_: str) -> None:
-    """What is wrong with a store was said when the nearest results were looked for."""
 
 
 def _candidates(repo: Repository, sha: str, *, say: Callable[[str], None]) -> Sequence[str]:

@@ -8,15 +8,12 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalgate.comparison import pairing
 from evalgate.formats import fingerprints
 from evalgate.model import (
-    BURN_IN,
+    ALONE,
     FRESH,
-    POOLED,
     AgentFailure,
     Case,
-    CaseKey,
     CaseStatus,
     GradedTrial,
     Run,
@@ -78,12 +75,12 @@ def take_over(
 
 def take_kept(kept: Sequence[Kept], suites: Iterable[Suite], side: Side, *, repeats: int) -> TakenOver:
     """Put what earlier runs kept of these suites into the side's own: the first runs of every case, and its reruns
-    and those of `burn-in` as far as they go. What is known of another agent, question or seed has another address. As
+    as far as they go. What is known of another agent, question or seed has another address. As
     in `take_over`, a trial in which the agent failed is run again."""
     taken = TakenOver()
     for suite in suites:
         for case in suite.eval_set.cases:
-            for numbers in (range(repeats), itertools.count(FRESH), itertools.count(BURN_IN)):
+            for numbers in (range(repeats), itertools.count(FRESH), itertools.count(ALONE)):
                 for repeat in numbers:
                     key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
                     is_taken = _take_kept(kept, Task(key=key, suite=suite, case=case), side, taken)
@@ -112,68 +109,6 @@ def _take_kept(kept: Sequence[Kept], task: Task, side: Side, taken: TakenOver) -
         taken.add(task.key, measured_at=measured_at)
         return True
     return False
-
-
-def pool(
-    others: Iterable[Stored],
-    stored: Stored,
-    suites: Iterable[Suite],
-    side: Side,
-    *,
-    taken: TakenOver,
-    renamed: Mapping[str, str],
-) -> tuple[tuple[GradedTrial, ...], int]:
-    """The trials of other stored runs that are as good as those that were taken over from `stored`: of the very same
-    agent in the same environment, of cases with the same content, scored as today; and how many runs they are of.
-    Nothing is run or judged again, so what was judged otherwise, and what custom metrics scored, whose code may be
-    another today, is left out; and so is what a judge may have been asked before: of equal answers in runs of one
-    number all but the first have its verdict, which is one observation."""
-    found: dict[CaseKey, list[GradedTrial]] = {(key.suite, key.case_id): [] for key in taken.keys}
-    runs, judged = 0, set[tuple[CaseKey, int, str]]()
-    for trial in stored.run.trials:
-        judged.add(((trial.key.suite, trial.key.case_id), trial.key.repeat, trial.behavior))
-    plain = [suite for suite in suites if not any(use.code is not None for use in suite.criteria)]
-    for other in others:
-        if other.run.models and stored.run.models and other.run.models != stored.run.models:
-            continue
-        known, before = pairing.trials_by_case(other.run), sum(map(len, found.values()))
-        for suite in plain:
-            name = renamed.get(suite.key, suite.key)
-            if not _is_same_agent(other.run, stored.run, name) or not _is_scored_alike(suite, name, other, side):
-                continue
-            for case in suite.eval_set.cases:
-                task = Task(key=TrialKey(suite=suite.key, case_id=case.case_id, repeat=0), suite=suite, case=case)
-                own = found.get((suite.key, case.case_id))
-                if own is None or not _same_case(dataclasses.replace(task.key, suite=name), task, other, side):
-                    continue
-                deciding = pairing.deciding(suite.criteria_of(case))
-                asks = any(use.is_judged for use in deciding)
-                # further runs were chosen by how the first came out
-                for trial in known.get((name, case.case_id), ())[: other.run.repeats]:
-                    asked = ((name, case.case_id), trial.key.repeat, trial.behavior)
-                    if asks and (asked in judged or not trial.behavior):
-                        continue
-                    if trial.failure is None and all(isinstance(trial.grades.get(use.name), Score) for use in deciding):
-                        judged.add(asked)
-                        key = dataclasses.replace(task.key, repeat=POOLED + len(own))
-                        own.append(dataclasses.replace(trial, key=key, reused=True))
-        runs += sum(map(len, found.values())) > before
-    return tuple(trial for own in found.values() for trial in own), runs
-
-
-def _is_same_agent(run: Run, other: Run, suite: str) -> bool:
-    """Whether both runs had the very same agent for a suite: its files, its variables, its settings, its packages."""
-    told = []
-    for each in (run, other):
-        keys = [fingerprints.agent_key(own.agent) for own in each.suites if own.key == suite]
-        told.append([(key, each.codes.get(key, ""), each.surroundings.get(key, "")) for key in keys])
-    return told[0] == told[1] and all(all(each) for each in told[0]) and bool(told[0])
-
-
-def _is_scored_alike(suite: Suite, name: str, stored: Stored, side: Side) -> bool:
-    """`name`: what the stored run calls the suite."""
-    prints = side.criterion_prints
-    return all(stored.criteria.get((name, use.name)) == prints[suite.key, use.name] for use in suite.criteria)
 
 
 def marked(run: Run, taken: TakenOver) -> Run:

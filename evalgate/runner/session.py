@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,16 +18,16 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
-from evalgate.comparison import confirm, threshold
+from evalgate.comparison import threshold
+from evalgate.comparison.purse import Rerun
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
-from evalgate.criteria import final_session_state
 from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
-    BURN_IN,
+    ALONE,
     FRESH,
     INFRASTRUCTURE,
     AgentDescription,
@@ -183,7 +184,7 @@ class Side:
         self.shared = frozenset(shared)
         self.graded: dict[TrialKey, GradedTrial] = {}
         self.again: frozenset[TrialKey] = frozenset()  # run once more, whatever the journal holds
-        self.fresh: list[GradedTrial] = []
+        self.fresh: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
         self.codes = {fingerprints.agent_key(suite.agent): code_of(suite.agent) for suite in suites}
@@ -273,11 +274,8 @@ class Side:
             return
         shown = {name: journal.without_secrets(each) for name, each in graded.grades.items()}
         graded = dataclasses.replace(graded, grades=shown)
-        if session.settings.runs.most > 1:  # of a single run there is nothing to tell apart
-            of_state = graded.grades.get(final_session_state.SPEC.name)
-            graded = dataclasses.replace(graded, behavior=fingerprints.of_outcome(outcome, of_state=of_state))
         if task.key.repeat >= FRESH:
-            self.fresh.append(graded)
+            self.fresh[task.suite.key, task.case.case_id].append(graded)
         else:
             self.graded[task.key] = graded
             session.share(task, trial, graded)
@@ -296,6 +294,10 @@ class Side:
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
 
+    def fresh_of(self, key: CaseKey) -> Sequence[GradedTrial]:
+        """The fresh runs of a case that ended."""
+        return self.fresh.get(key, ())
+
     def take(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Keep what another side gave as this one's own: `task` in the words of this side."""
         address = self.addresses(task).trial
@@ -308,10 +310,8 @@ def _is_outage(trial: GradedTrial) -> bool:
     return trial.failure is not None and trial.failure.kind in INFRASTRUCTURE
 
 
-def _is_next(task: Task, done: Mapping[CaseKey, int], wanted: Mapping[CaseKey, int]) -> bool:
-    """Whether a fresh run is among those that a side is to make of the case, `done` of which it has made."""
-    key = (task.suite.key, task.case.case_id)
-    return done[key] <= task.key.repeat - FRESH < done[key] + wanted.get(key, 0)
+FEW = 0.25
+"""Up to this share of the runs that a provider failed are tried once more."""
 
 
 class Session:
@@ -352,8 +352,6 @@ class Session:
         self._now = now
         self._started = time.monotonic()
         self._repeats = 0
-        self._more = 0
-        self._repeated: frozenset[CaseKey] = frozenset()
         self._cut_off = False
 
     def first(self, repeats: int) -> None:
@@ -362,13 +360,6 @@ class Session:
         self._repeats = repeats
         self._carry_out(range(repeats), only=None)
         self._once_more(range(repeats))
-
-    def again(self, cases: Collection[CaseKey], *, more: int) -> None:
-        """Run these cases `more` times more on every side. Raises as `first` does."""
-        self._more, self._repeated = more, frozenset(cases)
-        repeats = range(self._repeats, self._repeats + more)
-        self._carry_out(repeats, only=self._repeated, why="of cases with mixed results")
-        self._once_more(repeats)
 
     def _once_more(self, repeats: Sequence[int]) -> None:
         """Run the few trials again, once, that a provider failed: at the end, when it may have recovered. With many
@@ -379,7 +370,7 @@ class Session:
             for side in self.sides
         ]
         count, every = sum(map(len, lost)), sum(key.repeat in repeats for side in self.sides for key in side.graded)
-        is_few = 0 < count <= max(1, every * confirm.FEW)
+        is_few = 0 < count <= max(1, every * FEW)
         if not (is_few and self.settings.retries and self.budget.has_room(count)) or self.stop.is_set():
             return
         self.watcher.say(f"{words.counted(count, 'run')} lost to rate limits or lost connections: trying once more")
@@ -392,16 +383,6 @@ class Session:
             why="of what a provider failed",
         )
 
-    def anew(self, number: int, keys: Collection[TrialKey], *, why: str) -> None:
-        """Run these first trials of a side, whatever is known of them. Raises as `first`."""
-        self.sides[number].again = frozenset(keys)
-        self._carry_out(
-            sorted({key.repeat for key in keys}),
-            only=frozenset((key.suite, key.case_id) for key in keys),
-            wants=lambda task: task.side == number and task.key in keys,
-            why=why,
-        )
-
     def share(self, task: Task, trial: Trial, graded: GradedTrial) -> None:
         """Give what the first side did to those that share it."""
         for number, side in enumerate(self.sides):
@@ -409,32 +390,35 @@ class Session:
                 suite = next(each for each in side.suites if each.key == task.suite.key)
                 side.take(dataclasses.replace(task, suite=suite, side=number), trial, graded)
 
-    def confirm(self, wanted: Sequence[Mapping[CaseKey, int]]) -> None:
-        """Fresh runs that are in no mean: how many of each case, on each side. Raises as `first`.
+    def rerun(self, reruns: Sequence[Rerun]) -> bool:
+        """Fresh runs that are in no mean: of each case a pair, or head alone; whether any ended. Raises as `first`.
 
-        Those of a case are numbered one by one on each side, whatever else is run: so that a run that is repeated
-        finds them again.
+        Those of a case are numbered one by one, pairs and others apart, so that a run that is repeated finds them
+        again.
         """
-        done = [Counter((trial.key.suite, trial.key.case_id) for trial in side.fresh) for side in self.sides]
-        pairs = [(done[number], side) for number, side in enumerate(wanted)]
-        cases = frozenset(key for side in wanted for key in side)
+        before = self._served()
+        wanted: set[tuple[int, TrialKey]] = set()
+        for rerun, count in Counter(reruns).items():
+            start, end = (FRESH, ALONE) if rerun.is_pair else (ALONE, 2 * ALONE)
+            sides = self.sides[: 2 if rerun.is_pair else 1]
+            done = [
+                {trial.key.repeat for trial in side.fresh_of(rerun.key) if start <= trial.key.repeat < end}
+                for side in sides
+            ]
+            # what one side lacks of a pair is run first
+            first = start + len(set.intersection(*done))
+            for number, known in enumerate(done):
+                suite, case_id = rerun.key
+                keys = (TrialKey(suite=suite, case_id=case_id, repeat=first + at) for at in range(count))
+                wanted |= {(number, key) for key in keys if key.repeat not in known}
+        cases = frozenset(rerun.key for rerun in reruns)
         self._carry_out(
-            range(
-                FRESH + min(before[key] for before, side in pairs for key in side),
-                FRESH + max(before[key] + count for before, side in pairs for key, count in side.items()),
-            ),
+            sorted({key.repeat for _, key in wanted}),
             only=cases,
             why=f"to confirm {words.counted(len(cases), 'failure')}",
-            wants=lambda task: _is_next(task, done[task.side], wanted[task.side]),
+            wants=lambda task: (task.side, task.key) in wanted,
         )
-
-    def burn_in(self, cases: Collection[CaseKey], *, runs: int) -> str:
-        """Run these cases of head more often, in no mean; the budget that ended it, in words. Nothing is run after it,
-        so that a budget that ends it cuts off nothing that decides. Raises as `first`."""
-        repeats = range(BURN_IN, BURN_IN + runs)
-        self._carry_out(repeats, only=frozenset(cases), wants=lambda task: task.side == 0)
-        ended, self.budget.ended = self.budget.ended, ""
-        return ended
+        return self._served() > before
 
     def judge_uses(self) -> tuple[JudgeUse, ...]:
         """What judging has taken until now."""
@@ -452,16 +436,14 @@ class Session:
             for suite in side.suites
             for case in suite.eval_set.cases
             if (suite.key, case.case_id) not in side.skipped
-            for repeat in range(self._repeats + (self._more if (suite.key, case.case_id) in self._repeated else 0))
+            for repeat in range(self._repeats)
         ]
         return Run(
             suites=side.suites,
             trials=tuple(side.graded[key] for key in keys if key in side.graded),
             transcripts=side.journal,
             repeats=self._repeats,
-            more=self._more,
-            repeated=self._repeated,
-            confirmations=tuple(sorted(side.fresh, key=lambda trial: trial.key)),
+            confirmations=tuple(sorted(itertools.chain.from_iterable(side.fresh.values()), key=lambda each: each.key)),
             truncated=self.budget.ended,
             seed=self.settings.seed,
             started_at=self._now.isoformat(timespec="seconds"),
@@ -545,7 +527,7 @@ class Session:
                 order.done(task)
 
     def _served(self) -> int:
-        return sum(len(side.graded) + len(side.fresh) for side in self.sides)
+        return sum(len(side.graded) + sum(map(len, side.fresh.values())) for side in self.sides)
 
     def _close(self) -> None:
         self._limiters.clock.call_off()

@@ -80,19 +80,28 @@ class Task:
     side: int = 0
 
 
+HEADS = 0.5
+
+
 def tasks(
-    sides: Sequence[Sequence[Suite]], repeats: Iterable[int], *, only: Container[tuple[str, str]] | None = None
+    sides: Sequence[Sequence[Suite]],
+    repeats: Iterable[int],
+    *,
+    only: Container[tuple[str, str]] | None = None,
+    coin: Callable[[], float] = random.random,
 ) -> Iterator[Task]:
     """The trials with the numbers `repeats` of every case, or of those in `only` (suite key, case id).
 
     The order is fair: all cases once, then all a second time, and each case on one side right after the other, so that
-    a drifting provider or a budget that runs out hits all cases and both sides alike. Sides have the same suites, in
-    the same order, with the same cases.
+    a drifting provider or a budget that runs out hits all cases and both sides alike. The `coin` says which side of a
+    pair comes first: that alone makes the bets of the purse fair. Sides have the same suites, in the same order, with
+    the same cases.
     """
     for repeat in repeats:
         for suites in zip(*sides, strict=True):
             for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
-                for side, (suite, case) in enumerate(zip(suites, cases, strict=True)):
+                order = list(enumerate(zip(suites, cases, strict=True)))
+                for side, (suite, case) in order if coin() < HEADS else reversed(order):
                     if only is None or (suite.key, case.case_id) in only:
                         key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
                         yield Task(key=key, suite=suite, case=case, side=side)

@@ -250,3 +250,18 @@ def size(count: int) -> str:
         if value < 1024 or unit == "GiB":
             break
     return f"{value:,.0f} {unit}" if value.is_integer() or value >= 100 else f"{value:.1f} {unit}"
+
+
+def odds(worth: float) -> str:
+    """`43 : 1`: what bets made of 1."""
+    if worth >= MOST_ODDS:
+        return "over 1,000,000 : 1"
+    return f"{worth:.1f} : 1" if worth < 10 and round(worth, 1) != round(worth) else f"{worth:,.0f} : 1"
+
+
+def evidence(worth: float) -> str:
+    """`evidence 43 : 1`; "no evidence" where the bets lost."""
+    return "no evidence" if worth <= 1 else f"evidence {odds(worth)}"
+
+
+MOST_ODDS = 1e6

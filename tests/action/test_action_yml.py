@@ -11,7 +11,8 @@ from types import ModuleType
 import pytest
 import yaml
 
-from evalgate.config import settings
+from evalgate import config
+from evalgate.config import Door, settings
 from evalgate.config.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def table_under(heading: str, page: str) -> dict[str, str]:
 
 
 def test_inputs_are_the_settings_that_a_workflow_can_give() -> None:
-    taken = [settings.input_name(n) for n in settings.NAMES if "action" in settings.doors_of(n)]
+    taken = [settings.input_name(name) for name in config.names_with(settings.Settings, Door.ACTION)]
     expected = [*taken, *generator().SECRETS]
     assert list(ACTION["inputs"]) == expected
     assert list(table_under("inputs", README)) == expected

@@ -12,9 +12,11 @@ from typing import Any
 
 from builders import build
 from builders.build import Done, call, case, turn
-from evalgate.comparison import compare, confirm, verdict
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison import compare, verdict
+from evalgate.comparison.book import Sides
 from evalgate.model import (
+    ALONE,
+    FRESH,
     AppliedRule,
     BaseOrigin,
     BaseSource,
@@ -24,23 +26,18 @@ from evalgate.model import (
     Change,
     ComparedCases,
     Comparison,
-    Content,
     CriterionComparison,
-    Difference,
     FailureOrigin,
     GradedTrial,
-    Interval,
     Links,
     Need,
     Policy,
-    PValue,
     Quarantine,
     RelaxedRule,
     Report,
     Run,
     Scale,
     Suite,
-    Transcript,
 )
 
 BASE_SHA = "0f1e2d3c4b5a69788796a5b4c3d2e1f001122334"
@@ -59,43 +56,33 @@ def beside(
     unpaired: Mapping[tuple[str, str], CaseStatus] | None = None,
     relaxed: tuple[RelaxedRule, ...] = (),
     judged: frozenset[str] = frozenset(),
-    start: int = 0,
     truncated: str = "",
-    deterministic: bool = False,
     fresh: tuple[SidesDone, SidesDone] | None = None,
+    alone: SidesDone | None = None,
+    waiting: frozenset[CaseKey] = frozenset(),
     links: Links = build.LINKS,
     **more: Any,
 ) -> Report:
-    """A report on both sides.
-
-    `start`: repeats of the first of two stages; 0: there is one. `deterministic`: the agent repeats itself, and the
-    runs tell so. `fresh`: fresh runs of both sides, which settle new failures.
-    """
+    """A report on both sides. `fresh`: fresh pairs of runs; `alone`: fresh runs of head."""
     policy = policy or Policy()
     suites = [_scaled(suite, judged) for suite in suites]
-    runs = [
-        _staged(build.run_of(suites, done, commit=commit), start=start, truncated=truncated)
-        for done, commit in ((head, links.commit), (base, BASE_SHA))
+    runs = []
+    for number, (done, commit) in enumerate(((head, links.commit), (base, BASE_SHA))):
+        run = build.run_of(suites, done, commit=commit)
+        again = [*(_numbered(suites, fresh[number], FRESH) if fresh else ())]
+        again += _numbered(suites, alone, ALONE) if alone and not number else ()
+        runs.append(dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again)))
+    sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {}, shown=waiting)
+    comparison = compare.compare(sides, origin=origin, relaxed=relaxed)
+    return of(runs[0], comparison, policy=policy, links=links, waiting=waiting, **more)
+
+
+def _numbered(suites: Sequence[Suite], done: SidesDone, start: int) -> list[GradedTrial]:
+    trials = build.run_of(suites, done).trials
+    return [
+        dataclasses.replace(trial, key=dataclasses.replace(trial.key, repeat=trial.key.repeat + start))
+        for trial in trials
     ]
-    if deterministic:
-        runs = [_watched(run) for run in runs]
-    if fresh is not None:
-        runs = [
-            dataclasses.replace(run, confirmations=build.run_of(suites, done).trials)
-            for run, done in zip(runs, fresh, strict=True)
-        ]
-    ours, theirs = (dataclasses.replace(run, seed=7) for run in runs)
-    comparison = compare.compare(
-        ours,
-        theirs,
-        policy=policy,
-        origin=origin,
-        unpaired=unpaired or {},
-        relaxed=relaxed,
-        stage=Stage.LAST if start else Stage.ONLY,
-        run_together=True,
-    )
-    return of(ours, comparison, policy=policy, links=links, is_rerun=fresh is not None, **more)
 
 
 def _scaled(suite: Suite, judged: frozenset[str]) -> Suite:
@@ -118,15 +105,11 @@ def of(
     policy: Policy,
     links: Links = build.LINKS,
     waiting: frozenset[CaseKey] = frozenset(),
-    is_rerun: bool = False,
     **more: Any,
 ) -> Report:
-    """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`.
-    `is_rerun`: by the reruns of the runs."""
-    asked = confirm.of(run, comparison, policy=policy, unreliable=waiting) if is_rerun else ()
-    comparison = confirm.settle(comparison, asked, head=run)
+    """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
     held = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
-    decided = verdict.decide(run, policy, comparison=comparison, unreliable=held, asked=asked)
+    decided = verdict.decide(run, policy, comparison=comparison, unreliable=held)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 
@@ -166,23 +149,20 @@ def row(
     base: float | None = 1.0,
     head: float | None = 0.75,
     *,
-    interval: Interval | None = None,
-    p_adjusted: PValue | None = None,
     gating: bool = True,
     lower_is_better: bool = False,
     cases: ComparedCases | None = None,
     change: Change = Change.REGRESSED,
     **more: Any,
 ) -> CriterionComparison:
-    """One criterion of both sides; no difference where a mean is None."""
+    """One criterion of both sides."""
     return CriterionComparison(
         name="m",
         rule=AppliedRule(gating=gating, lower_is_better=lower_is_better, floor=0.05),
         change=change,
         cases=cases or ComparedCases(compared=4),
-        difference=None
-        if base is None or head is None
-        else Difference(base=base, head=head, interval=interval, p_adjusted=p_adjusted),
+        base=base,
+        head=head,
         **more,
     )
 
@@ -194,29 +174,3 @@ def spread(word: str) -> list[str]:
         outcome, _, times = part.partition("*")
         found += [outcome] * int(times or "1")
     return found
-
-
-def _staged(run: Run, *, start: int, truncated: str) -> Run:
-    run = dataclasses.replace(run, truncated=truncated)
-    if not start:
-        return run
-    further = frozenset((each.key.suite, each.key.case_id) for each in run.trials if each.key.repeat >= start)
-    return dataclasses.replace(run, repeats=start, more=run.repeats - start, repeated=further)
-
-
-def _watched(run: Run) -> Run:
-    return dataclasses.replace(run, trials=tuple(_with_behaviour(each, run) for each in run.trials))
-
-
-def _with_behaviour(trial: GradedTrial, run: Run) -> GradedTrial:
-    transcript = run.transcripts.find(trial.key)
-    return dataclasses.replace(trial, behavior="" if transcript is None else _behaviour(transcript))
-
-
-def _behaviour(transcript: Transcript) -> str:
-    said = [(each.tool_calls, _plain(each.final_response)) for each in transcript.invocations]
-    return repr(said)
-
-
-def _plain(content: Content | None) -> str:
-    return "" if content is None else repr(content.parts)

@@ -8,7 +8,8 @@
     .  never ran
     0-9  a graded score of 0.0 to 0.9
 
-A second row after `;` is a second criterion: `sides("PP/PP ; 59/88")`. Repeats from `start` on are a second stage.
+A second row after `;` is a second criterion: `sides("PP/PP ; 59/88")`. Behind a `+` stand fresh pairs, and behind a
+second one fresh runs of head alone: `sides("F+FF/P+PP")`, `sides("F++FF/F")`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from evalgate.comparison import compare as comparison_compare
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison.book import Sides
 from evalgate.model import (
+    ALONE,
+    FRESH,
     AgentFailure,
     AgentUse,
     BaseOrigin,
@@ -28,7 +31,6 @@ from evalgate.model import (
     Comparison,
     ConfigOrigin,
     CriteriaSource,
-    CriterionComparison,
     CriterionUse,
     EvalSet,
     FailureKind,
@@ -43,7 +45,6 @@ from evalgate.model import (
     Scale,
     Score,
     Suite,
-    ThresholdRule,
     TrialKey,
 )
 
@@ -73,32 +74,30 @@ def run(
     *,
     uses: tuple[CriterionUse, ...] = (),
     suite: str = SUITE,
-    start: int | None = None,
-    behaviours: Mapping[int, str] | None = None,
     truncated: str = "",
 ) -> Run:
-    """One side: a row a criterion, a word a case. `behaviours`: what the agent did in each case, by its number."""
+    """One side: a row a criterion, a word a case."""
     uses = uses or tuple(use(name) for name, _ in zip(NAMES, rows, strict=False))
     cases = tuple(Case(case_id=f"c{number}", conversation=()) for number, _ in enumerate(rows[0]))
-    trials = []
+    trials: list[GradedTrial] = []
     for number, case in enumerate(cases):
-        words = [row[number] for row in rows]
-        for repeat, letters in enumerate(zip(*words, strict=True)):
-            if "." in letters:
-                continue
-            crashed = "!" in letters
-            grades = {
-                each.name: grade(letter, lower=each.lower_is_better) for each, letter in zip(uses, letters, strict=True)
-            }
-            trials.append(
-                GradedTrial(
-                    key=TrialKey(suite=suite, case_id=case.case_id, repeat=repeat),
-                    failure=CRASH if crashed else None,
-                    grades=dict.fromkeys(grades, OUTAGE) if crashed else grades,
-                    behavior="" if behaviours is None else behaviours.get(number, ""),
+        words = [row[number].split("+") for row in rows]
+        for start, parts in zip((0, FRESH, ALONE), zip(*words, strict=True), strict=False):
+            for repeat, letters in enumerate(zip(*parts, strict=True)):
+                if "." in letters:
+                    continue
+                crashed = "!" in letters
+                grades = {
+                    each.name: grade(letter, lower=each.lower_is_better)
+                    for each, letter in zip(uses, letters, strict=True)
+                }
+                trials.append(
+                    GradedTrial(
+                        key=TrialKey(suite=suite, case_id=case.case_id, repeat=start + repeat),
+                        failure=CRASH if crashed else None,
+                        grades=dict.fromkeys(grades, OUTAGE) if crashed else grades,
+                    )
                 )
-            )
-    longest = max((len(word) for word in rows[0]), default=1)
     return Run(
         suites=(
             Suite(
@@ -109,13 +108,10 @@ def run(
                 agent=AgentUse(driver="adk"),
             ),
         ),
-        trials=tuple(trials),
+        trials=tuple(trial for trial in trials if trial.key.repeat < FRESH),
+        confirmations=tuple(trial for trial in trials if trial.key.repeat >= FRESH),
         transcripts=InMemoryTranscripts(),
-        repeats=longest if start is None else start,
-        more=0 if start is None else longest - start,
-        repeated=frozenset()
-        if start is None
-        else frozenset((suite, case.case_id) for case, word in zip(cases, rows[0], strict=True) if len(word) > start),
+        repeats=max((len(word.partition("+")[0]) for word in rows[0]), default=1),
         truncated=truncated,
     )
 
@@ -135,22 +131,20 @@ def compare_runs(
     policy: Policy | None = None,
     unpaired: Mapping[tuple[str, str], CaseStatus] | None = None,
     judged: frozenset[str] = frozenset(),
-    stage: Stage = Stage.ONLY,
     scales: Mapping[str, Scale] | None = None,
     unreliable: frozenset[tuple[str, str]] = frozenset(),
     run_together: bool = True,
 ) -> Comparison:
     """The real comparison, with scales of 0 to 1 where `scales` has no others."""
-    return comparison_compare.compare(
-        scaled(head, scales or {}, judged=judged),
-        base,
-        policy=policy or Policy(threshold=ThresholdRule.ALL),
-        origin=ORIGIN,
+    both = Sides(
+        head=scaled(head, scales or {}, judged=judged),
+        base=base,
+        policy=policy or Policy(),
         unpaired=unpaired or {},
-        stage=stage,
-        unreliable=unreliable,
-        run_together=run_together,
+        shown=unreliable,
+        is_together=run_together,
     )
+    return comparison_compare.compare(both, origin=ORIGIN)
 
 
 def scaled(head: Run, scales: Mapping[str, Scale], *, judged: frozenset[str] = frozenset()) -> Run:
@@ -174,22 +168,6 @@ def scaled(head: Run, scales: Mapping[str, Scale], *, judged: frozenset[str] = f
 
 def compare(text: str, **more: object) -> Comparison:
     """`sides` compared."""
-    names = ("policy", "unpaired", "judged", "stage", "scales", "unreliable", "run_together")
+    names = ("policy", "unpaired", "judged", "scales", "unreliable", "run_together")
     settings = {key: more.pop(key) for key in names if key in more}
     return compare_runs(*sides(text, **more), **settings)  # type: ignore[arg-type]
-
-
-def worse(row: CriterionComparison | None) -> float | None:
-    """The p-value of head being worse."""
-    return None if row is None or row.difference is None or row.difference.p is None else row.difference.p.worse
-
-
-def better(row: CriterionComparison | None) -> float | None:
-    """The p-value of head being better."""
-    return None if row is None or row.difference is None or row.difference.p is None else row.difference.p.better
-
-
-def adjusted(row: CriterionComparison) -> float | None:
-    """The adjusted p-value of head being worse."""
-    found = None if row.difference is None else row.difference.p_adjusted
-    return None if found is None else found.worse

@@ -303,16 +303,14 @@ def test_an_agent_driver(tree: ScratchTree) -> None:
     assert "Did you mean `echo`?" in tree.gate("validate").stderr
 
 
-SETTING = """    contact: str = Field(
-        default="",
-        description="Whom to ask about this gate.\\nA name or a channel.",
-        json_schema_extra=STARTER,
+SETTING = """    contact: Annotated[str, STARTER, SHOWING, DOOR, NONE] = Field(
+        default="", description="Whom to ask about this gate.\\nA name or a channel."
     )
-    strict: bool"""
+    strict: Annotated[bool"""
 
 
 def test_a_setting(tree: ScratchTree) -> None:
-    tree.replace("evalgate/config/settings.py", ("    strict: bool", SETTING))
+    tree.replace("evalgate/config/settings.py", ("    strict: Annotated[bool", SETTING))
     assert len(tree.written) == 1
     tree.make_docs()
     action = (tree.root / "action.yml").read_text("utf-8")

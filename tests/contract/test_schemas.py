@@ -44,7 +44,7 @@ SCENARIO = {"starting_prompt": "hi", "conversation_plan": "ask"}
     ("name", "document", "valid"),
     [
         ("evalgate", {"runs": 3, "fail-on": "threshold", "max_drop": 0.1}, True),
-        ("evalgate", {"runs": "2+3", "fail_on": ["threshold", "regression"], "env": "A, B"}, True),
+        ("evalgate", {"runs": 2, "fail_on": ["threshold", "regression"], "env": "A, B"}, True),
         ("evalgate", {"agents": [{"driver": "adk", "path": "agents/x"}], "budget": {"usd": 2}}, True),
         ("evalgate", {"run": 3}, False),  # a typo
         ("evalgate", {"alpha": 2}, False),  # out of range

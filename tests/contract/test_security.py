@@ -7,7 +7,6 @@ import pytest
 
 from evalgate.baseline import guarded
 from evalgate.config import settings
-from evalgate.config.gate_file import GateFile, JudgeRule
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
@@ -57,35 +56,10 @@ def test_every_promise_leads_to_the_tests_that_hold_it() -> None:
         assert [name for name in led if not rows(known.get(name, ""))] == [], item
 
 
-OF_THE_CHANGE = {
-    *("agent", "python", "requirements", "seed", "criteria"),  # what is tested, and by what
-    *("runs", "budget", "baseline", "max_baseline_age", "fail_on", "threshold", "deterministic", "alpha", "max_drop"),
-    *(
-        "policy",
-        "burn_in",
-        "pass_rate",
-        "min_measured",
-        "adk_compat",
-        "skip_judged",
-        "strict",
-    ),  # rules: told if relaxed
-    *("concurrency", "workers", "isolation", "turn_timeout", "case_timeout", "start_timeout", "memory", "max_output"),
-    *("retries", "name", "comment", "check_run", "durations"),
-}
-"""Settings that give nothing out, so that a change's own evalgate.yml decides them."""
-OF_THE_CHANGES_JUDGES = {
-    *("model", "config", "num_samples", "exhaustive", "criteria", "client", "budget", "min_kappa"),  # how to judge
-    *("timeout", "call_deadline", "calls_at_once", "deadline"),
-    *("replay", "record", "calibration"),  # files of the repository
-}
-
-
-def test_a_setting_that_is_new_is_the_changes_to_decide_or_is_not() -> None:
-    """Whatever names a key, a server or a place outside of the repository belongs into `baseline.guarded`."""
-    known = {name for name in settings.NAMES if "file" in settings.doors_of(name)}
-    assert known == OF_THE_CHANGE ^ set(guarded.SETTINGS)
-    assert JudgeRule.model_fields.keys() == OF_THE_CHANGES_JUDGES ^ set(guarded.JUDGE)
-    assert GateFile.model_fields.keys() == {"agents", "suites", "judge", "simulator", "compare", "tools", "exclude"}
+def test_what_a_change_does_not_decide_is_named_where_a_user_reads_of_it() -> None:
+    said = sections((ROOT / "docs/settings.md").read_text(encoding="utf-8"))["in-a-pull-request"]
+    names = [*map(settings.input_name, guarded.SETTINGS), *(f"judge: {name}" for name in guarded.JUDGE)]
+    assert [name for name in names if f"`{name}`" not in said] == []
 
 
 def test_what_is_not_protected_is_said_on_both_pages() -> None:

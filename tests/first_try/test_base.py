@@ -143,4 +143,4 @@ def test_an_agent_of_adk_that_gets_its_first_evaluation_files(tmp_path: Path) ->
     assert code == 0, said
     assert "Thresholds: pass. The case passed." in said
     (row, *_) = repo.results()["comparison"]["criteria"]
-    assert (row["difference"]["base"], row["difference"]["head"]) == (1.0, 1.0)
+    assert (row["base"], row["head"]) == (1.0, 1.0)

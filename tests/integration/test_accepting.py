@@ -175,7 +175,7 @@ def test_a_flaky_case_keeps_its_expectation(repo: Repository) -> None:
     repo.gate_file(threshold="confirmed")
     repo.agent("head", flaky=(1,))
     repo.log.write_text("head question 1\n")  # it fails every second time
-    _, said = repo.call("run")
+    _, said = repo.call("run", "--confirm")
     assert "flaky" in said, said
     for chosen in ([], ["--run", "1"]):
         code, said = repo.call("accept", "case_1", "--yes", *chosen)

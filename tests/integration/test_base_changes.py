@@ -178,9 +178,15 @@ def test_a_results_file_that_the_change_commits_is_not_compared_with(
     assert (code, "kept/main.json: is part of the commit, so a change" in said) == (2, True), said
 
 
-@pytest.mark.parametrize("how", ["a file", "the agent"])
+@pytest.mark.parametrize(
+    ("how", "outcome"),
+    [
+        ("a file", (3, "not_measured")),  # nothing of it ran
+        ("the agent", (1, "fail")),  # a crash is a run that did not pass, and the base's agent passed
+    ],
+)
 @pytest.mark.parametrize("policy", ["base", "head"])
-def test_what_the_change_broke_is_no_outage(repo: Repository, how: str, policy: str) -> None:
+def test_what_the_change_broke_is_no_outage(repo: Repository, how: str, outcome: tuple[int, str], policy: str) -> None:
     """`fail-on` without `not_measured` lets an outage pass, and not a file that cannot be read or run any more."""
     on_main(repo)
     repo.write("second.evalset.json", (repo.root / "desk.evalset.json").read_text().replace("desk", "second"))
@@ -194,8 +200,7 @@ def test_what_the_change_broke_is_no_outage(repo: Repository, how: str, policy: 
         repo.write("agent.py", "raise SystemExit(")
     repo.commit("broken")
     code, said = repo.run()
-    assert code == 3, said
-    assert repo.results()["verdict"]["blocked_by"] == "not_measured"
+    assert (code, repo.results()["verdict"]["blocked_by"]) == outcome, said
 
 
 def test_a_change_cannot_take_back_that_the_base_decides(repo: Repository) -> None:

@@ -102,16 +102,15 @@ ROWS = {
     "it fails in some cases": Row(
         base={"agent.py": agent("base", turn=CRASH)},
         code=0,
-        kind="inconclusive",
-        said="Too few scores to compare `response_match_score` with the base, whose agent failed in 2 cases: "
-        f"the agent's process exited with code 1: AssertionError: no odd numbers. {DECIDE}",
+        kind="pass",  # a run that did not pass: head is no worse
+        said="No regression seen in 2 compared cases",
     ),
     "it is too slow for half of the cases": Row(
         base={"agent.py": agent("base", turn=SLOW), "evalgate.yml": gate(turn_timeout=1)},
         head={"evalgate.yml": gate(turn_timeout=1)},
         code=0,
-        kind="inconclusive",
-        said="with the base, whose agent failed in 2 cases: the agent timed out after 1.0 s for the turn. " + DECIDE,
+        kind="pass",
+        said="No regression seen in 2 compared cases",
     ),
     # --- nothing that could have become worse, or nothing that is in the way ---
     "it has no evalgate.yml": Row(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -114,26 +113,3 @@ def test_the_bases_judge_is_asked_by_policy_base_though_head_names_none_any_more
     assert (code, asked(root)) == (2, 0), said
     assert f"{judge['api_key_env']}" in said
     assert "required by the base's rules" in said
-
-
-@pytest.mark.parametrize("answers", ["always the same", "others each time"])
-def test_base_runs_that_share_a_verdict_are_one_observation(root: Path, gemini: Gemini, answers: str) -> None:
-    """Two runs of the same base: of equal answers the second has the verdicts of the first, from the cache."""
-    if answers != "always the same":
-        told = "return f\"{len(open(os.environ['ASKED_LOG']).readlines())} times \" +"
-        (root / "desk.py").write_text(AGENT.replace("return", told))
-        git(root, "commit", "-qam", "counts")
-        git(root, "branch", "-qf", "main")
-    store = ("--baseline-folder", "store", "--runs", "2")
-    for _ in range(2):
-        code, said = gate(root, *store, "--save-baseline", "always")
-        assert code == 0, said
-        time.sleep(1.1)  # runs are told apart by their second
-    assert gemini.asked == (8 if answers == "always the same" else 16) * 3
-    (root / "desk.py").write_text(AGENT.replace("an answer", "another answer"))
-    git(root, "commit", "-qam", "another agent")
-    code, said = gate(root, *store, "--base", "main", "--baseline", "store")
-    assert code == 0, said
-    base = json.loads((root / "evalgate-report/base.json").read_text())
-    runs = {len(case["trials"]) for suite in base["suites"] for case in suite["cases"]}
-    assert runs == ({2} if answers == "always the same" else {4})

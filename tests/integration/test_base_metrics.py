@@ -70,11 +70,11 @@ def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, 
     repo = changed(tmp_path, python, cases=4)
     repo.write("metrics.py", METRIC.format(score="1.0"))
     repo.commit("head")
-    code, said = repo.run("--runs", "2", "--fail-on", "regression")
+    code, said = repo.run("--runs", "2", "--fail-on", "regression", "--threshold", "confirmed")
     assert code == 1, said
     comparison = repo.results()["comparison"]
     (row,) = [row for row in comparison["criteria"] if row["rule"]["gating"]]
-    assert (row["name"], row["difference"]["base"], row["difference"]["head"]) == ("word", 1.0, 0.0)
+    assert (row["name"], row["base"], row["head"]) == ("word", 1.0, 0.0)
     assert [each["subject"] for each in comparison["relaxed"]] == ["contents of metrics.py"]
     assert "`contents of metrics.py`" in repo.comment()
 

@@ -26,12 +26,11 @@ SMALL = {
 BESIDE_ADK = {"adk.py", "judge.py", "turns.py"}
 """They run google-adk in an environment of its own."""
 ELSEWHERE = {
-    "drift.py": "half a minute at its smallest; its functions are those of test_drift.py",
     "footprint.py": "test_footprint.py",
     "isolation.py": "mounts a disk as root",
     "plain_run.py": "a half of pytest_run.py",
-    "statistics.py": "test_bench_statistics.py",
     "strangers.py": "test_strangers.py",
+    "verdict.py": "test_bench_verdict.py",
 }
 
 

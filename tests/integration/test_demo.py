@@ -28,11 +28,11 @@ def test_the_demo_shows_a_change_that_makes_the_agent_worse(tmp_path: Path) -> N
     assert "Against the base" not in first
     # what the comment says: both gates, by how much, which cases, and that the base did right
     assert "**Thresholds**: 3 of 8 cases failed (3 new)" in second
-    assert "**Against the base**: `tool_trajectory_avg_score` dropped from 1.00 to 0.71" in second
+    assert "`tool_trajectory_avg_score` dropped from 1.00 to 0.71" in second
     assert "**3** failed (3 new)" in second
     assert '+ renew_loan(book_id="B-102"' in second
     assert '- check_availability(book_id="B-102")' in second
     assert "The base made the expected calls" in second
     # the thresholds hold, and the comparison alone says no
     assert "Thresholds: pass." in third
-    assert "Against the base: fail. `tool_trajectory_avg_score` dropped" in third
+    assert "Against the base: fail. Worse than the base" in third

@@ -20,13 +20,13 @@ TODAY = dt.datetime.now(dt.UTC).date()
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    """An agent of a model that the test moves: without any change of the repository, four of six answers are wrong."""
+    """An agent of a model that the test moves: without any change of the repository, 20 of 30 answers are wrong."""
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
     made.write(".gitignore", "evalgate-report/\nstore/\n")
     made.gate_file(threshold="new", fail_on=["threshold", "regression"])
-    made.cases(*range(6))
+    made.cases(*range(30))
     made.agent("base")
-    moved = 'bad = number in WRONG or (number in (1, 2, 3, 4) and os.path.exists(os.environ["ASKED_LOG"] + ".moved"))'
+    moved = 'bad = number in WRONG or (number < 20 and os.path.exists(os.environ["ASKED_LOG"] + ".moved"))'
     text = (made.root / "agent.py").read_text()
     made.write("agent.py", text.replace("bad = number in WRONG", moved.replace("bad = ", "bad = ", 1), 1))
     made.commit("base")
@@ -71,14 +71,13 @@ def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
     # before anybody knows: what is worse than what is stored is run on the base, which fails today as well
     code, said = repo.run(*STORE)
     assert code == 0, said
-    assert "4 cached, 8 new trials" in repo.comment()
     assert {case["origin"] for case in repo.results()["comparison"]["cases"]} == {"known"}
-    assert "moved" not in told(repo)
+    assert "The model moved" not in told(repo)
 
     repo.git("checkout", "-q", "main")
     repo.git("commit", "-q", "--allow-empty", "-m", "a day later")
     code, said = repo.run(*KEPT, base="")
-    seen = f"since {TODAY} the unchanged agent of the base branch passes 33% instead of 100% of runs (p = "
+    seen = f"since {TODAY} the unchanged agent of the base branch passes 33% instead of 100% of runs (evidence "
     assert code == 1, said
     assert f"The model moved, not you: {seen}" in said
 
@@ -94,7 +93,7 @@ def test_the_model_moved_and_not_the_change(repo: Repository) -> None:
     # results from after it stand in again
     repo.git("merge", "-q", "main", "-m", "of today")
     code, said = repo.run(*STORE)
-    assert (code, repo.asked("base")) == (0, 12), said
+    assert (code, repo.asked("base")) == (0, 60), said
     assert "(cached results" in repo.comment()
     assert "The model moved" in told(repo)
 
@@ -116,13 +115,13 @@ def test_results_from_before_are_no_unchanged_agents_of_today(repo: Repository) 
     repo.git("commit", "-q", "--allow-empty", "-m", "a day later")
     code, said = repo.run(*KEPT, base="")
     assert code == 1, said
-    assert repo.asked("base") >= 12
+    assert repo.asked("base") >= 60
     assert "The model moved, not you" in said
 
     # from then on the agent of the change is asked again, once for both sides
     repo.git("checkout", "-q", "change")
     code, said = repo.run(*STORE)
-    assert (code, repo.asked("base")) == (0, 12), said
+    assert (code, repo.asked("base")) == (0, 60), said
     assert "**The model moved, not you**" in told(repo)
     assert "earlier results" not in said
     assert {case["origin"] for case in repo.results()["comparison"]["cases"]} == {"known"}

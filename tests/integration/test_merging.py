@@ -14,7 +14,7 @@ from builders.gated_repository import Repository
 pytestmark = pytest.mark.integration
 
 TIMES = {"seconds", "started_at", "measured_at", "age_days", "duration", "model_duration", "invocation_duration_v1"}
-PARTS = {"shards", "shard"}
+PARTS = {"shards", "shard", *("evidence", "failing", "reason")}
 """What a merged run says of its parts: by whose share of alpha their reruns are judged."""
 
 
@@ -75,6 +75,9 @@ def read(path: Path) -> Any:
 def without_times(text: str) -> str:
     """A report without how long it took and how it was called."""
     text = re.sub(r"\d+(\.\d+)? ?m?s\b|(time|timestamp)=\"[^\"]*\"", "T", text)
+    # a part begins with its share of the purse
+    text = re.sub(r"(?i) \(evidence [\d.,]+ : 1\)", "", text)
+    text = re.sub(r"(?i)no evidence|evidence [\d.,]+ : 1|[\d.,]+ : 1", "E", text)
     other = ("evalgate run", "evalgate merge", "invocation_duration_v1")
     return "\n".join(line for line in text.split("\n") if not any(word in line for word in other))
 
@@ -293,15 +296,15 @@ def test_parts_that_were_compared_with_nothing_are_merged_by_the_bases_rules(rep
     assert "comparison" not in merged
 
 
-def test_further_runs_of_flaky_cases_are_merged(repo: Repository) -> None:
-    repo.agent("head", wrong=(1,), flaky=(5,))
+def test_fresh_pairs_of_parts_are_merged(repo: Repository) -> None:
+    repo.gate_file(threshold="confirmed")
+    repo.agent("head", wrong=(2,), flaky=(5,))
     repo.commit("flaky")
-    measure_parts(repo, 2, "--base", "main", "--runs", "2+3")
+    measure_parts(repo, 2, "--base", "main")
     code, said = merge(repo)
     results = json.loads((repo.root / "merged/results.json").read_text())
-    assert results["repeated"] == [["desk.evalset.json", "case_5"]]
-    assert results["more"] == 3, said
-    assert code in (0, 1)
+    assert code == 1, said
+    assert results["verdict"]["evidence"] >= 20, "each part began with a half"
 
 
 def test_only_one_part_has_the_base(repo: Repository) -> None:
@@ -328,7 +331,7 @@ def test_compare_says_what_a_run_with_that_base_says(repo: Repository) -> None:
     assert code == 1, said
     assert not (repo.root / "merged/results.json").exists()
     (row,) = [row for row in whole["comparison"]["criteria"] if row["rule"]["gating"]]
-    assert f"{row['difference']['head']:.2f}" in said
+    assert f"{row['head']:.2f}" in said
     comment = (repo.root / "merged/comment.md").read_text()
     assert "case_4" in comment
     assert "1 new and 1 pre-existing" in comment
@@ -411,17 +414,18 @@ def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
 
 
 def test_what_is_worse_in_all_parts_together_is_not_red_beside_stored_results(repo: Repository, tmp_path: Path) -> None:
-    """Four of four cases worse are chance, eight of eight are none; and of these the base was not run today."""
+    """What nobody can run today is not called worse; where the base can be run, it is."""
     store = ("--baseline-folder", str(tmp_path / "kept"))
     repo.git("checkout", "-q", "main")
     repo.agent("base")
+    repo.gate_file(threshold="confirmed")
     repo.cases(*range(8), threshold=0.0)
     repo.commit("lenient")
     assert repo.call("run", *store, "--save-baseline", "always")[0] == 0
     repo.git("checkout", "-qB", "change")
     repo.agent("head", wrong=tuple(range(8)))
     repo.commit("worse")
-    assert measure_parts(repo, 2, "--base", "main", *store) == [0, 0]
+    assert measure_parts(repo, 2, "--base", "main", "--baseline", "store", *store) == [0, 0]
     code, said = merge(repo, "--base", "main")
     assert code == 0, said
     assert "the base was not run today" in said

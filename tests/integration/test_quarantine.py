@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from builders.gated_repository import Repository
 
-from evalgate.comparison import confirm
-
 pytestmark = pytest.mark.integration
 
 LISTED = "evalgate-quarantine.yml"
@@ -193,9 +191,6 @@ GAMES = {
     "another clock": Game(
         listed=entry("case_2", days=-1) + entry("case_3", days=-1), play=travels, said="2 of 6 cases failed (2 new)"
     ),
-    "nothing is seen of new cases": Game(
-        play=lambda repo: repo.gate_file(**{"burn-in": 0}), said="`burn_in` changed from `5` to `0`"
-    ),
     "a link in place of the list": Game(
         play=lambda repo: ((repo.root / LISTED).unlink(), (repo.root / LISTED).symlink_to("/etc/hostname"))[0],
         said="",
@@ -226,74 +221,6 @@ def test_a_change_whose_base_is_unknown_quarantines_nothing(repo: Repository) ->
     code, said = repo.call("run", *asked, environment=workflow)
     assert code == 1, said
     assert "evalgate-quarantine.yml does not count" in said
-
-
-# --- new and changed cases -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "agent", "asked", "code", "said"),
-    [
-        # passes, then fails every other time: its first run alone would say nothing
-        ((), {"flaky": (9,)}, 5, 0, "**1 new or changed case with mixed results**: `case_9` passed 3 of 5 runs."),
-        ((), {}, 5, 0, ""),
-        (("--burn-in", "0"), {"flaky": (9,)}, 1, 0, ""),
-        (("--burn-in", "3"), {}, 3, 0, ""),
-        (("--runs", "3"), {}, 5, 0, ""),
-        (("--threshold", "all"), {"flaky": (9,)}, 1, 0, ""),  # which runs nothing again
-        (("--deterministic",), {}, 1, 0, ""),
-        ((), {"wrong": (9,)}, 1 + confirm.failures_needed(0.05), 1, "1 of 7 cases failed"),  # reruns know it already
-        # the budget has room for the first runs and two more: nothing that decides is cut off
-        (("--budget", "agent_calls=15"), {}, 3, 0, ""),
-    ],
-)
-def test_a_new_case_shows_in_its_own_pull_request_whether_its_results_are_mixed(
-    repo: Repository, arguments: tuple[str, ...], agent: dict[str, tuple[int, ...]], asked: int, code: int, said: str
-) -> None:
-    repo.agent("base")
-    repo.gate_file(threshold="confirmed")
-    repo.commit("default")
-    branch(repo, **agent)
-    repo.cases(*range(6), 9)
-    repo.commit("one more")
-    found, output = repo.run(*arguments)
-    assert found == code, output
-    assert repo.log.read_text().count("head question 9\n") == asked
-    assert said in told(repo)
-    if said.startswith("**"):
-        # counted as its verdict says, on which the extra runs have no say
-        assert "**7** cases: **7** passed · **0** failed · **0** not measured" in told(repo)
-        (case,) = [each for each in repo.results()["suites"][0]["cases"] if each["case_id"] == "case_9"]
-        assert (case["verdict"], case["burn_in"]) == ("pass", {"passed": 3, "runs": 5})
-        assert repo.results()["comparison"]["head_rates"]["rate"] == 1  # in no mean
-    if "--budget" in arguments:
-        assert "not every new or changed case was run as often as `burn-in` says" in repo.comment()
-
-
-def test_parts_try_their_own_new_cases_and_the_merge_tells_of_them(repo: Repository) -> None:
-    repo.agent("base")
-    repo.gate_file(threshold="confirmed")
-    repo.commit("default")
-    branch(repo, flaky=(9,))
-    repo.cases(*range(6), 9)
-    repo.commit("one more")
-    for part in ("1", "2"):
-        assert repo.run("--shard", f"{part}/2", "--output", f"parts/{part}")[0] == 0
-    code, said = repo.call("merge", "parts", "--output", "merged", "--base", "main")
-    assert code == 0, said
-    assert "1 new or changed case with mixed results: `case_9` passed 3 of 5 runs." in said
-
-
-def test_a_changed_case_is_run_like_a_new_one_and_others_are_not(repo: Repository) -> None:
-    repo.agent("base")
-    repo.gate_file(threshold="confirmed")
-    repo.commit("default")
-    branch(repo)
-    repo.cases(*range(6), answers={2: "answer 2 "})
-    repo.git("mv", "desk.evalset.json", "counter.evalset.json")  # a renamed file changes no case
-    repo.commit("changed")
-    assert repo.run()[0] == 0
-    assert [repo.log.read_text().count(f"head question {number}\n") for number in range(6)] == [1, 1, 5, 1, 1, 1]
 
 
 def test_the_change_that_brings_the_first_cases_pays_for_none_twice(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_the_workflow_or_the_base_decides_what_is_given_out(
 
 def test_a_notice_leads_to_the_line_and_says_what_to_do(tmp_path: Path) -> None:
     head = settings(tmp_path / "head", "runs: 1\nenv: [A]\nbaseline-folder: mine\n")
-    env, folder = settled(head, settings(tmp_path / "base", "runs: 1")).problems
+    folder, env = settled(head, settings(tmp_path / "base", "runs: 1")).problems
     assert env.place is not None
     assert (env.place.line, "as an input of the workflow" in env.hint) == (2, True)
     assert folder.place is not None

@@ -224,8 +224,6 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
         ({}, {"max_drop": 0.2}, ["max_drop: 0.05 > 0.20"]),
         ({}, {"threshold": ThresholdRule.NEW}, ["threshold: confirmed > new"]),
         ({"threshold": ThresholdRule.ALL}, {}, ["threshold: all > confirmed"]),
-        ({"deterministic": True}, {}, ["deterministic: true > false"]),  # what fails is then run again
-        ({}, {"threshold": ThresholdRule.ALL, "deterministic": True}, []),
         ({"threshold": ThresholdRule.NEW}, {}, []),
         ({}, {"adk_compat": True}, ["adk_compat: false > true"]),
         ({}, {"criteria": {"m": CriterionRule(gating=False)}}, ["gating of m: unset > false"]),

@@ -154,7 +154,7 @@ def test_by_whose_settings_and_judges_it_is_measured(
     then = None if theirs is None else chosen(judge={"base_url": "theirs", "min_kappa": 0.6}, output="there", **theirs)
     found = baseline_rules.of(head, (suite("s", ONE),), base(suite("s", ONE), settings=then))
     settings, judge = found.settings, found.settings.gate_file.judge
-    assert (settings.runs.start, settings.skip_judged, judge.base_url) == ruling
+    assert (settings.runs, settings.skip_judged, judge.base_url) == ruling
     assert judge.min_kappa == (0.6 if judge.base_url == "theirs" else 0.1)
     assert settings.output == "here"
     told = {each.subject for each in found.relaxed}

@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from evalgate import cli
+from evalgate import cli, config
 from evalgate.cli import commands
-from evalgate.config import settings
+from evalgate.config import Door, settings
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, Place, Problem, Severity, UnavailableError
 from evalgate.system import isolation
@@ -19,12 +19,12 @@ from evalgate.system import isolation
 
 def test_run_takes_every_setting_and_nothing_else() -> None:
     taken = {parameter.name for parameter in commands.run.params}
-    assert taken == {"everything", "failed"} | {name for name in settings.NAMES if "cli" in settings.doors_of(name)}
+    assert taken == {"everything", "failed"} | set(config.names_with(Settings, Door.CLI))
 
 
 def test_help_has_every_option_in_one_group() -> None:
     grouped = [name for names in commands.GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted({"help", *(each.name for each in commands.run.params)} - {"paths"})
+    assert sorted(grouped) == sorted({"help", *(each.name for each in commands.run.params)})
     text = CliRunner().invoke(cli.cli, ["run", "--help"]).output
     assert [title for title in commands.GROUPS if f"{title}:\n" in text] == list(commands.GROUPS)
     assert "Show this message and exit." in text
@@ -34,8 +34,8 @@ def test_help_has_every_option_in_one_group() -> None:
 
 def test_help_shows_each_description_and_default() -> None:
     text = " ".join(CliRunner().invoke(cli.cli, ["run", "--help"]).output.split())
-    for name in settings.NAMES:
-        if name != "paths" and "cli" in settings.doors_of(name):
+    for name in config.names_with(Settings, Door.CLI):
+        if name != "paths":
             assert f"--{settings.input_name(name)}" in text
             assert " ".join((Settings.model_fields[name].description or "").split())[:40] in text
     assert "[default: 300]" in text

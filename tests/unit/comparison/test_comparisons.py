@@ -6,7 +6,7 @@ import pytest
 from builders import sides
 
 from evalgate.comparison import compare
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison.book import Sides
 from evalgate.model import CaseStatus, Policy
 
 
@@ -31,14 +31,12 @@ def test_a_base_without_results_is_told_from_cases_that_it_cannot_have(
     text: str, statuses: dict[str, CaseStatus], problem: str, listed: list[str]
 ) -> None:
     head, base = sides.sides(text)
-    comparison = compare.compare(
-        head,
-        base,
+    both = Sides(
+        head=head,
+        base=base,
         policy=Policy(),
-        origin=sides.ORIGIN,
         unpaired={(sides.SUITE, case_id): status for case_id, status in statuses.items()},
-        relaxed=(),
-        stage=Stage.ONLY,
     )
+    comparison = compare.compare(both, origin=sides.ORIGIN)
     assert comparison.problem == problem
     assert [case.status.value for case in comparison.cases] == listed

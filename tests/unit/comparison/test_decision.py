@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 from builders import sides
 
-from evalgate.comparison import confirm
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
     AgentFailure,
@@ -50,19 +49,26 @@ def kinds(verdict: Verdict) -> dict[str, str]:
         ("FF/PP " * 3 + "PP/PP " * 6, {}, "fail", "fail", True),
         ("FF/FF " + "PP/PP " * 8, {}, "fail", "pass", True),  # main is red already
         ("FF/FF " + "PP/PP " * 8, NEW, "pass", "pass", False),  # and that is let pass
-        ("FF/PP " + "PP/PP " * 8, NEW, "fail", "inconclusive", True),  # a new failure is not
+        ("FF/PP " + "PP/PP " * 8, NEW, "fail", "pass", True),  # a new failure is not
         ("FPFP/PPFF " + "PPPP/PPPP " * 8, NEW, "pass", "unchanged", False),  # flaky
         ("FF/?? " + "PP/PP " * 8, NEW, "fail", "not_measured", True),  # unknown on the base: blocks
-        ("?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.95}, "pass", "inconclusive", False),  # by runs
+        (
+            "?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15,
+            {"min_measured": 0.95},
+            "not_measured",
+            "not_measured",
+            True,
+        ),  # by cases
         ("?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.96}, "not_measured", "not_measured", True),
-        ("?PPPF/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.8}, "not_measured", "inconclusive", True),
-        ("FF/FF FF/PP " + "PP/PP " * 7, NEW, "fail", "inconclusive", True),
+        ("?PPPP/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.75}, "pass", "pass", False),
+        ("?PPPF/?PPPP " * 5 + "PPPPP/PPPPP " * 15, {"min_measured": 0.75}, "not_measured", "pass", True),
+        ("FF/FF FF/PP " + "PP/PP " * 7, NEW, "fail", "pass", True),
         ("FF/FF ??/PP " + "PP/PP " * 7, NEW, "not_measured", "not_measured", True),  # let pass, and yet no pass
         ("FF/FF " + "PP/PP " * 8, {"fail_on": frozenset({FailOn.REGRESSION})}, "fail", "pass", False),
-        ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.INCONCLUSIVE})}, "fail", "inconclusive", True),
-        ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.NOT_MEASURED})}, "fail", "inconclusive", False),
-        ("FF/FF FF/PP " + "PP/PP " * 8, {**NEW, "pass_rate": 0.9}, "fail", "inconclusive", True),  # 8 of 10, one new
-        ("FF/PP " + "PP/PP " * 9, {**NEW, "pass_rate": 0.9}, "pass", "inconclusive", False),  # as many as required
+        ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.INCONCLUSIVE})}, "fail", "pass", False),
+        ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.NOT_MEASURED})}, "fail", "pass", False),
+        ("FF/FF FF/PP " + "PP/PP " * 8, {**NEW, "pass_rate": 0.9}, "fail", "pass", True),  # 8 of 10, one new
+        ("FF/PP " + "PP/PP " * 9, {**NEW, "pass_rate": 0.9}, "pass", "pass", False),  # as many as required
     ],
 )
 def test_gates(text: str, policy: dict[str, object], threshold: str, regression: str, blocks: bool) -> None:
@@ -106,36 +112,13 @@ def test_without_a_comparison_there_is_one_gate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "source", "regression"),
-    [
-        ("!/P " * 3 + "P/P " * 17, BaseSource.RERUN, "not_measured"),  # 17 of 20, and 20 of 20
-        ("!/P " * 2 + "P/P " * 18, BaseSource.RERUN, None),  # two may be an accident
-        ("!/P " * 3 + "P/! " + "P/P " * 16, BaseSource.RERUN, None),  # so may three against one
-        ("!/! " * 4 + "P/P " * 16, BaseSource.RERUN, None),  # it is the same on the base
-        ("P/! " * 4 + "P/P " * 16, BaseSource.RERUN, None),
-        ("!PP/PPP " * 3 + "PPP/PPP " * 17, BaseSource.RERUN, "not_measured"),  # one run of three
-        ("!/P " * 3 + "P/P " * 17, BaseSource.STORE, "not_measured"),  # the agent's own doing, whenever the base ran
-        ("?/P " * 3 + "P/P " * 17, BaseSource.STORE, None),  # an outage of today
-        ("?/P " * 3 + "P/P " * 17, BaseSource.RERUN, "not_measured"),
-    ],
-)
-def test_head_must_be_as_measurable_as_the_base(text: str, source: BaseSource, regression: str | None) -> None:
-    policy = Policy(threshold=ThresholdRule.ALL, min_measured=0.7)
-    head, base = sides.sides(text)
-    compared = sides.compare_runs(head, base, policy=policy)
-    compared = dataclasses.replace(compared, origin=dataclasses.replace(compared.origin, source=source))
-    verdict = comparison_verdict.decide(head, policy, comparison=compared)
-    assert (kinds(verdict)["regression"] == "not_measured", verdict.blocks) == (bool(regression),) * 2
-
-
-@pytest.mark.parametrize(
     ("head", "base", "spent", "regression"),
     [
         (500, 200, "the budget of 1,000 agent tokens is spent", "not_measured"),
         (400, 200, "the budget of 1,000 agent tokens is spent", "inconclusive"),  # twice is not more than twice
         (500, 200, "the budget of $2 for agents is spent", "not_measured"),
         (500, 200, "the budget of 9 agent runs is spent", "inconclusive"),  # tokens are not what it counts
-        (500, None, "the budget of 1,000 agent tokens is spent", "inconclusive"),  # nobody told
+        (500, None, "the budget of 1,000 agent tokens is spent", "not_measured"),  # tells nothing, excuses nothing
         (None, 200, "the budget of 1,000 agent tokens is spent", "inconclusive"),
     ],
 )
@@ -153,7 +136,9 @@ def test_a_budget_that_head_alone_spends_blocks(
     verdict = comparison_verdict.decide(ours, policy, comparison=compared)
     assert kinds(verdict)["regression"] == regression
     assert verdict.blocks is (regression == "not_measured")
-    if verdict.blocks:
+    if verdict.blocks and base is None:
+        assert "Head used 2,000 tokens, the base told of none" in verdict.reason
+    elif verdict.blocks:
         assert "Head used 2,000 tokens where the base used 800 for the same 4 runs" in verdict.reason
 
 
@@ -167,7 +152,7 @@ STOPPED = AgentFailure(kind=FailureKind.START, message="SyntaxError: invalid syn
         ("!!/!! " * 3, STOPPED, BaseSource.RERUN, {}, False),  # it starts on neither side
         ("!!/PP " * 3, STOPPED, BaseSource.STORE, {}, False),  # the base ran at another time: it may be an outage
         ("!!/PP PP/PP", STOPPED, BaseSource.RERUN, {}, False),  # it does start
-        ("!!/PP " * 3, sides.CRASH, BaseSource.RERUN, {}, False),
+        ("!!/PP " * 3, sides.CRASH, BaseSource.RERUN, {}, True),  # a crash is a run that did not pass
         ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {"advisory": frozenset({sides.SUITE})}, False),
         ("!!/PP " * 3, STOPPED, BaseSource.RERUN, {"fail_on": frozenset()}, False),  # nothing is to block
     ],
@@ -210,33 +195,26 @@ def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, k
     ("text", "kind", "said"),
     [
         ("PP/!! PP/!!", "inconclusive", "Not compared: the base's agent failed in every run: KeyError: 'city'."),
-        (
-            "PP/!! PP/PP",
-            "inconclusive",
-            "Too few scores to compare `m` with the base, whose agent failed in 1 case: KeyError: 'city'.",
-        ),
-        ("PP/P! PP/PP", "inconclusive", "whose agent failed in 1 case"),  # half of its runs
-        ("PP/?? PP/!!", "not_measured", "2 cases lack a score"),  # an outage of the judge is not the base's fault
+        ("PP/!! PP/PP", "pass", "No regression seen in 1 compared case"),  # a crash is a run that did not pass
+        ("PP/P! PP/PP", "pass", "No regression seen in 2 compared cases"),
+        ("PP/?? PP/PP", "not_measured", "1 case lacks a score"),  # an outage of the judge is not the base's fault
         ("P?/P! PP/PP", "not_measured", "1 case lacks a score"),  # nor is what head lacks
         ("FF/PP " * 9 + "PP/!!", "fail", "dropped from 1.00"),  # a fall is a fall
     ],
 )
 @pytest.mark.parametrize("own", [True, False])
-def test_the_bases_own_failures_are_inconclusive(text: str, kind: str, said: str, own: bool) -> None:
+def test_the_bases_own_failures_are_runs_that_did_not_pass(text: str, kind: str, said: str, own: bool) -> None:
     head, base = sides.sides(text)
     marked = (dataclasses.replace(each, own_failure=own and each.failure is not None) for each in base.trials)
     comparison = sides.compare_runs(head, dataclasses.replace(base, trials=tuple(marked)))
-    policy = Policy()
-    gate = comparison_verdict.regression_gate(head, comparison, policy)
+    gate = comparison_verdict.regression_gate(head, comparison, Policy())
     assert gate is not None
+    # what the change may have made fail is not known
     expected = kind if own or kind == "fail" else "not_measured"
     assert gate.kind.value == expected
-    assert gate.blocks == (expected != "inconclusive")
+    assert gate.blocks == (expected in ("fail", "not_measured"))
     assert (said in gate.reason) == (own or expected == kind)
     assert gate.reason.endswith("The thresholds decide.") == (expected == "inconclusive")
-    strict = comparison_verdict.regression_gate(head, comparison, Policy(fail_on=frozenset(FailOn)))
-    assert strict is not None
-    assert strict.blocks
 
 
 @pytest.mark.parametrize(
@@ -279,7 +257,7 @@ def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said:
     [
         ("P./P. PP/PP", "inconclusive", "inconclusive"),
         ("PP/PP PP/PP", "pass", "inconclusive"),  # it ended with the last of the first runs: all is compared
-        ("../.. FF/FF", "inconclusive", "fail"),  # a certain failure stays one
+        ("../.. FF/FF", "inconclusive", "not_measured"),  # nobody could run it again
         ("?./P. PP/PP", "not_measured", "not_measured"),  # broken, not only cut short
         ("FF/PP " * 9 + "P./P.", "fail", "fail"),
     ],
@@ -298,12 +276,7 @@ def test_a_case_that_began_badly_when_a_budget_ended_blocks_and_is_counted() -> 
 
 @pytest.mark.parametrize("rule", [ThresholdRule.NEW, ThresholdRule.CONFIRMED])
 def test_a_failure_that_a_budget_left_unconfirmed_is_not_measured(rule: ThresholdRule) -> None:
-    head, base = sides.sides("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent")
-    policy = Policy(threshold=rule)
-    comparison = sides.compare_runs(head, base, policy=policy)
-    asked = confirm.of(head, comparison, policy=policy)
-    settled = confirm.settle(comparison, asked, head=head)
-    verdict = comparison_verdict.decide(head, policy, comparison=settled, asked=asked)
+    verdict = decide("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent", policy=Policy(threshold=rule))
     assert kinds(verdict)["threshold"] == "not_measured"
     assert verdict.blocks
 
@@ -396,35 +369,24 @@ def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said:
 @pytest.mark.parametrize(
     ("text", "policy", "reason"),
     [
-        ("PPP/PPP " * 40, {}, "All 40 cases passed. No regression in 40 compared cases."),
-        (
-            "PPP/PPP " * 9,
-            {},
-            "All 9 cases passed. No regression seen in 9 compared cases, with too few runs to rule one out.",
-        ),
+        ("PPP/PPP " * 40, {}, "All 40 cases passed. No regression seen in 40 compared cases."),
         (
             "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
-                "`m` dropped from 0.95 to 0.76 (~0.19, 95% CI ~0.43 to +0.05): 5 cases now fail, "
-                "1 now passes. 5 of 21 cases failed (5 new) in s."
+                "Worse than the base, evidence 743 : 1: `m` dropped from 0.95 to 0.76 (~0.19), 5 cases now fail, "
+                "1 case now passes. 5 of 21 cases failed (5 new) in s."
             ),
         ),
         (
             "FF/FF " + "PP/PP " * 8,
             NEW,
-            (
-                "8 of 9 cases passed; allowed failures: 1 pre-existing. No regression seen in 9 compared cases, with "
-                "too few runs to rule one out."
-            ),
+            "8 of 9 cases passed; allowed failures: 1 pre-existing. No regression seen in 9 compared cases.",
         ),
         (
             "F/P " + "P/P " * 8,
             NEW,
-            (
-                "1 of 9 cases failed (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95% CI "
-                "~0.44 to 0.00), not statistically significant with 9 cases."
-            ),
+            "1 of 9 cases failed (1 not confirmed) in s.",
         ),
         (
             "??/PP PP/PP",
@@ -440,21 +402,14 @@ def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
     assert decide(text, policy=Policy(**policy)).reason == reason.replace("~", "\N{MINUS SIGN}")  # type: ignore[arg-type]
 
 
-def test_a_fact_is_said_as_one() -> None:
-    verdict = decide("FFF/PPP " + "PPP/PPP " * 9, behaviours=dict.fromkeys(range(10), "same"))
-    regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
-    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case now fails."
-    assert regression.reason == said
-
-
 @pytest.mark.parametrize(
     ("fail_on", "blocks", "begins"),
     [
-        ("regression", True, "`m` dropped from 1.00 to 0.00"),
-        ("regression not_measured", True, "`m` dropped from 1.00 to 0.00"),
-        ("not_measured", True, "Too few scores to compare `n` with the base: 9 cases lack a score. `m` dropped"),
-        ("inconclusive", False, "`m` dropped from 1.00 to 0.00"),
-        ("threshold", False, "`m` dropped from 1.00 to 0.00"),
+        ("regression", True, "Worse than the base"),
+        ("regression not_measured", True, "Worse than the base"),
+        ("not_measured", True, "Too few scores to compare `n` with the base: 9 cases lack a score. Worse than"),
+        ("inconclusive", False, "Worse than the base"),
+        ("threshold", False, "Worse than the base"),
     ],
 )
 def test_a_criterion_that_fell_does_not_hide_one_that_was_not_measured(

@@ -1,13 +1,28 @@
 """Which judge is asked is written into the options, where it counts for the address of a grade."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from evalgate import criteria
-from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
+from evalgate.config.gate_file import GateFile, JudgeOptionsRule, JudgeRule
+from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.formats import fingerprints
-from evalgate.model import CriterionUse
+from evalgate.judges import cache
+from evalgate.judges.base import JudgeReply, Text
+from evalgate.judges.cache import Entry
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    ConversationScenario,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    Suite,
+)
 
 NAME = "hallucinations_v1"
 
@@ -71,6 +86,39 @@ def test_a_judge_at_another_address_is_another_judge(name: str, options: dict[st
     assert (here.endpoint, there.endpoint) == ("", endpoint)
     one, other = (fingerprints.of_criterion(each, version="1", adk_compat=False) for each in (here, there))
     assert (one != other) == bool(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("rule", "same"),
+    [
+        ({"replay": "here.jsonl"}, True),
+        ({"replay": "there.jsonl"}, True),  # what they say counts, not where they lie
+        ({"replay": "others.jsonl"}, False),
+        ({"client": "openai"}, False),
+        ({}, False),
+    ],
+)
+def test_no_grade_or_simulated_user_of_other_replies_stands_in(
+    tmp_path: Path, rule: dict[str, str], same: bool
+) -> None:
+    for name, label in (("here", "valid"), ("there", "valid"), ("others", "invalid")):
+        entry = Entry(address="0" * 64, reply=JudgeReply(parts=(Text(text=label),)))
+        (tmp_path / f"{name}.jsonl").write_text(cache.render_entry(entry) + "\n")
+    case = Case(case_id="a", scenario=ConversationScenario(starting_prompt="hi", conversation_plan="say hi"))
+    own = Suite(
+        key="a.evalset.json",
+        eval_set=EvalSet(eval_set_id="a", cases=(case,)),
+        criteria=(CriterionUse(name=NAME, threshold=0.5), CriterionUse(name="safety_v1", threshold=0.5)),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
+        agent=AgentUse(driver="adk"),
+    )
+    prints = []
+    for each in ({"replay": "here.jsonl"}, rule):
+        choice = Settings(root=tmp_path, gate_file=GateFile(judge=JudgeRule.model_validate(each)))
+        (suite,) = judges.settle_suites([own], judges.defaults_of(choice))
+        asked = [fingerprints.of_criterion(use, version="1", adk_compat=False) for use in suite.criteria]
+        prints.append([*asked, fingerprints.of_task(case, simulator=suite.simulator)])
+    assert [one == other for one, other in zip(*prints, strict=True)] == [same] * 3
 
 
 @pytest.mark.parametrize("name", ["system_instruction", "systemInstruction"])

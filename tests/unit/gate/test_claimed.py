@@ -18,7 +18,7 @@ from evalgate.results.file import Stored
     ("head", "base", "origin", "blocks", "problems"),
     [
         ("pass pass pass", "pass pass pass", "flaky", False, []),  # noise turns no check red
-        ("fail fail fail", "pass pass pass", "new", True, []),
+        ("fail fail fail fail fail", "pass pass pass pass pass", "new", True, []),
         ("fail fail fail", "pass pass", "unconfirmed", True, ["fresh-runs-missing"]),  # too few
         ("", "", "unconfirmed", True, ["fresh-runs-missing"]),  # their run had another `threshold`
     ],
@@ -36,15 +36,15 @@ def test_fresh_runs_of_the_claimed_run_count(
 @pytest.mark.parametrize(
     ("shards", "origin"),
     [
-        (1, "new"),  # three pairs are enough for 0.05
-        (2, "unconfirmed"),  # a shard of two had 0.015, for which it takes four
+        (1, "new"),  # five pairs are enough for all of the purse
+        (2, "unconfirmed"),  # a shard of two began with half of it
     ],
 )
 def test_a_claim_of_merged_shards_is_judged_by_the_share_of_each(shards: int, origin: str) -> None:
-    head = claimed("fail", "fail fail fail")
+    head = claimed("fail", "fail fail fail fail fail")
     homes = {(suite.key, case.case_id): 1 for suite in head.run.suites for case in suite.eval_set.cases}
     head = dataclasses.replace(head, run=dataclasses.replace(head.run, shards=shards, homes=homes))
-    report = post.decide(choice(), head, claimed("pass", "pass pass pass"), links=Links())
+    report = post.decide(choice(), head, claimed("pass", "pass pass pass pass pass"), links=Links())
     assert report.comparison is not None
     assert [case.origin for case in report.comparison.cases] == [origin]
     assert report.verdict.blocks

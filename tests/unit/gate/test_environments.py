@@ -13,7 +13,7 @@ from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base, BaseProject
 from evalgate.comparison import compare
-from evalgate.comparison.repeats import Stage
+from evalgate.comparison.book import Sides
 from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
 from evalgate.results.file import Stored, StoredOutcomes
@@ -101,13 +101,11 @@ def test_a_stored_base_tells_its_environment(
     ],
 )
 def test_other_models(code: str, source: BaseSource, models: tuple[str, str], said: str) -> None:
-    comparison = compare.compare(
-        side(code=code, about=NEW, models=models[1]),
-        side(code="same", about=NEW, models=models[0]),
+    both = Sides(
+        head=side(code=code, about=NEW, models=models[1]),
+        base=side(code="same", about=NEW, models=models[0]),
         policy=Policy(),
-        origin=BaseOrigin(source=source),
-        unpaired={},
-        relaxed=(),
-        stage=Stage.ONLY,
+        is_together=source is BaseSource.RERUN,
     )
+    comparison = compare.compare(both, origin=BaseOrigin(source=source))
     assert [note.partition(" on the base")[0] for note in comparison.origin.notes] == ([said] if said else [])

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from evalgate.config.settings import Settings, doors_of
+from evalgate.config import Door, names_with
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError
 from evalgate.github import forks
 from evalgate.github.events import EventContext, EventKind, FinishedRun, Head
@@ -95,4 +96,4 @@ def test_a_branch_that_is_checked_out_is_not_the_reviewed_commit(tmp_path: Path)
 
 def test_evalgate_yml_cannot_set_any_of_it() -> None:
     for name in ("mode", "results", "artifact", "shard"):
-        assert "file" not in doors_of(name), name
+        assert name not in names_with(Settings, Door.FILE), name

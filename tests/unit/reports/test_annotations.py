@@ -103,6 +103,7 @@ def test_outputs() -> None:
         "not-measured": "1",
         "total": "3",
         "delta": "{}",
+        "evidence": "",
         "judge-calls": "0",
         "judge-cost-usd": "0",
     }

@@ -8,12 +8,12 @@ import pytest
 from builders import comparing
 from builders.compared_scenarios import COMPARED
 
-from evalgate.model import CriterionComparison, Interval
+from evalgate.model import CriterionComparison
 from evalgate.reports import comment
 
 
 def row(head: float, **more: Any) -> CriterionComparison:
-    return comparing.row(head=head, **{"base": 0.5, "interval": Interval(low=head - 0.6, high=head - 0.4), **more})
+    return comparing.row(head=head, **{"base": 0.5, **more})
 
 
 def line_of(each: CriterionComparison) -> str:
@@ -34,20 +34,14 @@ def test_worse_is_left(each: CriterionComparison, left: bool) -> None:
     assert (line_of(each).index(comment.POINT) < comment.HALF) is left
 
 
-def test_the_point_lies_within_its_interval_and_a_fact_has_none() -> None:
-    shown = line_of(row(0.1))
-    assert shown.index(comment.LEFT) < shown.index(comment.POINT) < shown.index(comment.RIGHT)
-    assert comment.LEFT not in line_of(row(0.1, fact=True))
-
-
 @pytest.mark.parametrize(
     "rows",
     [
         [],
-        [row(0.5, interval=Interval(low=0.0, high=0.0))],  # nothing moved
+        [row(0.5)],  # nothing moved
         [row(0.1, gating=False)],
         [row(0.1, base=None)],
-        [row(411.0, base=532.0, interval=Interval(low=-123.0, high=-120.0))],  # tokens do not fit the scale
+        [row(411.0, base=532.0)],  # tokens do not fit the scale
     ],
 )
 def test_there_is_no_chart_of_nothing(rows: list[CriterionComparison]) -> None:

@@ -17,17 +17,14 @@ from evalgate.comparison.labels import CaseLabel
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
+    Book,
     CaseComparison,
     CaseOutcome,
     CaseStatus,
     CaseVerdict,
     Change,
-    Comparison,
-    CriterionComparison,
     FailureOrigin,
-    Interval,
     Power,
-    PValue,
     RelaxedKind,
     RelaxedRule,
     VerdictKind,
@@ -36,12 +33,6 @@ from evalgate.reports import cases, comment, view, wording
 from evalgate.text import words
 
 SHA = comparing.BASE_SHA
-
-
-def row(base: float | None = 1.0, head: float | None = 0.75, **more: Any) -> CriterionComparison:
-    """A fall with an interval and an adjusted p of 0.02."""
-    given = {"interval": Interval(low=-0.4, high=-0.1), "p_adjusted": PValue(worse=0.02, better=1.0), **more}
-    return comparing.row(base, head, **given)
 
 
 def test_every_kind_has_words() -> None:
@@ -84,38 +75,30 @@ def test_swapped_sides_swap_the_sign_alone(delta: float, share: bool) -> None:
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        (row(), "\N{MINUS SIGN}0.40 to \N{MINUS SIGN}0.10"),
-        (row(fact=True), "exact"),  # no sample: nothing to be unsure of
-        (row(interval=None), "-"),
-        (
-            row(base=532.0, head=411.0, interval=Interval(low=-123.4, high=-120.1)),
-            "\N{MINUS SIGN}123 to \N{MINUS SIGN}120",
-        ),
+        ({"evidence": 43.2}, "43 : 1"),
+        ({"evidence": 3.21}, "3.2 : 1"),
+        ({"evidence": 4.02}, "4 : 1"),
+        ({"evidence": 12_345.6}, "12,346 : 1"),
+        ({"evidence": 1e9}, "over 1,000,000 : 1"),
+        ({"evidence": 0.4}, "-"),  # the bets lost
+        ({"evidence": 43.0, "gating": False}, "-"),  # what decides nothing claims nothing
+        ({"evidence": 43.0, "clock_based": True}, "-"),
     ],
 )
-def test_intervals(given: CriterionComparison, shown: str) -> None:
-    assert cases.between(given) == shown
-
-
-def test_an_interval_of_shares_names_its_unit_once() -> None:
-    assert cases.between(row(), share=True) == "\N{MINUS SIGN}40 to \N{MINUS SIGN}10 points"
+def test_evidence_stands_only_where_it_means_something(given: dict[str, Any], shown: str) -> None:
+    assert cases.evidence(comparing.row(**given)) == shown
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("worse", "said"),
     [
-        (row(), "0.020"),
-        (row(p_adjusted=PValue(worse=0.0001, better=1.0)), "< 0.001"),
-        (row(head=1.1, p_adjusted=PValue(worse=1.0, better=0.03)), "0.030"),  # it rose: the p of a rise
-        (row(lower_is_better=True, head=0.5, p_adjusted=PValue(worse=1.0, better=0.04)), "0.040"),
-        (row(fact=True), "-"),
-        (row(head=1.0), "-"),  # nothing moved
-        (row(gating=False), "-"),  # what decides nothing claims nothing
-        (row(p_adjusted=None), "-"),
+        (0.7, "No evidence that head is worse (20 : 1 blocks)."),
+        (5.0, "Evidence 5 : 1 that head is worse (20 : 1 blocks)."),
+        (43.0, "in at most 1 of 43 checks like this one."),
     ],
 )
-def test_p_stands_only_where_it_means_something(given: CriterionComparison, shown: str) -> None:
-    assert cases.p_value(given) == shown
+def test_evidence_in_words(worse: float, said: str) -> None:
+    assert said in cases.evidence_sentence(Book(worse=worse))
 
 
 @pytest.mark.parametrize(
@@ -164,30 +147,15 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
     ("power", "said"),
     [
         (None, ""),
-        (Power(drop=0.25, repeats=3), "3 runs per case would detect a drop of the pass rate of 25 points or more"),
-        (
-            Power(drop=0.25, repeats=2, more=3),
-            "2 runs per case and 3 more for cases with mixed results would detect a drop",
-        ),
-        (
-            Power(drop=None, repeats=2, more=3),
-            "2 runs per case and 3 more for cases with mixed results would not detect any drop",
-        ),
-        (Power(drop=None, repeats=1), "1 run per case would not detect any drop of the pass rate (80% power)."),
-        (Power(drop=None, repeats=1, would=((5, 0.4),)), "5 runs would detect 40 points."),
-        (Power(drop=0.1, repeats=2, would=((5, 0.08), (10, 0.05))), "5 runs would detect 8 points and 10 runs"),
-        (Power(drop=0.2, repeats=5, base_repeats=1), "5 runs per case on head and 1 on the base would detect a drop"),
-        (Power(drop=0.2, repeats=5, base_repeats=1, would=((5, 0.1),)), "5 runs per side would detect 10 points."),
+        (Power(cases=20, caught=((1, 0.81),)), "One broken case of 20 would be caught about 8 times in 10."),
+        (Power(cases=20, caught=((1, 0.4), (2, 0.7), (3, 0.9))), "2 of them about 7 times."),
+        (Power(cases=1, caught=((1, 0.96),)), "If the case broke, that would be caught about 10 times in 10."),
+        (Power(cases=2, caught=((1, 0.1),), unseen=(("s", "a`b"),)), "Could break unseen: `a'b`."),
     ],
 )
 def test_what_could_have_been_missed(power: Power | None, said: str) -> None:
     assert said in cases.power_sentence(power)
     assert bool(said) == bool(cases.power_sentence(power))
-
-
-def test_repeats_that_would_find_no_more_are_not_offered() -> None:
-    assert "10 runs" not in cases.power_sentence(Power(drop=0.102, repeats=5, would=((10, 0.1),)))
-    assert "10 runs" not in cases.power_sentence(Power(drop=0.3, repeats=3, would=((5, 0.1), (10, 0.1))))
 
 
 @pytest.mark.parametrize(
@@ -205,56 +173,12 @@ def test_how_often_each_side_ran(head: int, base: int | None, said: str) -> None
     assert cases.runs_words(ours, theirs) == said
 
 
-WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))
-
-
-@pytest.mark.parametrize(
-    ("mixed", "steady", "power", "said"),
-    [
-        (0, 6, None, ""),
-        (2, 1, None, ""),  # two say little
-        (3, 7, None, ""),  # under a third
-        (4, 6, None, "4 of 10 cases have mixed results: this comparison is unreliable."),
-        (
-            4,
-            6,
-            Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3))),
-            "10 runs per case and side (200 agent runs)",
-        ),
-        (4, 6, Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3))), "would detect a drop of 30 points."),
-    ],
-)
-def test_a_suite_of_coin_tosses_is_called_unreliable(mixed: int, steady: int, power: Power | None, said: str) -> None:
-    arms = [CaseOutcome(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * mixed
-    arms += [CaseOutcome(passed=2, failed=0, unmeasured=0, kind=VerdictKind.PASS)] * steady
-    compared = tuple(
-        CaseComparison(suite="s", case_id=str(number), status=CaseStatus.PAIRED, head=arm, base=arm)
-        for number, arm in enumerate(arms)
-    )
-    comparison = Comparison(origin=BaseOrigin(source=BaseSource.RERUN), cases=compared, power=power)
-    assert said in cases.unreliable(comparison)
-    assert bool(said) == bool(cases.unreliable(comparison))
-
-
-def test_facts_are_no_samples() -> None:
-    shown = {name: cases.certainty(COMPARED[name]().comparison) for name in ("base_fact", "base_unchanged")}
-    assert "differences are exact" in shown["base_fact"]
-    assert "80% power" in shown["base_unchanged"]
-
-
 def test_an_agent_beside_itself_is_no_sample() -> None:
     comparison = COMPARED["base_unchanged"]().comparison
     assert comparison is not None
     alone = dataclasses.replace(comparison, unchanged=tuple({case.suite for case in comparison.cases}))
     assert cases.base_words(alone) == "the same agent as head's"
     assert cases.certainty(alone) == ""
-
-
-def test_what_one_coin_toss_could_have_made_is_not_called_a_fact_beside_facts() -> None:
-    text = "FF/PP FF/PP PP/PP ; FF/PP PP/PP PP/PP"  # two cases differ by the first criterion, one by the second
-    comparison = sides.compare(text, behaviours=dict.fromkeys(range(3), "same"))
-    assert [row.fact for row in comparison.criteria] == [True, False]
-    assert "differences not marked exact" in cases.certainty(comparison)
 
 
 def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparison:
@@ -268,7 +192,7 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
     [
         (None, ""),
         (comparing.compared(), ""),
-        (comparing.compared(origin=FailureOrigin.KNOWN), "pre-existing failure"),
+        (comparing.compared(origin=FailureOrigin.KNOWN), "fails on the base too"),
         (comparing.compared(origin=FailureOrigin.UNCONFIRMED), "not confirmed"),
         (ended(base=VerdictKind.PASS), "new failure"),
         (ended(base=VerdictKind.FAIL), "new failure: the base passes a criterion"),
@@ -324,5 +248,5 @@ def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:
 def test_the_comment_says_each_thing_once() -> None:
     shown = comment.render(COMPARED["base_regressed"]())
     above_the_cases = shown.partition("###")[0]
-    for said in ("3 cases now fail", "(3 new, ", "0f1e2d3`", "5 runs per side", "\N{MINUS SIGN}14 points"):
+    for said in ("3 cases now fail", "4 of 20 cases", "0f1e2d3`", "5 runs per side", "\N{MINUS SIGN}14 points"):
         assert above_the_cases.count(said) == 1

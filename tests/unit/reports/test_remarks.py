@@ -26,10 +26,10 @@ def test_levels(words: str, levels: list[Severity]) -> None:
 
 
 def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
-    found = view.remarks(comparing.report("fail fail", "fail pass"))
+    found = view.remarks(comparing.report("fail fail", "fail pass", policy=Policy(threshold=ThresholdRule.ALL)))
     assert [(each.level, each.line) for each in found] == [(Severity.ERROR, 20), (Severity.WARNING, 10)]
     assert found[0].message.endswith("new failure")
-    assert found[1].message.endswith("pre-existing failure")
+    assert found[1].message.endswith("fails on the base too")
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
             "fail pass",
             Policy(pass_rate=0.5),
             Severity.WARNING,
-            "pre-existing failure, within the required pass rate",
+            "fails on the base too, within the required pass rate",
         ),
-        ("pass/fail", "pass/fail", Policy(threshold=ThresholdRule.NEW), Severity.WARNING, "mixed results"),
-        ("fail pass", "pass pass", Policy(), Severity.ERROR, "new failure"),
+        ("pass/fail", "pass/fail", Policy(threshold=ThresholdRule.NEW), Severity.WARNING, "fails on the base too"),
+        ("fail pass", "pass pass", Policy(), Severity.ERROR, "not confirmed"),
         # enough pass, and yet it is what made the criterion worse
         ("fail*5 " * 8 + "pass*5 " * 8, "pass*5 " * 16, Policy(pass_rate=0.5), Severity.ERROR, "new failure"),
     ],

@@ -10,7 +10,7 @@ from builders import build, comparing
 from builders.scenarios import SCENARIOS
 
 from evalgate import reports
-from evalgate.model import FailureKind
+from evalgate.model import FailureKind, Policy, ThresholdRule
 from evalgate.text import plain
 
 COLOR = re.compile(r"\x1b\[(?:\d+)m")
@@ -107,7 +107,9 @@ def test_a_number_is_green_where_all_of_its_cases_pass(words: str, style: str) -
 
 
 def test_a_new_failure_shows_the_base() -> None:
-    text = reports.render_terminal(comparing.report("fail fail", "pass fail"))
+    text = reports.render_terminal(
+        comparing.report("fail fail", "pass fail", policy=Policy(threshold=ThresholdRule.ALL))
+    )
     new, old = text.split("fail: ")[1:3]
     assert "new failure" in new
     assert "    = the expected calls\n" in new

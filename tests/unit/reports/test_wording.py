@@ -46,7 +46,7 @@ def test_one_gate_needs_no_list() -> None:
         ("base_broken", "The base run failed"),  # head is well: nothing to repair there
         ("base_failed", ""),  # the reason says what follows
         ("base_no_agent", "only thresholds apply"),
-        ("base_inconclusive", "more `runs`"),
+        ("base_inconclusive", "within the required pass rate"),
         ("base_cut_short", "Increase `budget`"),
     ],
 )
@@ -57,7 +57,7 @@ def test_the_next_step(scenario: str, step: str) -> None:
 
 
 def test_a_regression_alone_asks_for_no_new_expectations() -> None:
-    report = comparing.report("pass*5 " * 8 + "0.8*5 " * 4, "pass*5 " * 12)
+    report = comparing.report("pass*5 " * 8 + "0.8*5 " * 40, "pass*5 " * 48)
     assert report.verdict.kind is VerdictKind.FAIL
     assert "Fix the regression" in wording.next_step(report)
 
@@ -103,6 +103,7 @@ def test_the_step_contradicts_neither_the_counts_nor_who_decides(
     assert step in wording.next_step(dataclasses.replace(report, verdict=alone))
 
 
+ALL = Policy(threshold=ThresholdRule.ALL)
 MOVED = errors.warning("provider-drift", "since then", hint="The model moved.")
 
 
@@ -120,7 +121,7 @@ MOVED = errors.warning("provider-drift", "since then", hint="The model moved.")
 def test_the_step_after_a_failure_says_who_has_to_act(
     head: str, base: str, problems: tuple[Problem, ...], step: str
 ) -> None:
-    report = comparing.report(head, base) if base else build.report(head)
+    report = comparing.report(head, base, policy=ALL) if base else build.report(head)
     assert wording.next_step(dataclasses.replace(report, problems=problems)).startswith(step)
 
 
@@ -173,7 +174,7 @@ def test_failures_that_the_base_has_too_are_called_so() -> None:
     ],
 )
 def test_the_command_names_the_commit_that_was_compared_with(typed: str, shown: str) -> None:
-    report = dataclasses.replace(COMPARED["base_fact"](), reproduce=typed)
+    report = dataclasses.replace(COMPARED["base_reruns"](), reproduce=typed)
     assert wording.reproduce(report) == shown
 
 
@@ -182,7 +183,7 @@ def test_without_a_base_the_command_is_as_it_was_typed() -> None:
 
 
 def test_what_is_no_commit_gets_into_no_command() -> None:
-    report = COMPARED["base_fact"]()
+    report = COMPARED["base_reruns"]()
     origin = dataclasses.replace(report.comparison.origin, commit="$(rm -rf /) ; main")
     hostile = dataclasses.replace(report, comparison=dataclasses.replace(report.comparison, origin=origin))
     assert "rm -rf" not in wording.reproduce(hostile)

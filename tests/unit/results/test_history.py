@@ -141,14 +141,14 @@ def test_a_case_is_broken_after_three_base_runs_without_a_pass(history: str, *, 
 
 
 def drifts(*runs: str, agents: str = "", days: str = "") -> list[str]:
-    """The days on which something is seen to have moved, where three cases did as each text says in one run a day.
+    """The days on which something is seen to have moved, where 20 cases did as each text says in one run a day.
     `agents`, `days`: a letter a run, where it is another agent, or the same day."""
     record, found = PastRuns(), []
     for number, run in enumerate(runs):
         day = ord(days[number]) if days else number
         at = f"2026-01-{day % 30 + 1:02d}T04:00:00+00:00"
         new = PastRun(number=1, commit="c", at=at, agent=agents[number] if agents else "a")
-        cases = [case(f"case_{each}", run) for each in range(1, 4)]
+        cases = [case(f"case_{each}", run) for each in range(1, 21)]
         record = results_history.update(record, PastRuns(runs=(new,), cases=tuple(cases)))
         assert results_history.parse_history(results_history.render_history(record)) == record
         if (seen := record.runs[-1].drift) is not None:
@@ -169,10 +169,10 @@ STEADY = ("PP",) * 8
         ((*STEADY, "FF", "FF", "FF", "FF", "FF"), {}, ["09 since 09"]),  # told once: what follows is as it is now
         ((*STEADY, "FF", *("FF",) * 8, "PP"), {}, ["09 since 09", "18 since 18"]),
         ((*STEADY, "FF"), {"agents": "aaaaaaaab"}, []),  # the agent is another one
-        ((*STEADY, "FF"), {"agents": "bbbbbbbaa"}, []),  # of which one run is too few
+        ((*STEADY, "FF"), {"agents": "bbbbbbbba"}, []),  # one run has none before it
         ((*STEADY, "FF"), {"days": "ABCDEFGHH"}, []),  # a day has one look, by its first run
         ((*STEADY, "FF", "FF"), {"days": "ABCDEFGHHI"}, ["14 since 13"]),
-        (("PP", "FF"), {}, []),
+        (("PP", "FF"), {}, ["02 since 02"]),
         ((*STEADY, "??"), {}, []),
     ],
 )
@@ -207,9 +207,9 @@ def test_graded_scores_drift_as_well(before: tuple[float, ...], last: tuple[floa
     record = PastRuns()
     for number in range(10):
         first = (before[0] + 0.01, *before[1:]) if len(before) == 1 and number == 0 else before
-        record = results_history.update(record, graded(number, *first, cases=4))
+        record = results_history.update(record, graded(number, *first, cases=30))
         assert record.runs[-1].drift is None
-    record = results_history.update(record, graded(10, *last, cases=4))
+    record = results_history.update(record, graded(10, *last, cases=30))
     found = record.runs[-1].drift
     assert ("" if found is None else f"{found.criterion} {found.before:.2f} {found.after:.2f}") == seen
     assert results_history.parse_history(results_history.render_history(record)) == record

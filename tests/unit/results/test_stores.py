@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -79,67 +79,3 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
     assert (None if nearest is None else (nearest.commit, nearest.distance)) == found
     assert len(lines) == len(said)
     assert all(words in line for words, line in zip(said, lines, strict=True))
-
-
-NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
-
-
-def days_ago(days: float) -> str:
-    return (NOW - timedelta(days=days)).isoformat(timespec="seconds")
-
-
-class Dated(Shelf):
-    """A store with runs by their names: how many days ago each was run, and of which commit."""
-
-    def __init__(self, runs: Mapping[str, tuple[float, str]], *, reachable: bool = True) -> None:
-        super().__init__("dated", reachable=reachable)
-        self._runs = runs
-
-    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
-        if not self._reachable:
-            raise UnavailableError("no network")
-        for distance, sha in enumerate(candidates):
-            for name, (days, commit) in self._runs.items():
-                if commit == sha:
-                    yield StoredRun(commit=sha, saved_at=days_ago(days), distance=distance, path=Path(name))
-
-
-TODAY = {"0": (0.1, A)}
-DAILY = {str(day): (day + 0.1, A) for day in range(5)}
-
-
-@pytest.mark.parametrize(
-    ("shelves", "since", "cases", "expected"),
-    [
-        ([Dated(TODAY)], 7, 2, []),
-        ([Dated(DAILY)], 7, 2, ["1", "2", "3", "4"]),
-        ([Dated(DAILY)], 2, 2, ["1"]),  # `reuse-days`, or the provider's model moved
-        ([Dated({**TODAY, "of an ancestor": (1, B), "of another branch": (1, "d" * 40)})], 7, 2, ["of an ancestor"]),
-        ([Dated(DAILY), Dated({**DAILY, "x": (0.5, B)})], 7, 2, ["1", "2", "3", "4", "x"]),  # each once
-        ([Dated({**TODAY, "broken": (1, A), "2": (2, A)})], 7, 2, ["2"]),
-        ([Dated({str(each): (each / 10 + 0.1, A) for each in range(15)})], 7, 2, [str(each) for each in range(1, 10)]),
-        ([Dated(DAILY)], 7, 6_000, ["1", "2"]),  # as many trials as there may be
-        ([Dated(DAILY)], 7, 30_000, []),
-        ([Dated(DAILY), Dated({}, reachable=False)], 7, 2, ["1", "2", "3", "4"]),
-    ],
-)
-def test_recent_runs_beside_the_nearest(
-    shelves: list[Dated], since: int, cases: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = {name: days for shelf in shelves for name, (days, _) in shelf._runs.items()}
-    sound = build.report(WHOLE).run
-
-    def read(path: Path, *, shown_as: str = "") -> SimpleNamespace:
-        run = build.report(BROKEN).run if path.name == "broken" else sound
-        started_at = days_ago(runs[path.name] + 0.01)
-        return SimpleNamespace(run=dataclasses.replace(run, commit="", started_at=started_at, workflow_run=path.name))
-
-    monkeypatch.setattr(git, "ancestors", lambda _, sha: (sha, B, C))
-    monkeypatch.setattr(file, "read_results", read)
-    nearest = stores.find(shelves[:1], None, A, say=print)  # type: ignore[arg-type]  # no git is asked
-    assert nearest is not None
-    many = dataclasses.replace(nearest.stored.run, trials=sound.trials[:1] * cases)
-    nearest = dataclasses.replace(nearest, stored=SimpleNamespace(run=many))  # type: ignore[arg-type]
-    since_then = NOW - timedelta(days=since)
-    found = stores.others(shelves, None, A, nearest, since=since_then)  # type: ignore[arg-type]
-    assert [each.run.workflow_run for each in found] == expected

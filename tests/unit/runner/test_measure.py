@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import signal
 import threading
@@ -13,20 +12,18 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from evalgate import criteria
 from evalgate.agents.base import AgentFailed
 from evalgate.comparison import verdict
 from evalgate.config.context import SilentWatcher
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
-from evalgate.criteria.base import Criterion, CriterionServices
+from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
 from evalgate.judges import rate_limit
 from evalgate.model import (
     AgentFailure,
     AgentUse,
     CaseKey,
-    CriterionUse,
     Evidence,
     FailureKind,
     Grade,
@@ -93,7 +90,7 @@ def side_of(
 def session_of(*, concurrency: int = 4, budget: str = "", retries: int = 0) -> Session:
     settings = Settings.model_validate(
         {
-            "runs": "1+1",
+            "runs": 1,
             "concurrency": concurrency,
             "retries": retries,
             "seed": 7,
@@ -146,32 +143,6 @@ def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(
 
 
 STATE = "final_session_state"
-
-
-@pytest.mark.parametrize(
-    ("name", "expects", "of_one_behavior"),
-    [
-        ("m", None, True),  # nobody scores the state, so its timestamp is not what the agent did
-        ("m", {"at": 1}, True),
-        (STATE, None, True),
-        (STATE, {"turns": 1}, True),  # scored, but not by what changes
-        (STATE, {"at": 1}, False),
-    ],
-)
-def test_state_is_behavior_only_as_it_is_scored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, expects: dict[str, object] | None, of_one_behavior: bool
-) -> None:
-    clock = itertools.count()
-    monkeypatch.setattr(fakes.FakeConversation, "finish", lambda _: {"turns": 1, "at": next(clock)})
-    suite = fakes.suite("s", dataclasses.replace(fakes.case("c"), expects_state=expects), criteria=[name])
-    scores = criteria.build(CriterionUse(name=STATE, threshold=1.0), CriterionServices())
-    with Journal.create(tmp_path / "j", about={}) as journal:
-        run = measured(
-            journal, fakes.FakeAgent(), suites=(suite,), criterion=scores if name == STATE else fakes.all_calls
-        )
-    behaviors = {trial.behavior for trial in run.trials}
-    assert "" not in behaviors
-    assert (len(behaviors) == 1) is of_one_behavior
 
 
 def test_resuming_repeats_no_finished_trial_and_gives_the_same(tmp_path: Path) -> None:

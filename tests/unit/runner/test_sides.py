@@ -11,8 +11,10 @@ import pytest
 
 from evalgate import __version__
 from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.purse import Rerun
 from evalgate.errors import ConfigError
 from evalgate.model import (
+    ALONE,
     FRESH,
     Case,
     CaseStatus,
@@ -106,9 +108,14 @@ def results_of(run: Run, journal: Journal, path: Path) -> Path:
 def test_each_case_runs_on_both_sides_one_right_after_the_other(pairs: Pairs) -> None:
     pair = pairs()
     pair.measuring.first(1)
-    assert pair.order == [
-        f"{side} {case}#0" for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x") for side in ("head", "base")
-    ]
+    both = [{f"head {case}#0", f"base {case}#0"} for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x")]
+    assert [set(pair.order[at : at + 2]) for at in range(0, 10, 2)] == both
+
+
+def test_a_coin_says_which_side_comes_first() -> None:
+    tosses = iter((0.1, 0.9, 0.9, 0.1, 0.5))
+    order = trials.tasks([SUITES, SUITES], range(1), coin=lambda: next(tosses))
+    assert [task.side for task in order] == [0, 1, 1, 0, 1, 0, 0, 1, 1, 0]
 
 
 def test_a_side_may_leave_cases_out(tmp_path: Path, pairs: Pairs) -> None:
@@ -122,24 +129,39 @@ def test_a_side_may_leave_cases_out(tmp_path: Path, pairs: Pairs) -> None:
     assert pair.run(1).complete
 
 
-def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
+PAIR, ALONE_RUN = (Rerun(key=("a", "x"), is_pair=is_pair) for is_pair in (True, False))
+
+
+def test_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
     pair = pairs()
     pair.measuring.first(2)
     pair.order.clear()
-    pair.measuring.again([("b", "c1")], more=3)
-    assert pair.order == [f"{side} b:c1#{repeat}" for repeat in (2, 3, 4) for side in ("head", "base")]
+    assert pair.measuring.rerun([PAIR])
+    assert set(pair.order) == {f"head a:x#{FRESH}", f"base a:x#{FRESH}"}
     pair.order.clear()
-    pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}])
-    assert pair.order == [f"head a:x#{FRESH}", f"base a:x#{FRESH}"]
+    pair.measuring.rerun([PAIR, PAIR])
+    assert {each.partition("#")[2] for each in pair.order} == {f"{FRESH + 1}", f"{FRESH + 2}"}
+    assert len(pair.order) == 4
     pair.order.clear()
-    pair.measuring.confirm([{("a", "x"): 2}, {}])
-    assert pair.order == [f"head a:x#{FRESH + 1}", f"head a:x#{FRESH + 2}"]
+    pair.measuring.rerun([ALONE_RUN])
+    assert pair.order == [f"head a:x#{ALONE}"]
     run = pair.run(0)
-    assert [run.expected("b", "c1"), run.expected("b", "c0")] == [5, 2]
-    assert len(run.trials) == 2 * 5 + 3
-    assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1, FRESH + 2]
-    assert [trial.key.repeat for trial in pair.run(1).confirmations] == [FRESH]
+    assert len(run.trials) == 2 * 5
+    assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1, FRESH + 2, ALONE]
+    assert [trial.key.repeat for trial in pair.run(1).confirmations] == [FRESH, FRESH + 1, FRESH + 2]
     assert run.complete
+
+
+def test_what_a_side_lacks_of_a_pair_is_run_alone(pairs: Pairs) -> None:
+    pair = pairs(budget="agent_calls=11")
+    pair.measuring.first(1)
+    assert pair.measuring.rerun([PAIR])  # the budget ends with the one side
+    half = sum(len(pair.run(side).confirmations) for side in (0, 1))
+    assert (half, pair.measuring.goes_on) == (1, False)
+    pair.measuring.budget.ended = ""
+    pair.measuring.budget._calls = 0
+    pair.measuring.rerun([PAIR])
+    assert [[trial.key.repeat for trial in pair.run(side).confirmations] for side in (0, 1)] == [[FRESH], [FRESH]]
 
 
 @pytest.mark.parametrize(
@@ -172,11 +194,10 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     pair = pairs(suites=tuple(judged_at("http://a/v1", suite) for suite in SUITES))
     pair.agents[0].misbehave = misbehave
     pair.measuring.first(2)
-    pair.measuring.again([("b", "c1")], more=1)
-    pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}])
+    pair.measuring.rerun([PAIR])
     run = pair.run(0)
     read = file.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
-    for own in ("trials", "confirmations", "repeats", "more", "repeated", "seed", "fingerprints", "codes", "complete"):
+    for own in ("trials", "confirmations", "repeats", "seed", "fingerprints", "codes", "complete"):
         assert untimed(getattr(read.run, own)) == untimed(getattr(run, own)), own
     for trial in run.trials:
         assert read.run.transcripts.find(trial.key) == run.transcripts.find(trial.key)
@@ -197,8 +218,9 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         ("{}", "does not fit results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
         ('{"schema_version": 3}', "does not fit results.json"),
+        ('{"schema_version": 4}', "does not fit results.json"),
         (
-            '{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
+            '{"schema_version": 4, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
             "does not fit results.json",
         ),
     ],
@@ -298,7 +320,7 @@ def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pa
     assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
 
 
-@pytest.mark.parametrize("phase", ["first", "again", "confirm"])
+@pytest.mark.parametrize("phase", ["first", "rerun"])
 def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(pairs: Pairs, phase: str) -> None:
     pair = pairs()
 
@@ -307,8 +329,7 @@ def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(pair
 
     phases = {
         "first": lambda: pair.measuring.first(1),
-        "again": lambda: pair.measuring.again([("b", "c1")], more=2),
-        "confirm": lambda: pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}]),
+        "rerun": lambda: pair.measuring.rerun([PAIR]),
     }
     for name, carry_out in phases.items():
         if name == phase:
@@ -323,5 +344,5 @@ def test_what_an_interrupted_run_was_still_to_do_makes_it_incomplete(pairs: Pair
     assert pair.run(0).complete
     pair.stop.set()  # Ctrl-C between two phases
     assert pair.run(0).complete  # nothing is missing yet
-    pair.measuring.confirm([{("a", "x"): 1}, {("a", "x"): 1}])
+    pair.measuring.rerun([PAIR])
     assert not pair.run(0).complete

@@ -1,88 +1,13 @@
-"""How often one side passes (the rate of its runs, pass^k, pass@k), and which drop would have been found."""
+"""How often one side passes: the rate of its runs, pass^k and pass@k, each with an interval."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
-from evalgate.comparison import pairing, tests
-from evalgate.comparison.pairing import Sample
+from evalgate.comparison import pairing
 from evalgate.model import MOST_REPEATS, Interval, PassRates
-
-POWER = 0.8
-
-
-def detectable(outcomes: Sequence[Sample], *, alpha: float) -> float | None:
-    """The smallest drop of the mean that the test sees with a probability of 80%, where scores lie between 0 and 1;
-    None where there is none.
-
-    The larger of two bounds: the normal approximation from the observed variances within cases, and the fewest cases
-    that must break altogether, among cases that never vary, for the exact test to speak. Of two stages the test sees
-    every run, but the further ones of a few cases only. The repeats are those that the sides really have, the fewest
-    where cases differ: stored results may have others.
-    """
-    paired = [sample for sample in outcomes if sample.paired]
-    if not paired:
-        return None
-    second = [sample.stages[1] for sample in paired]
-    # where all of the first stage is missing on one side, the whole case has to do
-    firsts = [_stage(*sample.stages[0]) or _stage(sample.head, sample.base) for sample in paired]
-    stages = [*firsts, *(_stage(*runs) for runs in second)]
-    known = [stage for stage in stages if stage is not None]
-    error = math.sqrt(math.fsum(2 * stage.variance * stage.runs for stage in known)) / math.fsum(
-        stage.runs for stage in known
-    )
-    normal = NormalDist()
-    fewest = fewest_broken(stages_of(paired), alpha=alpha) / len(paired)
-    drop = max(fewest, (normal.inv_cdf(1 - alpha) + normal.inv_cdf(POWER)) * error)
-    return drop if drop <= 1 else None
-
-
-def stages_of(paired: Sequence[Sample]) -> list[tuple[int, int]]:
-    """The fewest runs of head and of base in each stage; of the second, among the cases run again on both sides."""
-    stages = [(min(sample.head_first for sample in paired), min(sample.base_first for sample in paired))]
-    again = [(len(head), len(base)) for head, base in (sample.stages[1] for sample in paired) if head and base]
-    if again:
-        stages.append((min(head for head, _ in again), min(base for _, base in again)))
-    return stages
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stage:
-    """One stage of a case: the variance of one run, and how many runs a side it is worth."""
-
-    variance: float
-    runs: float
-
-
-def _stage(head: Sequence[float | None], base: Sequence[float | None]) -> _Stage | None:
-    """None where a side has no run. The variance is that of both sides together: unbiased where they are alike. The
-    runs are the harmonic mean: as many runs on both sides tell as much."""
-    heads, bases = pairing.known(head), pairing.known(base)
-    if not heads or not bases:
-        return None
-    values = (*heads, *bases)
-    mean = math.fsum(values) / len(values)
-    return _Stage(
-        variance=math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1),
-        runs=2 * len(heads) * len(bases) / len(values),
-    )
-
-
-def fewest_broken(stages: Sequence[tuple[int, int]], *, alpha: float) -> int:
-    """How many cases must fall from always passing to always failing for p < alpha, if no other varies. `stages`: a
-    case's runs on head and on base.
-
-    Each of them divides p by the ways to deal its runs to the two sides, in each stage.
-    """
-    ways = math.prod(math.comb(head + base, head) for head, base in stages)
-    broken, p = 0, 1.0
-    while p >= alpha:
-        p /= ways
-        broken += 1
-    return broken
 
 
 def wilson(successes: float, total: float, *, confidence: float = 0.95) -> Interval:
@@ -160,5 +85,35 @@ def _of_cases(share: float, effective: float, *, cases: int) -> Interval:
     Source: Korn and Graubard 1998.
     """
     if cases > 1:
-        effective *= (NormalDist().inv_cdf(0.975) / tests.student(0.975, freedom=cases - 1)) ** 2
+        effective *= (NormalDist().inv_cdf(0.975) / student(0.975, freedom=cases - 1)) ** 2
     return wilson(share * effective, effective)
+
+
+def student(probability: float, *, freedom: int) -> float:
+    """The quantile of Student's t above its middle, by bisection on the finite sum for whole degrees of freedom.
+
+    Source: Abramowitz and Stegun 26.7.3 and 26.7.4.
+    """
+    if freedom > 500:
+        return NormalDist().inv_cdf(probability)
+    low, high = 0.0, 1e4
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _student_within(middle, freedom) < 2 * probability - 1:
+            low = middle
+        else:
+            high = middle
+    return fmean((low, high))
+
+
+def _student_within(t: float, freedom: int) -> float:
+    """The probability of lying between -t and t."""
+    angle = math.atan(t / math.sqrt(freedom))
+    square = math.cos(angle) ** 2
+    term = total = 1.0 if freedom % 2 == 0 else math.cos(angle)
+    for step in range(2 if freedom % 2 else 1, freedom - 1, 2):
+        term *= square * step / (step + 1)
+        total += term
+    if freedom % 2 == 0:
+        return math.sin(angle) * total
+    return 2 / math.pi * (angle + (math.sin(angle) * total if freedom > 1 else 0.0))

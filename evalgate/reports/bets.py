@@ -1,0 +1,72 @@
+"""The purse as report.html draws it: a line of what it held, bet by bet, and the bets that made most of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from evalgate.model import Book, Cell
+from evalgate.text import plain, words
+
+WIDTH, HEIGHT, MARGIN = 640, 120, 8
+LEAST, MOST = 0.1, 1e4
+"""What is drawn of all that a purse may hold."""
+MOST_POINTS = 400
+MOST_FALLS = 20
+NAME_WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetLine:
+    """One bet in words."""
+
+    case: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """The line, in units of the picture. `line`, `one`: the heights of what is needed and of 1."""
+
+    points: str
+    line: str
+    one: str
+    needed: str
+    told: str
+    falls: tuple[BetLine, ...]
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def of(book: Book) -> Drawing | None:
+    """The drawing of a book; None where no bet moved the purse."""
+    worths = [1.0, *(bet.worth for bet in book.bets)]
+    if len(worths) < 2 or max(worths) == min(worths):
+        return None
+    step = max(1, math.ceil(len(worths) / MOST_POINTS))
+    shown = [*range(0, len(worths) - 1, step), len(worths) - 1]
+    points = " ".join(f"{_across(at, len(worths))},{_down(worths[at])}" for at in shown)
+    falls = [
+        BetLine(
+            case=plain.label(bet.key[1], NAME_WIDTH), told=f"passes on the base, fails here: {words.odds(bet.worth)}"
+        )
+        for bet in book.bets
+        if bet.cell is Cell.FELL
+    ]
+    return Drawing(
+        points=points,
+        line=_down(book.needed),
+        one=_down(1.0),
+        needed=words.odds(book.needed),
+        told=f"{words.counted(len(book.bets), 'bet')}, {words.evidence(book.worse)} that head is worse",
+        falls=tuple(falls[:MOST_FALLS]),
+    )
+
+
+def _across(at: int, count: int) -> str:
+    return f"{MARGIN + at / (count - 1) * (WIDTH - 2 * MARGIN):.1f}"
+
+
+def _down(worth: float) -> str:
+    height = math.log(min(max(worth, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
+    return f"{HEIGHT - MARGIN - height * (HEIGHT - 2 * MARGIN):.1f}"

@@ -1,0 +1,42 @@
+"""What an agent's results are kept with says how it really ran."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from evalgate.baseline.rules import Rules
+from evalgate.config.context import Context, SilentWatcher
+from evalgate.config.settings import Settings
+from evalgate.formats import fingerprints
+from evalgate.gate import measure
+from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, Suite
+from evalgate.results.journal import Journal
+
+SUITE = Suite(
+    key="a.evalset.json",
+    eval_set=EvalSet(eval_set_id="a", cases=()),
+    criteria=(),
+    criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
+    agent=AgentUse(driver="command", options={"command": ["true"]}),
+)
+
+
+def test_results_of_an_agent_that_is_kept_apart_are_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the door decides it, not a setting: the action always keeps agents apart."""
+    monkeypatch.setattr(measure, "isolated", lambda *_: contextlib.nullcontext())
+    rules = Rules(settings=Settings(root=tmp_path), suites=(SUITE,), policy=Policy())
+    known = set()
+    for isolate in (False, True):
+        context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path / "cache", isolate=isolate)
+        journal = Journal.create(tmp_path / "journal.jsonl", about={})
+        with (
+            contextlib.closing(journal),
+            measure.opened(rules, None, context, [journal], asking={}, judge_keys=(), tree="tree") as session,
+        ):
+            (agent,) = session.sides[0].agents.values()
+            monkeypatch.setattr(agent, "about", lambda: {"python": "3"}, raising=False)
+            known.add(session.sides[0].surroundings()[fingerprints.agent_key(SUITE.agent)])
+    assert len(known - {""}) == 2
