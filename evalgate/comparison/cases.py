@@ -156,6 +156,8 @@ def origin_of(
     is_new = is_new and key not in bets.on_both
     if confirmation is Confirmation.OPEN and is_new and not bets.is_worse:
         return FailureOrigin.UNCONFIRMED  # once head is worse for certain, no further suspect is looked at
+    if is_new and head.passed >= head.failed > 0:
+        return FailureOrigin.MIXED
     return FailureOrigin.NEW if is_new else FailureOrigin.KNOWN
 
 

@@ -92,7 +92,7 @@ def test_the_readmes_workflow_restores_and_saves_whatever_came_of_the_gate() -> 
 def test_a_job_that_is_run_again_asks_nobody_and_says_the_same(job: Job) -> None:
     job.push(wrong=True)
     first, asked = job.run()
-    assert (first.code, asked) == (1, 2 + 2 * 3)  # both sides, and three pairs
+    assert (first.code, asked) == (1, 2 + 2 * 5)  # both sides, and five pairs
     for _ in range(2):
         again, asked = job.run()
         assert (again.code, asked) == (1, 0), again.stdout
@@ -107,7 +107,7 @@ def test_a_new_case_of_a_job_that_is_run_again_is_not_tried_again(job: Job) -> N
     }
     new = {"eval_set_id": "new", "eval_cases": [{"eval_id": "new", "conversation": [turn]}]}
     job.push(**{"evals__new.evalset.json": json.dumps(new)})
-    for expected in (1 + 5, 0):  # the case of main for both sides, the new one five times
+    for expected in (1 + 1, 0):  # the case of main for both sides, the new one once
         step, asked = job.run()
         assert (step.code, asked) == (0, expected), step.stdout
 
@@ -233,7 +233,7 @@ def test_nothing_is_used_from_before_the_model_moved(job: Job, since: str, *, ru
     job.runner.commit()
     job.push(wrong=True)
     job.run()
-    drift = Drift(since=since, before=1.0, after=0.2, p=1e-6)
+    drift = Drift(since=since, before=1.0, after=0.2, evidence=1e6)
     run = history.PastRun(number=1, commit="c" * 40, at=since, agent="one", drift=drift)
     folder = job.runner.workspace / "data"
     folder.mkdir(exist_ok=True)

@@ -109,12 +109,16 @@ def test_the_check_run_ends_as_the_verdict_says(failing, double: Double, inputs,
         assert check["annotations"][0]["path"] == "evals/geo.evalset.json"
 
 
-def test_an_inconclusive_verdict_is_neutral(passing, double: Double) -> None:
-    step = passing.run(agent=AGENT)
+def test_an_inconclusive_verdict_is_neutral(runner, double: Double) -> None:
+    runner.write_gate(reference=ANSWER)
+    runner.write("agent.py", "raise SystemExit('the agent of main is broken')\n")
+    runner.check_out_main()
+    runner.write_gate(reference=ANSWER)
+    runner.check_out()
+    step = runner.run(agent=AGENT)
 
     assert (step.code, step.outputs["verdict"]) == (0, "inconclusive")
     assert only(double.state.checks)["conclusion"] == "neutral"
-    assert passing.asked() == [ANSWER, ANSWER], "head and base"
 
 
 @pytest.mark.parametrize("fork", ["someone/r", None], ids=["fork", "deleted fork"])
@@ -423,10 +427,11 @@ def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with
 
     runner.write_gate(reference=ANSWER, answer="Lyon is the capital of France.")
     runner.check_out()
-    step = runner.run(agent=AGENT, threshold="all")
+    step = runner.run(agent=AGENT)
 
     lyon, paris = "Lyon is the capital of France.", "Paris is the capital of France."
-    assert sorted(runner.asked()[asked:]) == [lyon, paris], "the base is asked about what is worse than it, and once"
+    later = runner.asked()[asked:]
+    assert later.count(lyon) == later.count(paris) + 1 > 1, "the base is asked beside head about what is worse alone"
     assert step.code == 1, step.stdout + step.stderr
     assert runner.base[:7] in only(double.state.comments)["body"]
-    assert "(run alongside)" in only(double.state.comments)["body"]
+    assert "(cached results, less than an hour old)" in only(double.state.comments)["body"]

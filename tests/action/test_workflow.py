@@ -357,4 +357,5 @@ def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_t
     body = comment_of(actor)
     assert "renewal_refused_while_others_wait" in body
     assert job.base[:7] in body
-    assert "5 cached, 3 new trials" in body, "the base was run again for what is worse alone"
+    assert "cached results" in body
+    assert "was rerun" in body, "the base was run again for what is worse alone"

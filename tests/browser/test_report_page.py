@@ -486,25 +486,21 @@ def test_it_reads_without_script(open_page) -> None:
     page, _ = open_page("base_regressed", java_script_enabled=False)
     expect(page.get_by_text("waiting_readers expected, renew_loan called").first).to_be_visible()
     assert "The cases themselves need JavaScript" in page.locator("noscript").inner_text()
-    expect(page.get_by_role("img", name="tool_trajectory_avg_score: base 0.99").first).to_be_visible()
+    expect(page.get_by_role("img", name="evidence 2,417 : 1 that head is worse")).to_be_visible()
     assert (
         page.locator("#agent .gone").first.inner_text() == "- Ask how many readers wait for a book before you renew it."
     )
 
 
 @pytest.mark.parametrize("width", [420, 1280])
-def test_the_forest_plot_stands_where_the_numbers_are(width: int, open_page) -> None:
+def test_the_purse_is_drawn_over_the_line_where_it_blocks(width: int, open_page) -> None:
     page, _ = open_page("base_regressed", viewport={"width": width, "height": 800})
-    page.wait_for_selector(".forest")
-    levels, change = (page.locator(".forest svg").nth(at) for at in (0, 1))
-    assert levels.get_attribute("aria-label").startswith("tool_trajectory_avg_score: base 0.99 (")
-    assert change.get_attribute("aria-label").startswith("tool_trajectory_avg_score: change \u22120.14, 95% interval")
-    head, base = (levels.locator(f".{side} circle").bounding_box() for side in ("head", "base"))
-    assert head["x"] < base["x"]
-    middle = change.bounding_box()["x"] + change.bounding_box()["width"] / 2
-    assert change.locator("circle").bounding_box()["x"] < middle, "worse is to the left"
-    assert change.bounding_box()["width"] > 150
-    assert page.locator(".forest li .n").first.bounding_box()["height"] < 30, "a number is on one line"
+    drawing = page.get_by_role("img", name="evidence 2,417 : 1 that head is worse")
+    expect(drawing).to_be_visible()
+    assert 150 < drawing.bounding_box()["width"] <= width
+    heights = [float(point.split(",")[1]) for point in drawing.locator("polyline").get_attribute("points").split()]
+    needed = float(drawing.locator("line.needed").get_attribute("y1"))
+    assert heights[-1] < needed < heights[0], "it begins below the line and ends above it"
 
 
 def test_thousands_of_cases_are_few_nodes(open_page) -> None:
