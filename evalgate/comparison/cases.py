@@ -151,12 +151,10 @@ def origin_of(
     if base is None or not (base.passed + base.failed or newly):
         return FailureOrigin.UNKNOWN
     is_new = base.passed > base.failed or bool(newly)
-    if confirmation is None and (head.mixed or base.mixed):
-        return FailureOrigin.MIXED
     is_new = is_new and key not in bets.on_both
     if confirmation is Confirmation.OPEN and is_new and not bets.is_worse:
         return FailureOrigin.UNCONFIRMED  # once head is worse for certain, no further suspect is looked at
-    if is_new and head.passed >= head.failed > 0:
+    if (confirmation is None and (head.mixed or base.mixed)) or (is_new and head.passed >= head.failed > 0):
         return FailureOrigin.MIXED
     return FailureOrigin.NEW if is_new else FailureOrigin.KNOWN
 
