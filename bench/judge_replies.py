@@ -35,10 +35,10 @@ from evalgate.model import (
     Content,
     CriterionUse,
     Event,
-    Evidence,
     Invocation,
     Text,
     ToolResponse,
+    TrialView,
 )
 
 ATTACKS: Final = Path(__file__).resolve().parents[1] / "tests/data/attacks/quoted.json"
@@ -113,7 +113,7 @@ def ask_about(family: Family, text: str) -> SampledRequest:
     answer = Content(parts=(Text(text=text),))
     said = Invocation(user_content=user, final_response=answer, events=(event,))
     expected = Invocation(user_content=user, final_response=Content(parts=(Text(text="21 degrees"),)))
-    evidence = Evidence(case=Case(case_id="c", conversation=(expected,)), actual=(said,), expected=(expected,))
+    evidence = TrialView(case=Case(case_id="c", conversation=(expected,)), actual=(said,), expected=(expected,))
     asking = AskingPanel()
     use = CriterionUse(name=family.name, threshold=0.5, options=dict(family.options))
     criteria.build(use, CriterionServices(judge=asking))(evidence)

@@ -22,8 +22,6 @@ from statistics import fmean
 from evalgate.comparison import book, pairing
 from evalgate.comparison.book import Sides
 from evalgate.model import (
-    ALONE,
-    FRESH,
     AgentFailure,
     AgentUse,
     Book,
@@ -38,6 +36,7 @@ from evalgate.model import (
     InMemoryTranscripts,
     NotEvaluated,
     Policy,
+    Purpose,
     Reason,
     Run,
     Score,
@@ -45,6 +44,7 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
+from evalgate.runner.trials import Round
 
 FIRST = [0.98] * 14 + [0.8] * 4 + [0.4] * 2
 MIXES: dict[str, Sequence[float]] = {
@@ -108,7 +108,7 @@ class PullRequest:
         self._is_late = False
         self.runs = 0
 
-    def trial(self, side: int, place: int, number: int, *, is_first: bool, is_old: bool = False) -> GradedTrial:
+    def trial(self, side: int, place: int, at: Round, *, is_first: bool, is_old: bool = False) -> GradedTrial:
         """One run of a case; `is_old`: of the day when the base was stored."""
         world, draw = self._world, self._random.random
         self.runs += not is_old
@@ -121,7 +121,7 @@ class PullRequest:
         self._bad = max(0, self._bad - 1)
         if draw() < world.noise:
             passed = not passed
-        key = TrialKey(suite="s", case_id=str(place), repeat=number)
+        key = TrialKey(suite="s", case_id=str(place), purpose=at[0], number=at[1])
         failure = AgentFailure(kind=FailureKind.RAISED, message="x") if draw() < world.crashes else None
         grade: Grade = Score(value=float(passed))
         if failure is not None or draw() < world.outages:
@@ -129,10 +129,10 @@ class PullRequest:
         own = failure is not None and side == 1
         return GradedTrial(key=key, failure=failure, grades={"m": grade}, apart=is_old, own_failure=own)
 
-    def pair(self, place: int, number: int) -> tuple[GradedTrial, GradedTrial]:
+    def pair(self, place: int, at: Round) -> tuple[GradedTrial, GradedTrial]:
         """Both sides, in the order that a coin says."""
         order = (0, 1) if self._random.random() < 0.5 else (1, 0)
-        made = {side: self.trial(side, place, number, is_first=at == 0) for at, side in enumerate(order)}
+        made = {side: self.trial(side, place, at, is_first=turn == 0) for turn, side in enumerate(order)}
         return made[0], made[1]
 
     def measured(self) -> list[tuple[Run, Run]]:
@@ -147,9 +147,9 @@ class PullRequest:
 
     def _first(self, place: int) -> list[tuple[GradedTrial, GradedTrial]]:
         if self._world.is_stored:
-            old = self.trial(1, place, 0, is_first=False, is_old=True)
-            return [(self.trial(0, place, 0, is_first=False), old)]
-        return [self.pair(place, number) for number in range(self._world.rounds)]
+            old = self.trial(1, place, (Purpose.FIRST, 0), is_first=False, is_old=True)
+            return [(self.trial(0, place, (Purpose.FIRST, 0), is_first=False), old)]
+        return [self.pair(place, (Purpose.FIRST, number)) for number in range(self._world.rounds)]
 
     def _rerun(
         self, places: Sequence[int], first: Sequence[Sequence[tuple[GradedTrial, GradedTrial]]], index: int
@@ -170,10 +170,10 @@ class PullRequest:
                 name = rerun.key[1], rerun.is_pair
                 number = counts[name] = counts.get(name, -1) + 1
                 if rerun.is_pair:
-                    ours, theirs = self.pair(int(name[0]), FRESH + number)
+                    ours, theirs = self.pair(int(name[0]), (Purpose.PAIR, number))
                     fresh[1].append(theirs)
                 else:
-                    ours = self.trial(0, int(name[0]), ALONE + number, is_first=False)
+                    ours = self.trial(0, int(name[0]), (Purpose.SINGLE, number), is_first=False)
                 fresh[0].append(ours)
 
 

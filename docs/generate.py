@@ -21,7 +21,7 @@ import schemas
 from evalgate import agents, config, criteria, reports
 from evalgate.ces import shapes
 from evalgate.ces.shapes import Handling
-from evalgate.config import Decider, Door, Trait, settings, variables
+from evalgate.config import Decider, Door, settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.gate import starter
@@ -61,6 +61,7 @@ OUTPUTS: Mapping[str, str] = {
     "judge-calls": "Number of judge calls, without cached replies.",
     "judge-cost-usd": "Cost of these calls in US dollars; empty if any price is unknown.",
     "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` without a comparison.",
+    "relaxed": "The rules by which alone the change passes, where the base's rules would not let it; else empty.",
     "evidence": "How sure it is that head is worse: what bets on it made of 1; 20 blocks (docs/statistics.md).",
     **{row.name: f"Path of {row.file_name}: {row.summary}." for row in reports.RENDERERS.values()},
     "results": "Path of results.json, with all results; relative to the workspace like all paths.",
@@ -137,13 +138,15 @@ def whose_file(name: str) -> str:
     """Whose evalgate.yml counts in a pull request; "" for what none can hold."""
     if name not in config.names_with(Settings, Door.FILE):
         return ""
-    if name in config.names_with(Settings, Decider.DOOR):
-        return "the base's"
-    return (
-        "the change's (`policy: base`: the base's)"
-        if name in config.names_with(Settings, Trait.RULE)
-        else "the change's"
-    )
+    return WHOSE[config.fact(Settings.model_fields[name], Decider)]
+
+
+WHOSE: Mapping[Decider, str] = {
+    Decider.DOOR: "the base's",
+    Decider.BASE: "the base's",
+    Decider.EITHER: "both",
+    Decider.HEAD: "the change's",
+}
 
 
 NEEDS: Mapping[Need, str] = {

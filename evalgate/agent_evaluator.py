@@ -331,7 +331,7 @@ def _failures(report: Report) -> Iterator[str]:
     """A line for each criterion of a case that failed or was not measured in every run."""
     runs: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in report.run.trials:
-        runs.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+        runs.setdefault(trial.key.case, []).append(trial)
     for suite in report.run.suites:
         if suite.problem:
             yield f"{suite.key}: not measured: {suite.problem}"
@@ -367,7 +367,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
     suites = {suite.key: suite for suite in report.run.suites}
     cases = {(suite.key, case.case_id): case for suite in suites.values() for case in suite.eval_set.cases}
     for trial in report.run.trials:
-        suite, case = suites[trial.key.suite], cases[trial.key.suite, trial.key.case_id]
+        suite, case = suites[trial.key.suite], cases[trial.key.case]
         transcript = report.run.transcripts.find(trial.key)
         for use in suite.criteria_of(case):
             grade = trial.grades.get(use.name)

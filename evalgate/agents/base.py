@@ -20,13 +20,13 @@ from evalgate.model import (
     Case,
     Content,
     CriterionUse,
-    Evidence,
     Grade,
     Invocation,
     Json,
     NotEvaluated,
     Reason,
     TrialKey,
+    TrialView,
 )
 from evalgate.system.python_env import World
 from evalgate.text import plain
@@ -195,7 +195,7 @@ class Conversation(Protocol):
 class MetricRunner(Protocol):
     """Runs a custom metric (ADK's `code_config.name`) where the agent's code lives."""
 
-    def __call__(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+    def __call__(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         """Grade the evidence with the function at the dotted path `code`; never raises for what goes wrong in it."""
 
 
@@ -206,7 +206,7 @@ class Agent(Protocol):
     def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:
         """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - for others
+    def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - for others
         """See `MetricRunner`; drivers without Python answer NotEvaluated(NOT_APPLICABLE)."""
         message = f"the metric {code} is Python code, which this agent's driver cannot run"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)

@@ -26,13 +26,13 @@ from evalgate.model import (
     AgentUse,
     Case,
     CriterionUse,
-    Evidence,
     FailureKind,
     Grade,
     NotEvaluated,
     Reason,
     Suite,
     TrialKey,
+    TrialView,
 )
 from evalgate.system import git, python_env
 from evalgate.system.isolation import Sandbox
@@ -53,7 +53,7 @@ class AbsentAgent(Agent):
         """Raises AgentFailed, always."""
         raise AgentFailed(self._failure)
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
+    def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - the shape of Agent
         """There is nothing to run it in."""
         return NotEvaluated(reason=Reason.AGENT_FAILED, message=self._failure.message)
 

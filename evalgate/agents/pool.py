@@ -19,10 +19,10 @@ from evalgate.model import (
     AgentFailure,
     Case,
     CriterionUse,
-    Evidence,
     FailureKind,
     Grade,
     TrialKey,
+    TrialView,
 )
 
 LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
@@ -136,13 +136,13 @@ class WorkerPool(Agent):
             finally:
                 conversation.leave()
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+    def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         """Grade with a custom metric in a worker of `metrics`; never raises for what goes wrong in it."""
         if self._metrics is None:
             return super().run_metric(code, use, evidence)
         return self._metrics._grade(code, use, evidence)  # noqa: SLF001 - a pool as this one
 
-    def _grade(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+    def _grade(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         try:
             with self._slot() as slot:
                 return python_process.run_metric(

@@ -17,12 +17,12 @@ from evalgate.model import (
     CallTime,
     Content,
     CriterionUse,
-    Evidence,
     FailureKind,
     Invocation,
     Json,
     SessionInput,
     Timings,
+    TrialView,
 )
 from evalgate.model.run import MOST_SECONDS
 from evalgate.model.shapes import Seconds
@@ -365,7 +365,7 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> dict[str, A
             assert_never(answer)
 
 
-def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> dict[str, Any]:
+def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> dict[str, Any]:
     """Grade the evidence with the repository's own metric."""
     expected, scenario = evidence.expected, evidence.case.scenario
     criterion = {} if use.threshold is None else {"threshold": use.threshold}
@@ -378,7 +378,11 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> 
         "type": "metric",
         "id": number,
         "code": code,
-        "metric": {"metric_name": use.name, "threshold": use.threshold, "criterion": {**criterion, **use.options}},
+        "metric": {
+            "metric_name": use.metric or use.name,
+            "threshold": use.threshold,
+            "criterion": {**criterion, **use.options},
+        },
         "actual": actual,
         "expected": None if expected is None else [adk_shapes.invocation_json(turn) for turn in expected],
         "scenario": None if scenario is None else adk_shapes.scenario_json(scenario),

@@ -16,7 +16,7 @@ from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions, folder_of
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
-from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
+from evalgate.model import AgentFailure, CriterionUse, FailureKind, Grade, NotEvaluated, Reason, Score, TrialView
 from evalgate.system import git, python_env
 from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
@@ -36,7 +36,7 @@ def run_metric(
     worker: Worker,
     code: str,
     use: CriterionUse,
-    evidence: Evidence,
+    evidence: TrialView,
     *,
     timeout_s: float,
     on_timeout: Callable[[], None],

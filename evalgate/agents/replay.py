@@ -35,7 +35,6 @@ from evalgate.model import (
     Case,
     Content,
     CriterionUse,
-    Evidence,
     FailureKind,
     Grade,
     Invocation,
@@ -45,6 +44,7 @@ from evalgate.model import (
     Text,
     Transcript,
     TrialKey,
+    TrialView,
 )
 from evalgate.text import words
 
@@ -147,10 +147,10 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
         expected = f"case {case.case_id} has no recording, only the expectations in the evaluation file"
         raise no_recording(expected if everything else _nothing_for(cases, case))
     records = _of_one_set(found, case, key)
-    if len(records) > 1 and key.repeat >= len(records):
+    if len(records) > 1 and key.number >= len(records):
         count = words.counted(len(records), "recording")
-        raise no_recording(f"case {case.case_id} has only {count}, but this is run {key.repeat + 1}")
-    record = records[key.repeat if len(records) > 1 else 0]
+        raise no_recording(f"case {case.case_id} has only {count}, but this is run {key.number + 1}")
+    record = records[key.number if len(records) > 1 else 0]
     if record.transcript is None:
         raise no_recording(f"the recording in {record.path.name} cannot be read: {record.problem}")
     return record.transcript
@@ -267,7 +267,7 @@ class ReplayAgent(Agent):
         transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
         yield RecordedConversation(transcript, after=len(case.history))
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
+    def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:  # noqa: ARG002 - the shape of Agent
         """Custom metrics run in an agent's environment, and here is none."""
         message = f"the metric {code} needs the agent's environment, which a replay does not have"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)

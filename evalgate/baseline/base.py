@@ -19,10 +19,9 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit, unchanged
 from evalgate.baseline.commit import Checkout, NoSuchFolder
 from evalgate.comparison import compare
-from evalgate.config import load, quarantine
+from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.gate_file import AgentRule
-from evalgate.config.quarantine import Reading
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
@@ -78,15 +77,13 @@ class BaseProject:
 
     `settings`: what its evalgate.yml and the doors ask for, None where that is not known. `agents`: by head's suite
     keys; an absent one where it has none. `renamed`: the base's name of an evaluation file by head's, where they
-    differ. `rules`: None where they are not known, or it has no evaluation file at all. `quarantine`: None where it is
-    not known.
+    differ. `rules`: None where they are not known, or it has no evaluation file at all.
     """
 
     settings: Settings | None = None
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rules: BaseRules | None = None
-    quarantine: Reading | None = None
 
     def own_files(self) -> tuple[str, ...]:
         """Its evaluation files that an agent of its own serves: what it gates."""
@@ -184,12 +181,12 @@ def _from_file(
             hint="Download the results in an earlier step, or use `baseline: auto`.",
         )
     stored = file.read_results(settings.root / named, shown_as=named, of="the base")
-    unknown = "`policy: base`: a results file does not contain all of the base's rules, so head's apply"
+    unknown = "`policy: both`: a results file does not contain all of the base's rules, so head's apply"
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
         measured_at=stored.run.started_at,
-        notes=(unknown,) if settings.policy == "base" and ruling is None else (),
+        notes=(unknown,) if settings.policy == "both" and ruling is None else (),
     )
     theirs = BaseProject() if ruling is None else ruling.project
     agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
@@ -256,15 +253,16 @@ def _of_today(found: Found | None, kept: Sequence[Store], *, say: Callable[[str]
     return None
 
 
-def is_by_base(head: Settings, base: Settings | None) -> bool:
-    """Whether the base's rules decide: one of both evalgate.yml says so, and head's cannot take back the base's."""
-    return head.policy == "base" or (base is not None and base.policy == "base")
+def is_both(head: Settings, base: Settings | None) -> bool:
+    """Whether the worse of both rule books counts: one of both evalgate.yml says so, and head's cannot take back the
+    base's."""
+    return head.policy == "both" or (base is not None and base.policy == "both")
 
 
 def _settings_of_stores(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
     """Head's settings; in a pull request and where the base's rules decide, with the base's stores: others may hold
     whatever the change likes to be compared with. Where the base's are not known, a pull request has a door's alone."""
-    if not of_change and (base.settings is None or not is_by_base(head, base.settings)):
+    if not of_change and (base.settings is None or not is_both(head, base.settings)):
         return head
     theirs = base.settings or Settings(**{name: head.given[name] for name in STORES if name in head.given})
     return head.model_copy(update={name: getattr(theirs, name) for name in STORES})
@@ -307,7 +305,7 @@ def _checked_out(
     except EvalgateError as error:
         problem = f"the base's own configuration cannot be read: {_told(error)}"
         # whose rules were to decide is known there alone: where they must, that they are unknown blocks
-        base_failed = settings.policy != "base"
+        base_failed = settings.policy != "both"
     if not problem:
         root, own = there.root, [theirs.agents[suite.key] for suite in suites]
         pairs = [(suite.agent, use) for suite, use in zip(suites, own, strict=True)]
@@ -396,8 +394,7 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[s
         use = own[renamed[suite.key]] if suite.key in renamed else chosen[suite.key]
         agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
     agents |= {key: _usable(use) for key, use in own.items() if key not in agents}
-    listed = quarantine.read(root)
-    return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed, quarantine=listed)
+    return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed)
 
 
 def _is_there(agent: str, root: Path) -> bool:
@@ -663,13 +660,6 @@ def under_new_names(policy: Policy, renamed: Mapping[str, str], *, own: Policy |
         suite_pass_rate={**known, **rates},
         advisory=(policy.advisory - renamed.keys()) | advisory | (own.advisory if own else set()),
     )
-
-
-def rules_under_new_names(rules: BaseRules, renamed: Mapping[str, str]) -> BaseRules:
-    """The base's rules under head's names of evaluation files; `renamed`: the base's name by head's."""
-    ours = {theirs: name for name, theirs in renamed.items()}
-    suites = tuple(dataclasses.replace(suite, key=ours.get(suite.key, suite.key)) for suite in rules.suites)
-    return dataclasses.replace(rules, suites=suites, policy=under_new_names(rules.policy, renamed))
 
 
 def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:

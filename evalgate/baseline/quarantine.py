@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from evalgate import errors
 from evalgate.baseline.base import Base
-from evalgate.config import quarantine
 from evalgate.config.context import Context
-from evalgate.config.quarantine import Reading
+from evalgate.config.gate_file import QuarantineRule
 from evalgate.config.settings import Settings
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
 from evalgate.model import CaseKey, Quarantine, Suite
 from evalgate.results import history
 from evalgate.results.history import PastRuns
+from evalgate.text import words
 
 NOT_HEADS, CHANGED = "quarantine-of-change", "quarantine-changed-case"
 BROKEN, UNWATCHED = "quarantine-broken", "quarantine-unwatched"
+EXPIRED, EXPIRES, TOO_LONG = "quarantine-expired", "quarantine-expires", "quarantine-too-long"
+MOST_DAYS, NOTICE_DAYS = 90, 7
+"""Of an entry: how long it lasts at most, and from when on its end is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,33 +37,56 @@ class InForce:
 def in_force(
     settings: Settings, suites: tuple[Suite, ...], base: Base | None, context: Context, *, past: PastRuns | None
 ) -> InForce:
-    """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's file counts, and only
+    """The quarantined cases of `suites`. A change cannot quarantine its own failures: the base's list counts, and only
     for cases that the change leaves as they are. On the base branch, and where there is no base, it is this checkout's.
 
     `base`: the one whose rules are known. `past`: what base runs did, None where that is not known.
     """
-    reading, today = quarantine.read(settings.root), context.now.date()
+    entries = settings.gate_file.quarantine
     if context.on_base_branch or (base is None and not context.is_pull_request):
-        return _in_force(reading, suites, {}, None, today, past=past)
-    theirs = None if base is None else base.project.quarantine
+        return _in_force(settings, suites, {}, None, context.now.date(), past=past)
+    theirs = None if base is None else base.project.settings
     if base is None or theirs is None:
-        if not reading.entries:
+        if not entries:
             return InForce()
-        message = f"{quarantine.NAME} does not count: the base branch's is not known"
+        message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
         return InForce(problems=(errors.note(NOT_HEADS, message, hint="Every case can block."),))
-    found = _in_force(theirs, suites, base.project.renamed, _contents(base), today, past=past)
-    # on the base nobody can mend them here
-    unread = (dataclasses.replace(each, severity=Severity.WARNING) for each in theirs.problems)
-    return dataclasses.replace(found, problems=(*unread, *found.problems))
+    found = _in_force(theirs, suites, base.project.renamed, _contents(base), context.now.date(), past=past)
+    if entries == theirs.gate_file.quarantine:
+        return found
+    message = "`quarantine`: the base's evalgate.yml counts, not this change's"
+    told = errors.note(NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged.")
+    return dataclasses.replace(found, problems=(told, *found.problems))
 
 
 def of_checkout(settings: Settings, suites: tuple[Suite, ...], *, today: dt.date) -> Mapping[CaseKey, Quarantine]:
     """The quarantined cases of results at hand, by the checkout's own list."""
-    return _in_force(quarantine.read(settings.root), suites, {}, None, today, past=None).cases
+    return _in_force(settings, suites, {}, None, today, past=None).cases
+
+
+def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
+    """What the date says of the entries: which have expired, which will soon, and which last longer than they may."""
+    for number, rule in enumerate(settings.gate_file.quarantine):
+        yield from _dated(rule, (rule.until - today).days, settings.place_of("quarantine", number))
+
+
+def _dated(rule: QuarantineRule, left: int, place: Place | None) -> Iterator[Problem]:
+    until = f"the quarantine of `{rule.case}` ({rule.owner})"
+    hint = "Fix the case and delete the entry, or renew it in a pull request."
+    if left < 0:
+        message = f"{until} expired on {rule.until}: the case can block again"
+        yield errors.warning(EXPIRED, message, place, hint)
+    elif left > MOST_DAYS:
+        message = f"{until} lasts until {rule.until}, more than {MOST_DAYS} days: it does not count"
+        yield errors.warning(TOO_LONG, message, place, "Choose an earlier date; it can be renewed.")
+    elif left <= NOTICE_DAYS:
+        days = "today" if not left else f"in {words.counted(left, 'day')}"
+        message = f"{until} expires {days}, at the end of {rule.until} (UTC)"
+        yield errors.warning(EXPIRES, message, place, hint)
 
 
 def _in_force(
-    reading: Reading,
+    settings: Settings,
     suites: tuple[Suite, ...],
     renamed: Mapping[str, str],
     contents: Mapping[CaseKey, str] | None,
@@ -68,29 +94,32 @@ def _in_force(
     *,
     past: PastRuns | None,
 ) -> InForce:
-    """`contents`: fingerprints of the base's own cases by its own names; None: these are the cases."""
-    listed = reading.by_case()
+    """`settings`: whose list counts. `contents`: fingerprints of the base's own cases by its own names; None: these are
+    the cases."""
+    rules = {rule.case: (number, rule) for number, rule in enumerate(settings.gate_file.quarantine)}
     known = {} if past is None else past.by_case()
     cases: dict[CaseKey, Quarantine] = {}
     problems: list[Problem] = []
-    for suite in suites:
+    for suite in suites if rules else ():
         for case in suite.eval_set.cases:
             key = (renamed.get(suite.key, suite.key), case.case_id)
-            if key not in listed:
+            if ":".join(key) not in rules:
                 continue
-            entry = listed[key]
-            problems += quarantine.dated([entry], today)
-            if not entry.counts(today):
+            number, rule = rules[":".join(key)]
+            left, place = (rule.until - today).days, settings.place_of("quarantine", number)
+            problems += _dated(rule, left, place)
+            if not 0 <= left <= MOST_DAYS:
                 continue
             if contents is not None and contents.get(key) != fingerprints.of_case(case):
-                message = f"`{entry.name}` is quarantined, but this change edits the case, so it can block"
+                message = f"`{rule.case}` is quarantined, but this change edits the case, so it can block"
                 problems.append(errors.note(CHANGED, message, case.place))
             elif key in known and history.is_broken(known[key]):
-                message = f"`{entry.name}` is quarantined, but failed its last {history.BROKEN_RUNS} base runs"
-                hint = f"It is broken ({entry.quarantine.owner}), so it can block again."
-                problems.append(errors.warning(BROKEN, message, entry.place, hint))
+                message = f"`{rule.case}` is quarantined, but failed its last {history.BROKEN_RUNS} base runs"
+                hint = f"It is broken ({rule.owner}), so it can block again."
+                problems.append(errors.warning(BROKEN, message, place, hint))
             else:
-                cases[suite.key, case.case_id] = entry.quarantine
+                until, owner = rule.until.isoformat(), rule.owner.strip()
+                cases[suite.key, case.case_id] = Quarantine(owner=owner, expires=until, reason=rule.reason)
     if cases and past is None:
         message = "nobody can tell whether quarantined cases have broken: there is no history of base runs"
         hint = "Set `data-branch` or `baseline-folder` (docs/quarantine.md)."

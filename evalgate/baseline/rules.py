@@ -1,29 +1,25 @@
-"""Whose rules decide: head's own or the base's; and which of head's are relaxed."""
+"""The two rule books of a run: the change's own and the base's; and what the change edits of both."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import hashlib
-import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
 
-from pydantic import BaseModel
-
-from evalgate import agents, config, errors
-from evalgate.agents import opening
+from evalgate import agents, errors
 from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
+from evalgate.baseline import settings as baseline_settings
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.ces import cases
-from evalgate.config import Trait, load, places, quarantine
-from evalgate.config.gate_file import GateFile
-from evalgate.config.quarantine import Reading
+from evalgate.config import load, places
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery import agent_source
+from evalgate.discovery import agent_source, project
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
@@ -31,95 +27,244 @@ from evalgate.model import (
     AgentUse,
     BaseSource,
     CaseKey,
-    CriterionRule,
     CriterionUse,
+    EditKind,
+    Edits,
     FailOn,
+    GateEdit,
     Policy,
     Quarantine,
-    RelaxedKind,
-    RelaxedRule,
+    RuleBook,
     Shard,
     Suite,
-    ThresholdRule,
 )
-from evalgate.simulation import user
-from evalgate.text import words
+from evalgate.text import plain, words
 
-RULES = config.names_with(Settings, Trait.RULE)
-"""Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
-UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
+UNKNOWN, UNCHECKED, SEVERITY = "base-rules-unknown", "base-rules-unchecked", "severity-of-base"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
-QUARANTINE_OF, NO_FILE = "quarantine of ", "no file"
-GATE_FILE_RULES = config.names_with(GateFile, Trait.RULE)
+NO_FILE = "no file"
+OF_BASE = "{} (base's)"
+"""A criterion of the base's book, where the change's has another of its name."""
+CHOOSING = ("paths", "grep")
+"""Settings that choose what is evaluated; so does `exclude`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What is measured, by which rules, and which of head's own rules are weaker than the base's.
+    """What is measured, and the books that decide.
 
-    `settings`: the settings and the gate file that decide: head's, with the base's rules in them where those decide
-    (`by_base`). `problems`: why rules that were asked for could not be had. `shard`: the part of a plan that `suites`
-    are; None: all of it. `before`: the base's own rules, by head's names, where head's decide. `quarantined`: cases
-    that are shown and never decide. `touched`: cases that are new in the change, or changed by it.
+    `settings`: those in force. `books`: the change's, and the base's where that is another. `is_both`: whether the
+    worse of two verdicts counts. `problems`: why rules that were asked for could not be had. `shard`: the part of a
+    plan that `suites` are; None: all of it. `quarantined`: cases that are shown and never decide. `touched`: cases that
+    are new in the change, or changed by it.
     """
 
     settings: Settings
     suites: tuple[Suite, ...]
-    policy: Policy
-    relaxed: tuple[RelaxedRule, ...] = ()
-    by_base: bool = False
+    books: tuple[RuleBook, ...]
+    edits: Edits = field(default_factory=Edits)
+    is_both: bool = False
     problems: tuple[Problem, ...] = ()
     shard: Shard | None = None
-    before: BaseRules | None = None
     quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
     touched: frozenset[CaseKey] = frozenset()
 
+    @property
+    def policy(self) -> Policy:
+        """The change's own."""
+        return self.books[0].policy
 
-def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint: str = REVIEW) -> Rules:
-    """Head's rules; with `policy: base` the base's where they are known: its policy, its criteria and thresholds for
-    every suite that it has, its judges, and the cases that head deleted. The content of cases is head's, where head has
-    them. What of the base's rules cannot be read is a problem, and head's stand in for just that.
 
-    evalgate.yml is part of the change: where the base's own says `policy: base`, head's cannot take that back.
-    `hint`: what to do where the base's rules are not known.
+def of(
+    own: Settings, suites: tuple[Suite, ...], base: Base | None, context: Context | None = None, *, hint: str = REVIEW
+) -> Rules:
+    """What is measured of head's `suites`, and who decides on it.
+
+    evalgate.yml is part of the change: where the base's own says `policy: both`, head's cannot take that back. What of
+    the base's rules cannot be read is a problem. `context` None: nothing is run. `hint`: what to do where the base's
+    rules are not known.
     """
-    own = load.policy_of(settings, suites)
-    project = BaseProject() if base is None else base.project
-    theirs, rules = project.settings, project.rules
-    renamed = {} if rules is None else project.renamed or baseline_base.renames(rules.suites, suites)
-    # what a change can have any number of, and what counts once it is merged, stands before nothing else
-    relaxed = tuple(sorted(_relaxed(settings, suites, own, project, renamed=renamed), key=_is_of_little_weight))
-    if rules is None:
-        if base is not None and base.problem and not base.no_agent and settings.policy == "base":
-            # the base's policy was to decide, and head's cannot tolerate that something is wrong with the base
-            own = dataclasses.replace(own, fail_on=own.fail_on | {FailOn.NOT_MEASURED})
-        problems = tuple(_unknown(settings, base, hint))
-        return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems)
-    by_base = baseline_base.is_by_base(settings, theirs)
-    problems = tuple(_unreadable(rules, by_base=by_base))
-    if not by_base:
-        own = _blocking_on_broken(own, suites, rules, renamed)
-        before = baseline_base.rules_under_new_names(rules, renamed)
-        return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems, before=before)
-    ruling = settings
-    if theirs is not None:
-        # head's settings with the base's rules and stores; where other things lie and how fast they go stays head's
-        sections = {name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
-        update = {name: getattr(theirs, name) for name in (*RULES, *baseline_base.STORES)}
-        update["gate_file"] = settings.gate_file.model_copy(update=sections)
-        ruling = settings.model_copy(update=update)
-    known = {suite.key for suite in rules.suites} | renamed.keys()
-    new = load.policy_of(ruling, [suite for suite in suites if suite.key not in known])
-    policy = baseline_base.under_new_names(rules.policy, renamed, own=new)
-    measured = tuple(_suites(rules, suites, renamed, ruling))
+    if context is not None and context.on_base_branch:  # what is merged is the base's word from now on
+        base = None
+    settings, notices = baseline_settings.in_force(own, base, context)
+    before = None if base is None else _before(base.project)
+    if base is None or before is None:
+        rules = _alone(own, settings, suites, base, hint=hint)
+    else:
+        rules = _beside(own, settings, suites, base.project, before, context=context)
+    suites, of_clients = baseline_settings.reached(rules.suites, settings, base, context, was=own.gate_file.judge)
+    return dataclasses.replace(rules, suites=suites, problems=(*notices, *rules.problems, *of_clients))
+
+
+def _before(known: BaseProject) -> BaseRules | None:
+    """The base's rules; of one that has no evaluation file yet those of its evalgate.yml."""
+    theirs = known.settings
+    if known.rules is not None or theirs is None or theirs.places is None:
+        return known.rules
+    return BaseRules(suites=(), policy=load.policy_of(theirs, ()))
+
+
+def _alone(own: Settings, settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, hint: str) -> Rules:
+    """By the change's own book, since there is no other."""
+    policy = load.policy_of(settings, suites)
+    if base is not None and base.problem and not base.no_agent and own.policy == "both":
+        # the base's rules were to decide, and head's cannot tolerate that something is wrong with the base
+        policy = _blocking(policy)
+    problems = tuple(_unknown(own, base, hint))
+    return Rules(settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems)
+
+
+def _beside(
+    own: Settings,
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    known: BaseProject,
+    rules: BaseRules,
+    *,
+    context: Context | None,
+) -> Rules:
+    """By both books, where they differ. Each begins with half of the money where both count."""
+    theirs, is_both = known.settings, baseline_base.is_both(own, known.settings)
+    renamed = known.renamed or baseline_base.renames(rules.suites, suites)
+    if context is not None and theirs is not None:
+        suites += _dropped(own, theirs, suites, rules, known=renamed.values(), environ=context.environ)
+    of_name = {suite.key: suite for suite in rules.suites}
+    names = {suite.key: renamed.get(suite.key, suite.key) for suite in suites}
+    before = {key: of_name[name] for key, name in names.items() if name in of_name}
+    policy, of_severity = _with_severity(load.policy_of(settings, suites), suites, before, rules.policy)
+    policy = _blocking_on_broken(policy, suites, rules, renamed)
+    new = load.policy_of(theirs or settings, [suite for suite in suites if suite.key not in before])
+    of_base = baseline_base.under_new_names(rules.policy, renamed, own=new)
+    of_base = dataclasses.replace(of_base, fail_on=policy.fail_on, adk_compat=policy.adk_compat)
+    files = tuple(_files(theirs, own, (*rules.suites, *suites))) if theirs is not None else ()
+    is_edited = not _metrics(suites, own.root).isdisjoint(edit.subject for edit in files)
+    asked = _Asked(suites, before, rules, is_both=is_both, are_metrics_edited=is_edited)
+    decisive = (*_policy_edits(of_base, policy, names), *asked.edits)
+    books: tuple[RuleBook, ...] = (RuleBook(policy=policy),)
+    if decisive:
+        books += (RuleBook(policy=of_base, criteria=asked.criteria),)
     return Rules(
-        settings=ruling,
-        suites=measured,
-        policy=_blocking_on_broken(policy, measured, rules, renamed),
-        relaxed=relaxed,
-        by_base=True,
-        problems=problems,
+        settings=settings,
+        suites=asked.suites,
+        books=tuple(book.divided(len(books)) for book in books) if is_both else books,
+        edits=Edits(
+            edits=(*decisive, *files, *_snapshots(rules.suites, suites, renamed)),
+            unasked=asked.unasked,
+        ),
+        is_both=is_both,
+        problems=(*of_severity, *_unreadable(rules, is_both=is_both)),
     )
+
+
+def _dropped(
+    own: Settings,
+    theirs: Settings,
+    suites: Iterable[Suite],
+    rules: BaseRules,
+    *,
+    known: Iterable[str],
+    environ: Mapping[str, str],
+) -> tuple[Suite, ...]:
+    """Files that are there and that the base evaluates, but the change's evalgate.yml no longer chooses. `known`: the
+    base's names of files that have another now."""
+    chosen_already = {suite.key for suite in suites} | set(known)
+    others = (suite.key for suite in rules.suites if suite.key not in chosen_already)
+    lost = {key for key in others if (own.root / key).is_file()}
+    if not lost:
+        return ()
+    gate_file = own.gate_file.model_copy(update={"exclude": theirs.gate_file.exclude})
+    chosen = {name: getattr(theirs, name) for name in CHOOSING if name not in own.given}
+    choosing = own.model_copy(update={**chosen, "gate_file": gate_file})
+    every = project.prepare(choosing, environ=environ).set_apart().suites
+    return tuple(suite for suite in every if suite.key in lost)
+
+
+def _with_severity(
+    policy: Policy, suites: Iterable[Suite], before: Mapping[str, Suite], of_base: Policy
+) -> tuple[Policy, list[Problem]]:
+    """The policy with the base's severity of each suite that it has, and a notice of each that the change has
+    otherwise."""
+    advisory = {suite.key for suite in suites if suite.key in before and before[suite.key].key in of_base.advisory}
+    own = policy.advisory & before.keys()
+    notices = [
+        errors.note(
+            SEVERITY,
+            f"`severity` of {key}: the base's counts ({SEVERITIES[key in advisory]}), not this change's "
+            f"({SEVERITIES[key in own]})",
+            hint=baseline_settings.HINT,
+        )
+        for key in sorted(own ^ advisory)
+    ]
+    return dataclasses.replace(policy, advisory=(policy.advisory - before.keys()) | advisory), notices
+
+
+SEVERITIES = {False: "gating", True: "advisory"}
+
+
+class _Asked:
+    """What is asked of both books. `suites`: head's, with the criteria that the base alone asks, which decide in its
+    book alone; `criteria`: those of the base's book, where they are others; `edits`: the differences. `unasked`:
+    criteria of the base's that nobody asks: judges are asked by both books only where both decide."""
+
+    def __init__(
+        self,
+        suites: Iterable[Suite],
+        before: Mapping[str, Suite],
+        rules: BaseRules,
+        *,
+        is_both: bool,
+        are_metrics_edited: bool,
+    ) -> None:
+        self.edits: list[GateEdit] = []
+        self.criteria: dict[str, tuple[CriterionUse, ...]] = {}
+        unasked: dict[str, None] = {}
+        found = []
+        for suite in suites:
+            then = before.get(suite.key)
+            if (
+                then is None
+                or suite.problem
+                or then.key in rules.unruled
+                or any(use.is_of_ces for use in then.criteria)
+            ):
+                found.append(suite)
+                continue
+            own = {use.name: use for use in suite.criteria}
+            asked, more = [], []
+            for use in then.criteria:
+                now = own.get(use.name)
+                if now is not None and _is_measured_alike(use, now, are_metrics_edited=are_metrics_edited):
+                    asked.append(_by_rule_of(use, now))
+                elif _is_shown_only(use):
+                    continue
+                elif use.is_judged and not is_both:
+                    unasked[f"`{use.name}` in {suite.key}"] = None
+                else:
+                    name = use.name if now is None else OF_BASE.format(use.name)
+                    use = dataclasses.replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
+                    asked.append(use)
+                    more.append(dataclasses.replace(use, threshold=None, informational=True))
+            edits = list(_criteria(then.criteria, suite, are_metrics_edited=are_metrics_edited))
+            if edits:
+                self.criteria[suite.key] = tuple(asked)
+                self.edits += edits
+            found.append(dataclasses.replace(suite, criteria=(*suite.criteria, *more)) if more else suite)
+        self.suites, self.unasked = tuple(found), tuple(unasked)
+
+
+def _is_measured_alike(base: CriterionUse, head: CriterionUse, *, are_metrics_edited: bool) -> bool:
+    """Whether two uses of a name give one score; who judges is asked once, and not by both books."""
+    is_edited = base.code is not None and are_metrics_edited
+    return base.code == head.code and _options(base) == _options(head) and not is_edited
+
+
+def _options(use: CriterionUse) -> dict[str, object]:
+    return {name: value for name, value in use.options.items() if name not in ("judge_model_options", "judge")}
+
+
+def _by_rule_of(base: CriterionUse, head: CriterionUse) -> CriterionUse:
+    names = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
+    return dataclasses.replace(head, **{name: getattr(base, name) for name in names})
 
 
 def _blocking_on_broken(
@@ -135,54 +280,39 @@ def _blocking_on_broken(
     broken = {suite.key for suite in suites if suite.problem or suite.agent.is_absent} - policy.advisory
     if not policy.fail_on or not any(renamed.get(key, key) in sound for key in broken):
         return policy
+    return _blocking(policy)
+
+
+def _blocking(policy: Policy) -> Policy:
+    """The policy; what is not measured blocks."""
     return dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
-
-
-def _relaxed(
-    settings: Settings, suites: tuple[Suite, ...], policy: Policy, project: BaseProject, *, renamed: Mapping[str, str]
-) -> Iterator[RelaxedRule]:
-    """What head asks less than the base; of a base which has no evaluation file, than its evalgate.yml."""
-    theirs, rules = project.settings, project.rules
-    if project.quarantine is not None:
-        yield from of_quarantine(project.quarantine, quarantine.read(settings.root), renamed=renamed)
-    if rules is None:
-        if theirs is None or theirs.places is None:
-            return
-        rules = BaseRules(suites=(), policy=load.policy_of(theirs, ()))
-    if theirs is not None:
-        yield from of_settings(theirs, settings, rules.suites)
-    yield from of_rules(rules, suites, policy, renamed=renamed)
-
-
-def _is_of_little_weight(rule: RelaxedRule) -> bool:
-    return rule.kind is RelaxedKind.POLICY and (rule.subject.startswith(QUARANTINE_OF) or rule.base == NO_FILE)
 
 
 def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:
     """That the base's rules are not known, where there are to be some."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return
-    if base.problem and settings.policy != "base":
+    if base.problem and settings.policy != "both":
         message = "could not check whether this change relaxes the base's rules"
         message += "" if base.base_failed else f": {base.problem}"  # else the comparison says so
         yield errors.warning(UNCHECKED, message, hint=hint)
     elif base.problem:
-        message = f"`policy: base`: head's rules apply because the base's rules are unknown: {base.problem}"
+        message = f"`policy: both`: head's rules apply because the base's rules are unknown: {base.problem}"
         yield errors.warning(UNKNOWN, message, hint=hint)
-    elif settings.policy == "base":
-        message = "`policy: base`: the base has no evaluation files, so head's rules apply"
+    elif settings.policy == "both":
+        message = "`policy: both`: the base has no evaluation files, so head's rules apply"
         yield errors.warning(UNKNOWN, message)
 
 
-def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
+def _unreadable(rules: BaseRules, *, is_both: bool) -> Iterator[Problem]:
     """That files of the base cannot be read: whether head asks for less than they do is not known, and where the
     base's rules decide, head's stand in for those that are in them."""
     if not rules.errors:
         return
     why = f"the base's {baseline_base.first_of(rules.errors)}"
-    lacking = rules.unruled if by_base else frozenset()
+    lacking = rules.unruled if is_both else frozenset()
     if lacking:
-        message = f"`policy: base`: head's criteria apply to {words.listed(sorted(lacking))}: {why}"
+        message = f"`policy: both`: head's criteria apply to {words.listed(sorted(lacking))}: {why}"
         yield errors.warning(UNKNOWN, message, hint=REVIEW)
     wrong = {error.place.file for error in rules.errors if error.place is not None}
     files = (rules.unread | rules.unruled or wrong) - lacking
@@ -191,178 +321,64 @@ def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
         yield errors.warning(UNCHECKED, message, hint=REVIEW)
 
 
-def _suites(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings) -> Iterator[Suite]:
-    """Head's suites by the base's rules, then those that head deleted."""
-    before = {suite.key: suite for suite in rules.suites}
-    for suite in ours:
-        then = before.get(renamed.get(suite.key, suite.key))
-        yield suite if then is None or suite.problem else _by_rules_of(then, suite, ruling, rules)
-    # without cases there is nothing to run, by criteria that cannot be read nothing could be decided
-    known = {suite.key for suite in ours} | set(renamed.values()) | rules.unread | rules.unruled
-    agents = {fingerprints.agent_key(suite.agent): suite.agent for suite in ours}
-    for suite in rules.suites:
-        if suite.key not in known:
-            yield dataclasses.replace(suite, agent=_agent_for(suite, agents))
+# --- what the change edits -----------------------------------------------------------------------
 
 
-def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
-    """Head's agent for a file that head deleted: the one that the base had for it, or the only one. Where neither is
-    clear its cases are not measured, which is no pass."""
-    same = agents.get(fingerprints.agent_key(deleted.agent))
-    if same is not None:
-        return same
-    if len(agents) == 1:
-        return next(iter(agents.values()))
-    return opening.absent(f"{deleted.key} was deleted, and the agent for its cases is unknown")
-
-
-def _by_rules_of(then: Suite, suite: Suite, ruling: Settings, rules: BaseRules) -> Suite:
-    """Head's suite with the cases that head deleted and by the base's rules; by its own criteria where the base's
-    cannot be read."""
-    ids = {case.case_id for case in suite.eval_set.cases}
-    deleted = tuple(case for case in then.eval_set.cases if case.case_id not in ids)
-    readable = then.key not in rules.unruled
-    simulated = user.has_scenarios(then) or then.key in rules.simulated
-    made = Suite(
-        key=suite.key,
-        eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted)),
-        criteria=then.criteria if readable else suite.criteria,
-        criteria_source=then.criteria_source if readable else suite.criteria_source,
-        agent=suite.agent,
-        simulator=then.simulator if readable and simulated else suite.simulator,
-    )
-    # a file that got its first simulated user has no rules on it from the base's side yet
-    return made if simulated or not readable else user.settle((made,), ruling)[0]
-
-
-# --- relaxed rules: what asks for less than the base's -------------------------------------------
-
-
-EXCUSED = " (failures on both sides are tolerated)"
-"""Under `threshold: new` a higher threshold makes pre-existing failures of what the base passed by its own."""
 WIDTH, LED_UP, MOST = 60, 20, 100_000
 """Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
+MOST_LINES, LINE, LARGE = 60, 300, 20_000
+"""Of a file's difference: how many lines are kept, how much of each, and the bytes beyond which a digest does."""
 MOST_TOLD = 3
 """Of the ways in which a CES evaluation asks for less."""
-IsWeaker = Callable[[Any, Any], bool]
-"""Whether head's value (the second) asks for less than the base's."""
-PLAYS_USERS = ("model", "config", "max_turns", "custom_instructions", "include_function_calls", "stop_signal")
+IN_POLICY = ("pass_rate", "min_measured", "alpha", "max_drop", "threshold")
 
 
-def of_rules(
-    base: BaseRules, suites: Iterable[Suite], policy: Policy, *, renamed: Mapping[str, str]
-) -> list[RelaxedRule]:
-    """Every rule of head (`suites`, `policy`) that is weaker than the base's, policy first, then by suite in the base's
-    order, the cases last: of these there may be so many that they would hide a rule among them.
-
-    A changed case and changed options of a criterion are listed too: whether they ask for less, only a reader can tell.
-    `renamed`: the base's name of an evaluation file by head's, where they differ.
-    """
-    names = {theirs: ours for ours, theirs in renamed.items()}
-    after = {suite.key: suite for suite in suites}
-    pairs = [(suite, after.get(names.get(suite.key, suite.key))) for suite in base.suites]
-    # of a file that cannot be measured nothing is known, and that blocks by itself
-    pairs = [(then, now) for then, now in pairs if now is None or not now.problem]
-    known = {names.get(suite.key, suite.key) for suite in base.suites}
-    before = baseline_base.under_new_names(base.policy, renamed)
-    return [
-        *_policy(before, policy, known=known),
-        *(found for then, now in pairs for found in _relaxed_suite(then, now, base.policy, policy)),
-        *(found for then, now in pairs if now is not None for found in _relaxed_cases(then, now)),
-    ]
+def _policy_edits(base: Policy, head: Policy, keys: Collection[str]) -> Iterator[GateEdit]:
+    for name in IN_POLICY:
+        yield from _edit(name, getattr(base, name), getattr(head, name))
+    for key in sorted(keys):
+        rates = (policy.suite_pass_rate.get(key, policy.pass_rate) for policy in (base, head))
+        if key in {*base.suite_pass_rate, *head.suite_pass_rate}:
+            yield from _edit(f"pass_rate of {key}", *rates)
+    for key in sorted(base.advisory ^ head.advisory):
+        yield from _edit(f"severity of {key}", *(SEVERITIES[key in policy.advisory] for policy in (base, head)))
+    for name in sorted({*base.criteria, *head.criteria}):
+        rules = [policy.criteria.get(name) for policy in (base, head)]
+        for part in ("gating", "lower_is_better", "max_drop"):
+            yield from _edit(f"{part} of {name}", *(getattr(rule, part, None) for rule in rules))
 
 
-def stricter(before: BaseRules, suites: tuple[Suite, ...], policy: Policy) -> tuple[str, ...]:
-    """What head (`suites`, `policy`) asks more than the base, in words."""
-    kinds = (RelaxedKind.POLICY, RelaxedKind.THRESHOLD, RelaxedKind.CRITERION_CHANGED, RelaxedKind.CRITERION_REMOVED)
-    back = of_rules(dataclasses.replace(before, suites=suites, policy=policy), before.suites, before.policy, renamed={})
-    return tuple(
-        dict.fromkeys(
-            f"{rule.subject} {rule.head or 'unset'} -> {rule.base or 'set'}" for rule in back if rule.kind in kinds
+def _criteria(base: Iterable[CriterionUse], suite: Suite, *, are_metrics_edited: bool) -> Iterator[GateEdit]:
+    """What a suite asks otherwise than on the base."""
+    then, now = ({use.name: use for use in uses} for uses in (base, suite.criteria))
+    for name in dict.fromkeys((*then, *now)):
+        was, ours = then.get(name), now.get(name)
+        if (was is None or _is_shown_only(was)) and (ours is None or _is_shown_only(ours)):
+            continue
+        place = None if ours is None else ours.place
+        yield from _edit(
+            name, *(None if use is None else _threshold(use) for use in (was, ours)), suite=suite.key, place=place
         )
-    )
+        if was is None or ours is None:
+            continue
+        for part in ("lower_is_better", "code", "where_applicable", "on_the_test"):
+            yield from _edit(f"{part} of {name}", getattr(was, part), getattr(ours, part), suite=suite.key, place=place)
+        if was.code and ours.code == was.code and are_metrics_edited:
+            yield from _edit(f"code of {name}", "the base's", "edited", suite=suite.key, place=place)
+        for path, *values in _differences(_options(was), _options(ours)):
+            yield from _edit(f"{path} of {name}", *values, suite=suite.key, place=place)
 
 
-def of_quarantine(base: Reading, head: Reading, *, renamed: Mapping[str, str]) -> Iterator[RelaxedRule]:
-    """Cases that the change quarantines, or for longer: nothing of that counts before it is on the base branch.
-    `renamed`: the base's name of an evaluation file by head's."""
-    then = base.by_case()
-    for key, entry in head.by_case().items():
-        before = then.get((renamed.get(key[0], key[0]), key[1]))
-        if before is None or entry.quarantine.expires > before.quarantine.expires:
-            was = "none" if before is None else f"until {before.quarantine.expires}"
-            now = f"until {entry.quarantine.expires} ({entry.quarantine.owner}), once merged"
-            yield _relaxed_rule(f"{QUARANTINE_OF}{entry.name}", was, now, place=entry.place)
-
-
-def _relaxed_suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> Iterator[RelaxedRule]:
-    """`before`, `policy`: the base's and head's."""
-    if head is None:
-        count = words.counted(len(base.eval_set.cases), "case")
-        yield RelaxedRule(kind=RelaxedKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
-        return
-    was, now = agents.identity_of(base.agent), agents.identity_of(head.agent)
-    # where the base has no agent yet, any is as good
-    if was and was != now and not baseline_base.is_unknown(base.agent):
-        yield _relaxed_rule(f"agent of {head.key}", *_in_words(was, now))
-    driver = agents.DRIVERS.get(head.agent.driver)
-    for name in driver.easier if driver is not None else ():
-        is_given, before_it = head.agent.options.get(name), base.agent.options.get(name)
-        if is_given and is_given != before_it:
-            yield _relaxed_rule(f"{name} of {head.key}", _value(before_it), _value(is_given))
-    # a shorter or a longer conversation may each be the easier one; results of an older evalgate do not tell who played
-    if user.has_scenarios(base) and base.simulator.model and head.simulator.model:
-        for name in PLAYS_USERS:
-            for path, *values in _differences(getattr(base.simulator, name), getattr(head.simulator, name), path=name):
-                yield _relaxed_rule(f"simulator {path} of {head.key}", *values)
-    after = {use.name: use for use in head.criteria}
-    for use in base.criteria:
-        kept = after.get(use.name)
-        if not _is_shown_only(use) or before.criteria.get(use.name, CriterionRule()).gating:
-            yield from _criterion(use, kept, suite=head.key)
-        if kept is not None and policy.threshold is ThresholdRule.NEW and _is_relaxed(kept, use):
-            yield _changed(use, kept, suite=head.key, was=_threshold(use), now=_threshold(kept) + EXCUSED)
-
-
-def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> Iterator[RelaxedRule]:
-    if head is None:
-        yield RelaxedRule(kind=RelaxedKind.CRITERION_REMOVED, subject=base.name, suite=suite, base=_threshold(base))
-        return
-    if _is_shown_only(head) and not _is_shown_only(base):
-        yield _changed(base, head, suite=suite, was=_threshold(base), now=_threshold(head))
-        return
-    if head.lower_is_better != base.lower_is_better:
-        was, now = (f"{'lower' if each.lower_is_better else 'higher'} is better" for each in (base, head))
-        yield _changed(base, head, suite=suite, was=was, now=now)
-    elif not _is_shown_only(base) and _is_relaxed(base, head):
-        kind = RelaxedKind.THRESHOLD
-        yield _changed(base, head, suite=suite, was=_threshold(base), now=_threshold(head), kind=kind)
-    if head.code != base.code:
-        yield _changed(base, head, suite=suite, was=base.code or "built in", now=head.code or "built in")
-    if head.where_applicable and not base.where_applicable:
-        yield _changed(base, head, suite=suite, was="decides every case", now="decides cases with a reference")
-    if head.on_the_test and not base.on_the_test:
-        yield _changed(
-            base, head, suite=suite, was="failing it fails the case", now="failing it makes the case not measured"
-        )
-    for path, before, after in _differences(base.options, head.options):
-        yield _changed(base, head, suite=suite, was=f"{path} {before}", now=f"{path} {after}")
-
-
-def _changed(
-    base: CriterionUse,
-    head: CriterionUse,
-    *,
-    suite: str,
-    was: str,
-    now: str,
-    kind: RelaxedKind = RelaxedKind.CRITERION_CHANGED,
-) -> RelaxedRule:
-    return RelaxedRule(kind=kind, subject=base.name, suite=suite, base=was, head=now, place=head.place)
+def _edit(
+    subject: str, base: object, head: object, *, suite: str = "", place: Place | None = None
+) -> Iterator[GateEdit]:
+    if base != head:
+        was, now = _value(base), _value(head)
+        yield GateEdit(kind=EditKind.RULE, subject=subject, suite=suite, base=was, head=now, place=place)
 
 
 def _is_shown_only(use: CriterionUse) -> bool:
-    """Whether no case fails by it; where the policy says so, a drop of it fails the gate all the same."""
+    """Whether no case fails by it."""
     return use.informational or use.threshold is None
 
 
@@ -370,73 +386,12 @@ def _threshold(use: CriterionUse) -> str:
     return "informational" if use.informational or use.threshold is None else words.threshold(use.threshold)
 
 
-def _is_relaxed(base: CriterionUse, head: CriterionUse) -> bool:
-    """Whether head's threshold is easier to reach, where both have one and agree which way is better."""
-    if base.threshold is None or head.threshold is None:
-        return False
-    return head.threshold > base.threshold if base.lower_is_better else head.threshold < base.threshold
-
-
-def _relaxed_cases(base: Suite, head: Suite) -> Iterator[RelaxedRule]:
-    after = {case.case_id: case for case in head.eval_set.cases}
-    for case in base.eval_set.cases:
-        now = after.get(case.case_id)
-        if now is None:
-            yield RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject=case.case_id, suite=head.key)
-        elif case.ces is not None and now.ces is not None:
-            if told := cases.relaxed(case, now):
-                shown = "; ".join(told[:MOST_TOLD]) + (f"; and {len(told) - MOST_TOLD} more" * (len(told) > MOST_TOLD))
-                kind = RelaxedKind.CASE_CHANGED
-                yield RelaxedRule(kind=kind, subject=case.case_id, suite=head.key, head=shown, place=now.place)
-        elif fingerprints.of_case(now) != fingerprints.of_case(case):
-            yield RelaxedRule(kind=RelaxedKind.CASE_CHANGED, subject=case.case_id, suite=head.key, place=now.place)
-
-
-def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[RelaxedRule]:
-    """`known`: the suites that the base has, under head's names; what it does not have cannot be lowered."""
-    for word in FailOn:
-        if word in base.fail_on and word not in head.fail_on:
-            yield _relaxed_rule("fail_on", f"with {word.value}", f"without {word.value}")
-    # the smaller alpha, the surer a regression must be before it counts
-    for name in ("pass_rate", "min_measured", "alpha"):
-        yield from _compared(name, getattr(base, name), getattr(head, name), operator.gt)
-    yield from _compared("max_drop", base.max_drop, head.max_drop, operator.lt)
-    for suite in sorted({*base.suite_pass_rate, *head.suite_pass_rate} & {*known}):
-        was, now = (each.suite_pass_rate.get(suite, each.pass_rate) for each in (base, head))
-        yield from _compared(f"pass_rate of {suite}", was, now, operator.gt)
-    strictest_last = (ThresholdRule.NEW, ThresholdRule.CONFIRMED, ThresholdRule.ALL)
-    if strictest_last.index(head.threshold) < strictest_last.index(base.threshold):
-        yield _relaxed_rule("threshold", base.threshold.value, head.threshold.value)
-    if head.adk_compat and not base.adk_compat:
-        yield _relaxed_rule("adk_compat", "false", "true")
-    for suite in sorted((head.advisory - base.advisory) & {*known}):
-        yield _relaxed_rule(f"severity of {suite}", "gating", "advisory")
-    for name in sorted({*base.criteria, *head.criteria}):
-        yield from _criterion_rule(name, base, head)
-
-
-def _criterion_rule(name: str, base: Policy, head: Policy) -> Iterator[RelaxedRule]:
-    was, now = (each.criteria.get(name, CriterionRule()) for each in (base, head))
-    if (was.max_drop, now.max_drop) != (None, None):
-        before, after = (
-            policy.max_drop if rule.max_drop is None else rule.max_drop for policy, rule in ((base, was), (head, now))
-        )
-        yield from _compared(f"max_drop of {name}", before, after, operator.lt)
-    if (now.gating is False and was.gating is not False) or (was.gating is True and now.gating is None):
-        yield _relaxed_rule(f"gating of {name}", _value(was.gating), _value(now.gating))
-    if was.lower_is_better != now.lower_is_better:
-        yield _relaxed_rule(f"lower_is_better of {name}", _value(was.lower_is_better), _value(now.lower_is_better))
-
-
-def _compared(name: str, base: float, head: float, is_weaker: IsWeaker) -> Iterator[RelaxedRule]:
-    if is_weaker(base, head):
-        yield _relaxed_rule(
-            name, *(str(each) if isinstance(each, int) else words.threshold(each) for each in (base, head))
-        )
-
-
-def _relaxed_rule(name: str, base: str, head: str, *, place: Place | None = None) -> RelaxedRule:
-    return RelaxedRule(kind=RelaxedKind.POLICY, subject=name, base=base, head=head, place=place)
+def _value(value: object) -> str:
+    if value is None or value == "":
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return words.threshold(value) if isinstance(value, float) else str(value)
 
 
 def _differences(base: object, head: object, *, path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -462,67 +417,85 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     return was, now
 
 
-def _is_tightened(base: float | None, head: float | None) -> bool:
-    """A bound on what may be spent that is new, or lower: less is measured."""
-    return head is not None and (base is None or head < base)
+def _snapshots(before: Iterable[Suite], suites: Iterable[Suite], renamed: Mapping[str, str]) -> Iterator[GateEdit]:
+    """Cases and files that the change deletes or edits: whether they ask for less, only a reader can tell."""
+    names = {theirs: ours for ours, theirs in renamed.items()}
+    after = {suite.key: suite for suite in suites}
+    for then in before:
+        now = after.get(names.get(then.key, then.key))
+        if now is None:
+            count = words.counted(len(then.eval_set.cases), "case")
+            yield GateEdit(kind=EditKind.SUITE_REMOVED, subject=then.key, suite=then.key, base=count)
+            continue
+        own = {case.case_id: case for case in now.eval_set.cases}
+        for case in then.eval_set.cases if not now.problem else ():
+            ours = own.get(case.case_id)
+            if ours is None:
+                yield GateEdit(kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=now.key)
+            elif case.ces is not None and ours.ces is not None:
+                if told := cases.relaxed(case, ours):
+                    more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+                    shown = "; ".join(told[:MOST_TOLD]) + more
+                    kind, place = EditKind.CASE_CHANGED, ours.place
+                    yield GateEdit(kind=kind, subject=case.case_id, suite=now.key, head=shown, place=place)
+            elif fingerprints.of_case(ours) != fingerprints.of_case(case):
+                yield GateEdit(kind=EditKind.CASE_CHANGED, subject=case.case_id, suite=now.key, place=ours.place)
 
 
-def _is_any_tightened(base: BaseModel, head: BaseModel) -> bool:
-    return any(_is_tightened(getattr(base, name), getattr(head, name)) for name in type(base).model_fields)
-
-
-def _is_redirected(base: str, head: str) -> bool:
-    return bool(head) and head != base
-
-
-WEAKER_SETTINGS: Final[Mapping[str, IsWeaker]] = {
-    "policy": lambda base, head: base == "base" and head != "base",
-    "baseline": lambda base, head: base not in (head, "none"),
-    # other results to be compared with, which nobody may have looked at
-    "data_branch": _is_redirected,
-    "baseline_folder": _is_redirected,
-    "max_baseline_age": operator.lt,
-    "reuse_days": operator.lt,
-    "runs": operator.gt,
-    "budget": _is_any_tightened,  # what it cuts short is inconclusive, on which the gate need not block
-    "skip_judged": operator.lt,  # switched on
-    "strict": operator.gt,  # switched off
-    "seed": operator.ne,  # none is better than another, but the luckiest of many is
-}
-
-WEAKER_JUDGE: Final[Mapping[str, IsWeaker]] = {
-    # who answers: another service, another address, or recorded replies
-    "client": operator.ne,
-    "base_url": operator.ne,
-    "replay": _is_redirected,
-    "calibration": lambda base, head: bool(base) and head != base,
-    "min_kappa": lambda base, head: base is not None and (head is None or head < base),
-    # what they cut short is not measured, of which a share may be missing
-    "deadline": _is_tightened,
-    "call_deadline": operator.gt,
-    "budget": _is_any_tightened,
-}
-
-
-def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) -> Iterator[RelaxedRule]:
-    """Every setting and every rule on judges and tools that asks for less than the base's, and files of which only a
-    reader can tell. `suites`: the base's, whose custom metrics are such files."""
-    for name, is_weaker in WEAKER_SETTINGS.items():
-        if is_weaker(was := getattr(base, name), now := getattr(head, name)):
-            yield _setting(head, name, was=was, now=now)
-    for name, is_weaker in WEAKER_JUDGE.items():
-        if is_weaker(was := getattr(base.gate_file.judge, name), now := getattr(head.gate_file.judge, name)):
-            yield _setting(head, "judge", name, was=was, now=now)
-    theirs, ours = base.gate_file.tools, head.gate_file.tools
-    mode_then, mode = toolbox.mode_of(base), toolbox.mode_of(head)
-    if mode not in (mode_then, ToolMode.LIVE, ToolMode.RECORD):  # they run no longer
-        yield _setting(head, "tools", "mode", was=mode_then.value, now=mode.value)
-    for name in _tool_files(head):
-        before, after = getattr(theirs, name), getattr(ours, name)
-        if mode is mode_then and before != after:
-            yield _setting(head, "tools", name, was=before, now=after)
+def _files(base: Settings, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:
+    """Files that say how is measured and differ, with the lines that do: evalgate.yml, criteria, custom metrics,
+    calibrations, and what answers in a judge's, a tool's or an agent's stead."""
+    names: set[str] = set()
+    for settings in (base, head):
+        rules = settings.gate_file
+        names |= set() if settings.places is None else {settings.places("runs").file}
+        names |= {rules.judge.calibration, rules.judge.replay} | (
+            {rules.tools.mocks} if "mocks" in _tool_files(settings) else set()
+        )
+        names |= _cassettes(settings) | _metrics(suites, settings.root)
+    names |= {suite.criteria_source.file for suite in suites}
+    for name in sorted(names - {""}):
+        was, now = (_text(settings.root / name) for settings in (base, head))
+        if was != now:
+            lines = difflib.unified_diff(was.splitlines(), now.splitlines(), lineterm="", n=1)
+            kept = [plain.clip(line, LINE) for line in lines][2:]
+            counts = [sum(line.startswith(sign) for line in kept) for sign in "-+"]
+            yield GateEdit(
+                kind=EditKind.FILE,
+                subject=name,
+                base=f"-{counts[0]}",
+                head=f"+{counts[1]}",
+                lines=tuple(kept[:MOST_LINES]),
+                place=Place(file=name),
+            )
     yield from _recordings(suites, base, head)
-    yield from _contents(base, head, _metrics(suites, base.root) | _metrics(suites, head.root))
+
+
+def _text(path: Path) -> str:
+    """What a file holds, of one that is no text or very large its digest; "" where there is none."""
+    try:
+        if path.is_dir():
+            inside = sorted(part for part in path.rglob("*") if part.is_file())
+            return "\n".join(f"{part.relative_to(path)} {_digest(part)}" for part in inside)
+        content = path.read_bytes() if path.is_file() else b""
+    except OSError:
+        return ""
+    text = content.decode(errors="replace")
+    return _digest(path) if len(content) > LARGE or "\ufffd" in text else text
+
+
+def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
+    """Recorded conversations that stand in for an agent, and are others now: nothing but the change says them."""
+    codes = [
+        discovery_agents.AgentCode(settings.root, apart=discovery_agents.apart_of(settings))
+        for settings in (base, head)
+    ]
+    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites if not agents.is_asked(suite.agent)}
+    for use in uses.values():
+        was, now = (code.fingerprint(use)[:8] for code in codes)
+        if was and was != now:
+            subject = f"recordings of {use.options.get('path') or 'the agent'}"
+            yield GateEdit(kind=EditKind.FILE, subject=subject, base=was, head=now or NO_FILE)
 
 
 def _tool_files(settings: Settings) -> tuple[str, ...]:
@@ -531,50 +504,6 @@ def _tool_files(settings: Settings) -> tuple[str, ...]:
     if mode is ToolMode.REPLAY:
         return ("cassettes", "mocks") if settings.gate_file.tools.mocks else ("cassettes",)
     return ("mocks",) if mode is ToolMode.MOCK else ()
-
-
-def _setting(head: Settings, *path: str, was: Any, now: Any) -> RelaxedRule:
-    return _relaxed_rule(".".join(path), _value(was), _value(now), place=head.place_of(*path))
-
-
-def _value(value: Any) -> str:
-    if value is None or value == "":
-        return "unset"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, BaseModel):
-        return ", ".join(f"{name}={each:g}" for name, each in value if each is not None) or "unset"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-_LONGEST_NAME = 100
-
-
-def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Iterator[RelaxedRule]:
-    """Files that judge or answer otherwise now. One that is new counts as code of a metric: it may stand before another
-    of its name."""
-    named = []
-    for settings in (base, head):
-        rules = settings.gate_file
-        mocks = rules.tools.mocks if "mocks" in _tool_files(settings) else ""
-        named.append({rules.judge.calibration, rules.judge.replay, mocks} - {""})
-    # where each side has its folder elsewhere, the setting says so
-    cassettes = _cassettes(base) if base.gate_file.tools.cassettes == head.gate_file.tools.cassettes else frozenset()
-    cassettes = cassettes if "cassettes" in _tool_files(head) else frozenset()
-    for name in sorted({*metrics, *(named[0] & named[1]), *cassettes}):
-        was, now = (_digest(settings.root / name) for settings in (base, head))
-        if now != was and (was or name in metrics):
-            yield _relaxed_rule(f"contents of {name}", was or NO_FILE, now or NO_FILE, place=Place(file=name))
-
-
-def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[RelaxedRule]:
-    """Recorded conversations that stand in for an agent, and are others now: nothing but the change says them."""
-    codes = [discovery_agents.AgentCode(each.root, apart=discovery_agents.apart_of(each)) for each in (base, head)]
-    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites if not agents.is_asked(suite.agent)}
-    for use in uses.values():
-        was, now = (code.fingerprint(use)[:8] for code in codes)
-        if was and was != now:
-            yield _relaxed_rule(f"recordings of {use.options.get('path') or 'the agent'}", was, now or NO_FILE)
 
 
 def _cassettes(settings: Settings) -> frozenset[str]:
@@ -595,6 +524,9 @@ def _digest(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.is_file() else ""
     except OSError:
         return ""
+
+
+_LONGEST_NAME = 100
 
 
 def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:

@@ -196,7 +196,7 @@ def _address(item: LabelledItem) -> str:
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
     found, use = item.evidence, item.use
-    key = TrialKey(suite=NOWHERE, case_id=found.case.case_id, repeat=found.repeat)
+    key = TrialKey(suite=NOWHERE, case_id=found.case.case_id)
     outcome = Transcript(invocations=found.actual, final_state=found.final_state, ended_by=found.ended_by)
     task = Task(suite=_suite([use]), case=found.case, key=key)
     graded = session.grade(Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)})

@@ -18,7 +18,6 @@ from evalgate.judges import prompting
 from evalgate.model import (
     AskedJudge,
     CriterionUse,
-    Evidence,
     Grade,
     Invocation,
     Json,
@@ -26,6 +25,7 @@ from evalgate.model import (
     Need,
     NotEvaluated,
     Rubric,
+    TrialView,
 )
 from evalgate.results.file import Stored
 from evalgate.text import words
@@ -38,7 +38,7 @@ class LabelledItem:
     label: Label
     use: CriterionUse
     judge: JudgeIdentity
-    evidence: Evidence
+    evidence: TrialView
     turn: int | None
     subject: str
 
@@ -97,7 +97,7 @@ def find_items(
 
 
 def _judged(
-    label: Label, use: CriterionUse, evidence: Evidence, *, prompt_version: str | None = None
+    label: Label, use: CriterionUse, evidence: TrialView, *, prompt_version: str | None = None
 ) -> tuple[str, int | None, JudgeIdentity]:
     """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises LabelProblem."""
     subject, count, turn = _subject(label, use, evidence), len(evidence.actual), label.line.turn
@@ -116,7 +116,7 @@ def _judged(
     return subject, turn, judge
 
 
-def recorded(label: Label, stored: Stored | None) -> Evidence:
+def recorded(label: Label, stored: Stored | None) -> TrialView:
     """The conversation that a label names. Raises LabelProblem where there is none, or another than was labelled."""
     where = label.line.where
     if stored is None or where is None:
@@ -131,7 +131,7 @@ def recorded(label: Label, stored: Stored | None) -> Evidence:
     transcript = stored.outcomes.find(where)
     if transcript is None:
         failed = any(trial.key == where for trial in stored.run.trials)
-        message = "the agent failed in it" if failed else f"it has no repeat {where.repeat}"
+        message = "the agent failed in it" if failed else f"it has no repeat {where.number}"
         raise LabelProblem(NOWHERE, f"`{where.case_id}`: {message}", "Repeats count from 0.")
     turns, line, case = transcript.invocations, label.line, cases[where.case_id]
     if line.turn is not None and line.turn > len(turns):
@@ -143,7 +143,7 @@ def recorded(label: Label, stored: Stored | None) -> Evidence:
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
     final_state, ended_by = transcript.final_state, transcript.ended_by
-    return Evidence(
+    return TrialView(
         case=case,
         actual=turns,
         expected=case.conversation,
@@ -153,7 +153,7 @@ def recorded(label: Label, stored: Stored | None) -> Evidence:
     )
 
 
-def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: Evidence) -> CriterionUse:
+def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: TrialView) -> CriterionUse:
     """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises LabelProblem."""
     line = label.line
     if line.where is not None and line.where.suite in found:
@@ -172,7 +172,7 @@ def _distinct(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
     return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
 
 
-def _subject(label: Label, use: CriterionUse, evidence: Evidence) -> str:
+def _subject(label: Label, use: CriterionUse, evidence: TrialView) -> str:
     """The text of what the label names within the turn. Raises LabelProblem."""
     spec, verdicts = _row_of(use)
     named = label.line.subject
@@ -205,7 +205,7 @@ def meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
     return f"Did you mean `{close}`?" if close else f"There are {words.listed(f'`{each}`' for each in names)}."
 
 
-def rubrics_of(use: CriterionUse, evidence: Evidence | None) -> tuple[Rubric, ...]:
+def rubrics_of(use: CriterionUse, evidence: TrialView | None) -> tuple[Rubric, ...]:
     """Every rubric that a label of this criterion may name: its own, then those of the case and of its turns."""
     own = [RubricWire.model_validate(each).noun() for each in use.options.get("rubrics") or ()]
     written: list[Rubric] = []
@@ -226,11 +226,11 @@ def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
     return dataclasses.replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
 
 
-def only_turn(evidence: Evidence, turn: int) -> Evidence:
+def only_turn(evidence: TrialView, turn: int) -> TrialView:
     """The evidence with one turn, counted from 1: a criterion that judges turn by turn asks about no other then."""
     expected = evidence.expected[turn - 1 : turn] if evidence.expected is not None else None
     case = dataclasses.replace(evidence.case, conversation=expected)
-    return Evidence(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
+    return TrialView(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
 
 
 def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:

@@ -18,7 +18,19 @@ from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire
 from evalgate.formats.json_source import Problems
 from evalgate.judges import prompting
-from evalgate.model import Case, Content, Evidence, Finding, GradedTrial, Invocation, Need, Score, Suite, Text, TrialKey
+from evalgate.model import (
+    Case,
+    Content,
+    Finding,
+    GradedTrial,
+    Invocation,
+    Need,
+    Score,
+    Suite,
+    Text,
+    TrialKey,
+    TrialView,
+)
 from evalgate.model.shapes import Wire, to_snake
 from evalgate.results.file import Stored
 from evalgate.text import words
@@ -48,7 +60,7 @@ class LabelPlace(Wire):
     def where(self) -> TrialKey | None:
         """The trial."""
         known = self.suite and self.case
-        return TrialKey(suite=self.suite, case_id=self.case, repeat=self.repeat) if known else None
+        return TrialKey(suite=self.suite, case_id=self.case, number=self.repeat) if known else None
 
 
 class LabelEvidence(Wire):
@@ -61,7 +73,7 @@ class LabelEvidence(Wire):
     expected: list[InvocationWire] | None = None
     rubrics: list[RubricWire] = Field(default_factory=list)
 
-    def evidence(self, spec: CriterionSpec, *, name: str) -> Evidence | None:
+    def evidence(self, spec: CriterionSpec, *, name: str) -> TrialView | None:
         """The evidence of a case called `name`; None where the line does not hold all of it."""
         needs_reference = Need.REFERENCE in spec.needs
         if Need.SCENARIO in spec.needs:
@@ -81,7 +93,7 @@ class LabelEvidence(Wire):
             reference = None if self.reference is None else _text(self.reference, "model")
             expected = None if reference is None else (Invocation(user_content=asked, final_response=reference),)
         case = Case(case_id=name, conversation=expected, rubrics=tuple(rubric.noun() for rubric in self.rubrics))
-        return Evidence(case=case, actual=actual, expected=expected)
+        return TrialView(case=case, actual=actual, expected=expected)
 
 
 class LabelLine(LabelEvidence, LabelPlace):
@@ -112,7 +124,7 @@ class Label:
     line: LabelLine
     human: bool
     place: Place
-    evidence: Evidence | None = None
+    evidence: TrialView | None = None
 
 
 def labelled_spec(name: str) -> CriterionSpec | None:
@@ -284,7 +296,7 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[d
     case = next((case for case in suite.eval_set.cases if case.case_id == trial.key.case_id), None)
     if transcript is None or case is None:
         return
-    evidence = Evidence(case=case, actual=transcript.invocations, expected=case.conversation)
+    evidence = TrialView(case=case, actual=transcript.invocations, expected=case.conversation)
     for use in suite.criteria:
         spec, grade = labelled_spec(use.name), trial.grades.get(use.name)
         if spec is None or spec.verdicts is None or not isinstance(grade, Score) or judges.judge_of(use) is None:
@@ -297,7 +309,7 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[d
             yield {"label": "", "criterion": use.name, **subject, **_about(trial, spec, evidence, finding)}
 
 
-def _about(trial: GradedTrial, spec: CriterionSpec, evidence: Evidence, finding: Finding) -> dict[str, Any]:
+def _about(trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding) -> dict[str, Any]:
     """The texts that a person reads first, then where they come from, then what else the judge sees."""
     whole = spec.verdicts is not None and spec.verdicts.whole
     at = len(evidence.actual) if finding.turn is None or whole else finding.turn
@@ -306,7 +318,7 @@ def _about(trial: GradedTrial, spec: CriterionSpec, evidence: Evidence, finding:
     expected = evidence.expected[at - 1] if evidence.expected and at <= len(evidence.expected) else None
     if expected is not None and prompting.answer_of(expected).strip():
         line["reference"] = prompting.answer_of(expected)
-    line |= {"suite": trial.key.suite, "case": trial.key.case_id, "repeat": trial.key.repeat, "turn": at}
+    line |= {"suite": trial.key.suite, "case": trial.key.case_id, "repeat": trial.key.number, "turn": at}
     final = judged.final_response.parts if judged.final_response else ()
     only_texts = all(isinstance(part, Text) for part in (*judged.user_content.parts, *final))
     if Need.SCENARIO in spec.needs or (spec.name in TEXTS_ARE_ALL and only_texts):

@@ -42,10 +42,6 @@ COMMANDS = {
         "Check all that a run needs, the agent's import too; makes no model calls.",
     ),
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
-    "quarantine": (
-        "evalgate.cli.quarantine:command",
-        "Cases with mixed results that do not block for a while: `quarantine add`, `quarantine list`.",
-    ),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
     "migrate": ("evalgate.cli.files:migrate", "Write an evaluation file of an old format in ADK's current one."),
     "convert": ("evalgate.cli.ces:convert_command", "Convert CES evaluations to an ADK evaluation set, or back."),

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import click
 
 from evalgate import cli, config, reports
-from evalgate.config import Door, Heading, load, quarantine
+from evalgate.baseline import quarantine
+from evalgate.config import Door, Heading, load
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -199,7 +200,7 @@ def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     settings = load.load_settings(given(values))
     prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
-    listed = quarantine.dated(quarantine.read(settings.root).entries, dt.datetime.now(dt.UTC).date())
+    listed = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
     prepared = dataclasses.replace(prepared, problems=(*prepared.problems, *listed))
     problems = tuple(dict.fromkeys((*prepared.problems, *prepared.ces.problems)))
     cli.show_problems(problems)

@@ -20,7 +20,7 @@ from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import edit, known
 from evalgate.gate.edit import LeftAsItIs, Proposal
 from evalgate.gate.known import Known
-from evalgate.model import Report
+from evalgate.model import Purpose, Report
 from evalgate.reports.cases import CaseView
 from evalgate.results import kept
 from evalgate.text import plain, words
@@ -56,7 +56,8 @@ def show(**values: Any) -> int:
 
 
 def _view(each: Known, report: Report, number: int | None) -> CaseView:
-    trials = [trial for trial in each.trials if number is None or trial.key.repeat == number - 1]
+    chosen = (Purpose.FIRST, None if number is None else number - 1)
+    trials = [trial for trial in each.trials if number is None or (trial.key.purpose, trial.key.number) == chosen]
     if number is not None and not trials:
         raise ConfigError(f"case {each.key[1]!r} has no run {number}", hint=f"It has {len(each.trials)}.")
     case = next(case for case in each.suite.eval_set.cases if case.case_id == each.key[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +13,6 @@ from evalgate.comparison import pairing, purse, threshold
 from evalgate.comparison.pairing import PolicyRule
 from evalgate.comparison.purse import CaseRuns, Pair, Rerun, Terms
 from evalgate.model import (
-    ALONE,
     Book,
     CaseKey,
     CaseStatus,
@@ -20,6 +20,7 @@ from evalgate.model import (
     CriterionUse,
     GradedTrial,
     Policy,
+    Purpose,
     Reruns,
     Run,
     Scale,
@@ -32,7 +33,7 @@ NEW_CASES: Final = "+"
 """Behind the name of a suite: its cases that the base does not have, which reach the pass rate by themselves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sides:
     """What a book is made from.
 
@@ -53,6 +54,21 @@ class Sides:
     def is_paired(self, key: CaseKey) -> bool:
         """Whether a case is compared."""
         return self.base is not None and self.unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
+
+    def blocks(self, key: CaseKey) -> bool:
+        """Whether a case may block: it is neither quarantined nor advisory."""
+        return key not in self.shown and key[0] not in self.policy.advisory
+
+    @functools.cached_property
+    def uses(self) -> Mapping[CaseKey, Sequence[CriterionUse]]:
+        """The criteria of every case of head, in its order."""
+        return pairing.uses_by_case(self.head)
+
+    @functools.cached_property
+    def graded(self) -> Mapping[str, PolicyRule]:
+        """The criteria whose scores say more than whether their thresholds are reached. Which these are is told by all
+        scores together, whichever side each is of."""
+        return {} if self.base is None else _graded(self, self.base)
 
 
 def of(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> tuple[Book, tuple[Rerun, ...]]:
@@ -93,7 +109,7 @@ def _terms(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> Terms:
     policy = sides.policy
     sizes: defaultdict[str, int] = defaultdict(int)
     for key in verdicts:
-        sizes[group_of(key, sides)] += key not in sides.shown and key[0] not in policy.advisory
+        sizes[group_of(key, sides)] += sides.blocks(key)
     rates = {group: policy.suite_pass_rate.get(group.removesuffix(NEW_CASES), policy.pass_rate) for group in sizes}
     is_part = sides.head.shard is not None or sides.head.shards > 1  # which does not know how many fail elsewhere
     return Terms(
@@ -101,7 +117,7 @@ def _terms(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> Terms:
         tolerated={}
         if is_part
         else {group: size - threshold.needed(size, rates[group]) for group, size in sizes.items()},
-        graded={name: rule.max_drop for name, rule in graded(sides).items()},
+        graded={name: rule.max_drop for name, rule in sides.graded.items()},
         asks_alone=policy.threshold is ThresholdRule.CONFIRMED,
     )
 
@@ -111,11 +127,7 @@ def group_of(key: CaseKey, sides: Sides) -> str:
     return f"{key[0]}{NEW_CASES}" if sides.unpaired.get(key) is CaseStatus.NEW else key[0]
 
 
-def graded(sides: Sides) -> dict[str, PolicyRule]:
-    """The criteria whose scores say more than whether their thresholds are reached. Which these are is told by all
-    scores together, whichever side each is of."""
-    if sides.base is None:
-        return {}
+def _graded(sides: Sides, base: Run) -> Mapping[str, PolicyRule]:
     rules: dict[str, PolicyRule] = {}
     uses: dict[str, CriterionUse] = {}
     for suite in sides.head.suites:
@@ -124,7 +136,7 @@ def graded(sides: Sides) -> dict[str, PolicyRule]:
             if rule.gating and (sides.is_together or not rule.scale.clocked):
                 rules[use.name], uses[use.name] = rule, use
     values: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
-    for trial in (*sides.head.trials, *sides.base.trials):
+    for trial in (*sides.head.trials, *base.trials):
         for name, use in uses.items():
             value = pairing.value_of(trial, name)
             if value is not None:
@@ -136,15 +148,11 @@ def graded(sides: Sides) -> dict[str, PolicyRule]:
 
 def _is_lacking(sides: Sides) -> bool:
     """Whether a run of either side could not be measured."""
-    uses = pairing.uses_by_case(sides.head)
     for run in (sides.head, sides.base):
         for trial in () if run is None else run.trials:
-            key = trial.key.suite, trial.key.case_id
-            needed = pairing.deciding(uses.get(key, ()))
-            is_known = (
-                not needed or pairing.passes(pairing.outcome(trial, needed, of_base=run is sides.base)) is not None
-            )
-            if not is_known and sides.is_paired(key) and key not in sides.shown and key[0] not in sides.policy.advisory:
+            key = trial.key.case
+            needed = pairing.deciding(sides.uses.get(key, ())) if sides.is_paired(key) and sides.blocks(key) else ()
+            if needed and pairing.passes(pairing.outcome(trial, needed, of_base=run is sides.base)) is None:
                 return True
     return False
 
@@ -164,10 +172,9 @@ def _parts(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> list[list[C
     parts: defaultdict[int, list[CaseRuns]] = defaultdict(list)
     runs = _Runs(sides)
     broken = {suite.key for suite in head.suites if suite.problem}
-    for key, uses in pairing.uses_by_case(head).items():
-        if key in sides.shown or key[0] in sides.policy.advisory or key[0] in broken:
-            continue
-        parts[homes.get(key, 0)].append(runs.case(key, uses, verdicts[key]))
+    for key, uses in sides.uses.items():
+        if sides.blocks(key) and key[0] not in broken:
+            parts[homes.get(key, 0)].append(runs.case(key, uses, verdicts[key]))
     return list(parts.values())
 
 
@@ -176,7 +183,6 @@ class _Runs:
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
-        self._graded = graded(sides)
         head, base = sides.head, sides.base
         self._firsts = pairing.trials_by_case(head), pairing.trials_by_case(base) if base else {}
         self._fresh = pairing.by_case(head.confirmations), pairing.by_case(base.confirmations if base else ())
@@ -190,17 +196,19 @@ class _Runs:
         is_paired = sides.is_paired(key)
         firsts = [side.get(key, ()) for side in self._firsts]
         outcomes = [self._passed(trial, needed) for trial in firsts[0]]
-        fresh = [{trial.key.repeat: trial for trial in side.get(key, ())} for side in self._fresh]
+        fresh = [
+            {purpose: [trial for trial in side.get(key, ()) if trial.key.purpose is purpose] for purpose in Purpose}
+            for side in self._fresh
+        ]
         is_crash = verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
         is_whole = len(outcomes) == sides.head.repeats
         lost = self._lost(firsts, needed) if is_paired else ()
-        fresh_pairs = [[own for own in side.values() if own.key.repeat < ALONE] for side in fresh]
         return CaseRuns(
             key=key,
             group=group_of(key, sides),
             rounds=self._pairs(firsts, uses) if is_paired and key[0] not in sides.unchanged else (),
-            pairs=self._pairs(fresh_pairs, lost or uses),
-            alone=[self._passed(trial, needed) for number, trial in fresh[0].items() if number >= ALONE],
+            pairs=self._pairs([side[Purpose.PAIR] for side in fresh], lost or uses),
+            alone=[self._passed(trial, needed) for trial in fresh[0][Purpose.SINGLE]],
             is_failing=verdict.kind is VerdictKind.FAIL or (is_crash and is_whole),
             passes_on_base=self._on_base(key, needed) if is_paired else None,
             is_suspect=bool(lost),
@@ -233,28 +241,27 @@ class _Runs:
     def _pairs(self, runs: Sequence[Sequence[GradedTrial]], uses: Sequence[CriterionUse]) -> list[Pair]:
         """Runs of the same number on both sides."""
         heads, bases = runs
-        others = {trial.key.repeat: trial for trial in bases}
+        others = {trial.key.number: trial for trial in bases}
         return [
             pairing.pair(
                 head,
                 base,
                 uses,
-                graded=self._graded,
+                graded=self._sides.graded,
                 adk_compat=self._sides.policy.adk_compat,
                 is_staked=not base.apart,
             )
             for head in heads
-            if (base := others.get(head.key.repeat)) is not None
+            if (base := others.get(head.key.number)) is not None
         ]
 
 
 def reruns_of(sides: Sides) -> dict[CaseKey, Reruns]:
     """The fresh runs of each case that has some."""
-    uses = pairing.uses_by_case(sides.head)
     found: dict[CaseKey, Reruns] = {}
     bases = pairing.by_case(sides.base.confirmations if sides.base else ())
     for key, trials in pairing.by_case(sides.head.confirmations).items():
-        needed = pairing.deciding(uses.get(key, ()))
+        needed = pairing.deciding(sides.uses.get(key, ()))
         outcomes = [
             [
                 pairing.passes(

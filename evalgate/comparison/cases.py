@@ -71,15 +71,10 @@ class Table:
     the same number on both sides, fresh ones too."""
 
     sides: Sides
-    uses: Mapping[CaseKey, Sequence[CriterionUse]]
     head: SideResults
     base: SideResults
     paired: Sequence[CaseKey]
     pairs: Mapping[CaseKey, Sequence[tuple[GradedTrial, GradedTrial]]]
-
-    def is_shown(self, key: CaseKey) -> bool:
-        """Whether a case decides nothing."""
-        return key in self.sides.shown or key[0] in self.sides.policy.advisory
 
     def cases(self, bets: Book) -> tuple[CaseComparison, ...]:
         """Every case of head, then those that only base has."""
@@ -90,16 +85,18 @@ class Table:
             if case.scenario is not None
         }
         reruns = book.reruns_of(self.sides)
-        compared = [self._case(key, bets, simulated=simulated.get(key), reruns=reruns.get(key)) for key in self.uses]
+        compared = [
+            self._case(key, bets, simulated=simulated.get(key), reruns=reruns.get(key)) for key in self.sides.uses
+        ]
         gone = (
             CaseComparison(suite=suite, case_id=case_id, status=status, why=WHY[status])
             for (suite, case_id), status in self.sides.unpaired.items()
-            if (suite, case_id) not in self.uses
+            if (suite, case_id) not in self.sides.uses
         )
         return (*compared, *gone)
 
     def _case(self, key: CaseKey, bets: Book, *, simulated: Suite | None, reruns: Reruns | None) -> CaseComparison:
-        status, uses = self.sides.unpaired.get(key, CaseStatus.PAIRED), self.uses[key]
+        status, uses = self.sides.unpaired.get(key, CaseStatus.PAIRED), self.sides.uses[key]
         # what the base made of another question, or has no question for, is no outcome of this case
         base = self.base.outcome(key, uses) if status is CaseStatus.PAIRED else None
         head = self.head.outcome(key, uses)
@@ -122,7 +119,7 @@ class Table:
 
     def _newly(self, key: CaseKey) -> tuple[str, ...]:
         """The criteria that head fails and the base passes: a case that failed all along can fail in a new way."""
-        names = [use.name for use in pairing.deciding(self.uses[key]) if use.name in self.head.failed(key)]
+        names = [use.name for use in pairing.deciding(self.sides.uses[key]) if use.name in self.head.failed(key)]
         return tuple(name for name in names if self.base.kind(key, name) is VerdictKind.PASS)
 
     def _divergence(self, key: CaseKey, suite: Suite) -> Divergence | None:
@@ -169,16 +166,15 @@ OF_RERUNS: Mapping[Confirmation | None, FailureOrigin] = {
 def of(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> Table:
     """The table of two runs. `verdicts`: head's."""
     assert sides.base is not None
-    uses = pairing.uses_by_case(sides.head)
-    theirs = pairing.case_verdicts(sides.base, uses, policy=sides.policy)
+    theirs = pairing.case_verdicts(sides.base, sides.uses, policy=sides.policy)
     head, base = (
         SideResults(run=run, trials=pairing.trials_by_case(run), verdicts=decided)
         for run, decided in ((sides.head, verdicts), (sides.base, theirs))
     )
     heads, bases = (pairing.by_case((*run.trials, *run.confirmations)) for run in (sides.head, sides.base))
-    paired = [key for key in uses if sides.is_paired(key)]
+    paired = [key for key in sides.uses if sides.is_paired(key)]
     pairs = {}
     for key in paired:
-        others = {trial.key.repeat: trial for trial in bases.get(key, ())}
-        pairs[key] = [(trial, others[trial.key.repeat]) for trial in heads.get(key, ()) if trial.key.repeat in others]
-    return Table(sides=sides, uses=uses, head=head, base=base, paired=paired, pairs=pairs)
+        others = {trial.key: trial for trial in bases.get(key, ())}
+        pairs[key] = [(trial, others[trial.key]) for trial in heads.get(key, ()) if trial.key in others]
+    return Table(sides=sides, head=head, base=base, paired=paired, pairs=pairs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evalgate.comparison import book as comparison_book
 from evalgate.comparison import cases as comparison_cases
-from evalgate.comparison import pairing, purse, rates, sensitivity, verdict
+from evalgate.comparison import pairing, purse, rates, sensitivity
 from evalgate.comparison.book import Sides
 from evalgate.comparison.cases import Table
 from evalgate.comparison.pairing import PolicyRule
@@ -31,12 +32,12 @@ from evalgate.model import (
     FailureKind,
     GradedTrial,
     Policy,
-    RelaxedRule,
     Run,
     Scale,
     Suite,
     VerdictKind,
 )
+from evalgate.text import plain
 
 OVERALL = "trials that pass"
 """The name of the row over all deciding criteria."""
@@ -47,28 +48,27 @@ def compare(
     sides: Sides,
     *,
     origin: BaseOrigin,
-    relaxed: tuple[RelaxedRule, ...] = (),
-    by_base: bool = False,
     edited: tuple[CaseKey, ...] = (),
     settled: tuple[Mapping[CaseKey, CaseVerdict], Book] | None = None,
 ) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
-    that says so. `by_base`: whether the base's rules decide; `edited`: see `Comparison`.
-    `settled`: head's cases and the bets, where they are known already."""
+    that says so. `edited`: see `Comparison`. `settled`: head's cases and the bets, where
+    they are known already."""
     head, base = sides.head, sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
-        return Comparison(origin=origin, problem=problem, base_failed=base_failed, relaxed=relaxed, by_base=by_base)
+        return Comparison(origin=origin, problem=problem, base_failed=base_failed)
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, is_together=sides.is_together)))
     if settled is None:
-        decided = pairing.case_verdicts(head, pairing.uses_by_case(head), policy=sides.policy)
+        decided = pairing.case_verdicts(head, sides.uses, policy=sides.policy)
         settled = decided, comparison_book.of(sides, decided)[0]
     verdicts, book = settled
     table = comparison_cases.of(sides, verdicts)
-    deciding = [key for key in table.paired if not table.is_shown(key)]
+    deciding = [key for key in table.paired if sides.blocks(key)]
     outcomes = [
-        [_passes(side.trials.get(key, ()), table.uses[key]) for key in deciding] for side in (table.head, table.base)
+        [_passes(side.trials.get(key, ()), table.sides.uses[key]) for key in deciding]
+        for side in (table.head, table.base)
     ]
     rows = tuple(_rows(table, book))
     return Comparison(
@@ -83,19 +83,17 @@ def compare(
         power=sensitivity.of(
             sides, deciding, [pairing.known((*ours, *theirs)) for ours, theirs in zip(*outcomes, strict=True)]
         ),
-        relaxed=relaxed,
-        by_base=by_base,
         book=book,
         unchanged=tuple(sorted(sides.unchanged)),
         edited=edited,
         is_past=any(row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short for row in rows),
         decided=verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
-        base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.uses else {},
+        base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.sides.uses else {},
     )
 
 
-def again(told: Comparison, sides: Sides, *, lacking: str, by_base: bool = False) -> Comparison:
+def again(told: Comparison, sides: Sides, *, lacking: str) -> Comparison:
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
     and the results do not tell why."""
     if sides.base is None:
@@ -104,9 +102,6 @@ def again(told: Comparison, sides: Sides, *, lacking: str, by_base: bool = False
             problem=told.problem or lacking,
             no_agent=told.no_agent,
             base_failed=told.base_failed,
-            relaxed=told.relaxed,
-            by_base=by_base,
-            stricter=told.stricter,
         )
     sides = dataclasses.replace(
         sides,
@@ -114,8 +109,7 @@ def again(told: Comparison, sides: Sides, *, lacking: str, by_base: bool = False
         unchanged=told.unchanged,
         is_together=told.origin.source is BaseSource.RERUN,
     )
-    found = compare(sides, origin=told.origin, relaxed=told.relaxed, by_base=by_base, edited=told.edited)
-    found = dataclasses.replace(found, stricter=told.stricter)
+    found = compare(sides, origin=told.origin, edited=told.edited)
     # which knows more of the cause than the runs do
     is_told = bool(found.problem and told.problem) and not found.base_failed
     return dataclasses.replace(found, problem=told.problem) if is_told else found
@@ -194,12 +188,12 @@ class _Row:
 def _rows(table: Table, book: Book) -> Iterator[CriterionComparison]:
     """The criteria that decide, those beside them, and those of cases that are only shown."""
     for is_shown in (False, True):
-        keys = [key for key in table.paired if table.is_shown(key) is is_shown]
+        keys = [key for key in table.paired if table.sides.blocks(key) is not is_shown]
         # in the order in which suites name them; a criterion of many suites is one
         uses: dict[str, CriterionUse] = {}
         cases: defaultdict[str, list[CaseKey]] = defaultdict(list)
         for key in keys:
-            for use in table.uses[key]:
+            for use in table.sides.uses[key]:
                 uses.setdefault(use.name, use)
                 cases[use.name].append(key)
         rows = [
@@ -296,7 +290,7 @@ def _overall(table: Table, book: Book, deciding: Sequence[CaseKey]) -> Criterion
         return None
     samples = []
     for key in deciding:
-        ours, theirs = (_passes(side.trials.get(key, ()), table.uses[key]) for side in (table.head, table.base))
+        ours, theirs = (_passes(side.trials.get(key, ()), table.sides.uses[key]) for side in (table.head, table.base))
         samples.append(
             Sample(
                 head=pairing.known(ours),
@@ -331,7 +325,7 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
     keys = pairing.uses_by_case(head)
     if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
         return "", False
-    ran = [{(trial.key.suite, trial.key.case_id) for trial in run.trials} for run in (head, base)]
+    ran = [{trial.key.case for trial in run.trials} for run in (head, base)]
     if not base.trials or (head.truncated and not ran[0] & ran[1]):
         return "no base result could be compared", False
     failed = [(trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None]
@@ -339,13 +333,35 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     others = [failure for failure, own in failed if not own]
     if others:
-        return f"the base's agent did not run: {verdict.why_failed(others[0])}", False
+        return f"the base's agent did not run: {why_failed(others[0])}", False
     return _base_failed_sentence(failed[0][0]), True
+
+
+WHY_WIDTH = 300
+"""Of what an agent said when it failed."""
+_ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
+"""How the line of a traceback begins that has the error."""
+_NO_FILE = re.compile(r"No such file or directory|unable to open database file")
+"""What Python and SQLite say where a file is not there."""
+
+
+def why_failed(failure: AgentFailure) -> str:
+    """`ModuleNotFoundError: No module named 'foo'`: why the base's agent failed, bounded, without a full stop; where a
+    file is lacking, what may be the reason: a step before this one made it, in head's checkout alone."""
+    why = failure.message
+    error = next((line for line in reversed(failure.detail.splitlines()) if _ERROR.match(line)), "")
+    if failure.kind is FailureKind.START and "cannot be loaded: " in why:
+        # what follows in the message is advice on an agent that the author of the change does not have to mend
+        why = error or why.partition("cannot be loaded: ")[2]
+    elif failure.kind in (FailureKind.START, FailureKind.EXITED) and error:
+        why = f"{why}: {error}"
+    said = plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
+    return f"{said} (its checkout has only committed files)" if _NO_FILE.search(why) else said
 
 
 def _base_failed_sentence(failure: AgentFailure) -> str:
     """What keeps all of the base from being measured."""
-    why = verdict.why_failed(failure)
+    why = why_failed(failure)
     match failure.kind:
         case FailureKind.INSTALL:
             return f"the base's environment cannot be made: {why}"

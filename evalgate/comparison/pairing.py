@@ -40,9 +40,9 @@ def by_case(each: Iterable[GradedTrial]) -> Trials:
     """Trials by case, in the order of repeats."""
     found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in each:
-        found[trial.key.suite, trial.key.case_id].append(trial)
+        found[trial.key.case].append(trial)
     for trials in found.values():
-        trials.sort(key=lambda trial: trial.key.repeat)
+        trials.sort(key=lambda trial: (trial.key.purpose, trial.key.number))
     return found
 
 

@@ -153,14 +153,9 @@ def judge_case(
             kind = VerdictKind.FAIL
     elif not trials:
         reason = "never ran"
-    names = [use.name for use, verdict in zip(criteria, verdicts, strict=True) if verdict.kind is not None]
-    broken = any(
-        trial.failure is not None or isinstance(trial.grades.get(name), NotEvaluated | None)
-        for trial in trials
-        for name in names
-    )
     is_unmeasured = kind is VerdictKind.NOT_MEASURED
-    is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not broken
+    is_broken = kind is not VerdictKind.PASS and _is_broken(trials, verdicts)
+    is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
     return CaseVerdict(
         suite=suite,
         case_id=case_id,
@@ -168,13 +163,20 @@ def judge_case(
         criteria=verdicts,
         reason=truncated if is_cut_short else reason,
         doubtful=is_unmeasured and any(map(_is_doubtful, criteria, verdicts)),
-        partial=kind is VerdictKind.FAIL and not adk_compat and broken,
+        partial=kind is VerdictKind.FAIL and not adk_compat and is_broken,
     )
+
+
+def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdict]) -> bool:
+    """Whether a run failed, or has no score by a criterion that decides."""
+    names = [verdict.name for verdict in verdicts if verdict.kind is not None]
+    scored = all(isinstance(trial.grades.get(name), Score) for trial in trials for name in names)
+    return not scored or any(trial.failure is not None for trial in trials)
 
 
 def kind_of(trial: GradedTrial, criteria: Iterable[CriterionUse], *, adk_compat: bool) -> VerdictKind:
     """How a single run was scored, for those who watch."""
-    uses = tuple(criteria)
+    uses = [use for use in criteria if not use.informational and use.threshold is not None]
     verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
     return _case_kind(verdicts, adk_compat=adk_compat and not any(use.is_of_ces for use in uses))[0]
 

@@ -1,20 +1,16 @@
-"""The one answer: is head good enough, and is it worse than base?"""
+"""The one answer: is head good enough, and is it worse than base? In words: `reports.sentences`."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evalgate.comparison import pairing
 from evalgate.comparison import threshold as comparison_threshold
 from evalgate.model import (
-    AgentFailure,
     BaseSource,
     Book,
-    CaseComparison,
     CaseKey,
     CaseStatus,
     CaseVerdict,
@@ -25,6 +21,7 @@ from evalgate.model import (
     FailOn,
     FailureKind,
     FailureOrigin,
+    GateCause,
     GateKind,
     GateVerdict,
     NonBlocking,
@@ -37,7 +34,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.text import plain, words
+from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,23 +55,7 @@ class Allowed:
     added: frozenset[CaseKey] = frozenset()
     past: frozenset[CaseKey] = frozenset()
 
-    def in_words(self, failures: Iterable[CaseKey]) -> str:
-        """`1 new, 2 pre-existing and 1 not confirmed`; empty where there is no base."""
-        counts = Counter(self.origins[key] for key in failures if key in self.origins)
-        return words.listed(SAID[origin].format(counts[origin]) for origin in FailureOrigin if counts[origin])
 
-
-SAID: Mapping[FailureOrigin, str] = {
-    FailureOrigin.NEW: "{} new",
-    FailureOrigin.KNOWN: "{} pre-existing",
-    FailureOrigin.MIXED: "{} with mixed results",
-    FailureOrigin.FLAKY: "{} flaky",
-    FailureOrigin.UNKNOWN: "{} without a base result",
-    FailureOrigin.UNCONFIRMED: "{} not confirmed",
-}
-
-UNTOUCHED = "This change does not touch the agent."
-ONLY_CASES = "This change adds or edits evaluation files, not the agent."
 NONE = Allowed()
 NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 NOT_QUARANTINED: Mapping[CaseKey, Quarantine] = {}
@@ -104,7 +85,7 @@ def find(
         added = frozenset(case.key for case in comparison.cases if case.status is CaseStatus.NEW)
         old = {key for key, origin in origins.items() if origin in (FailureOrigin.KNOWN, FailureOrigin.MIXED)}
         known = frozenset(old if policy.threshold is ThresholdRule.NEW else ())
-        apart = {(trial.key.suite, trial.key.case_id) for trial in base.trials if trial.apart}
+        apart = {trial.key.case for trial in base.trials if trial.apart}
         passed = {case.key for case in comparison.cases if case.base and case.base.passed > case.base.failed}
         past = frozenset(apart & passed & old & (book.on_both if book else frozenset()))
     is_cut_short = bool(run.truncated or (base is not None and base.truncated))
@@ -117,88 +98,6 @@ def find(
         added=added,
         past=past,
     )
-
-
-def _worse_sentence(rows: Sequence[CriterionComparison], comparison: Comparison) -> str:
-    """That head is worse, how sure that is, and by what: the criterion that fell furthest, the others by name."""
-    told = f"Worse than the base, {words.evidence(comparison.book.worse)}"
-    if not rows:
-        return f"{told}."
-    worst = max(rows, key=_largest_drop)
-    others = [f"`{row.name}`" for row in rows if row is not worst]
-    rest = f" {words.listed(others)} regressed as well." if others else ""
-    broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
-    if broken:
-        turned = f", {words.counted(broken, 'case now fails', 'cases now fail')}"
-    if fixed:
-        turned += f", {words.counted(fixed, 'case now passes', 'cases now pass')}"
-    return f"{told}: {_change_sentence(worst)}{turned}.{rest}"
-
-
-def _change_sentence(row: CriterionComparison) -> str:
-    """`` `x` dropped from 0.95 to 0.71 (-0.24, 95% CI -0.38 to -0.10) ``."""
-    delta = row.delta or 0.0
-    if delta == 0:
-        stays = "-" if row.head is None else f"{row.head:.2f}" if abs(row.head) < 1000 else f"{row.head:,.0f}"
-        return f"`{row.name}` stayed at {stays}"
-    verb = "rose" if delta > 0 else "fell" if row.rule.lower_is_better else "dropped"
-    base, head, told = words.compared(row.base, row.head)
-    return f"`{row.name}` {verb} from {base} to {head} ({told})"
-
-
-def _not_measured_sentence(rows: Sequence[CriterionComparison]) -> str:
-    """How much of the worst-measured criterion is missing."""
-    if timed := next((row for row in rows if row.clock_based), None):
-        return (
-            f"`{timed.name}` measures time and the base was measured at another time: "
-            "set `baseline: rerun` to run the base alongside."
-        )
-    worst = max(rows, key=lambda row: row.cases.unpaired)
-    others = f" ({words.counted(len(rows), 'criterion', 'criteria')} affected)" if len(rows) > 1 else ""
-    lack = f"{words.counted(worst.cases.unpaired, 'case')} {'lacks' if worst.cases.unpaired == 1 else 'lack'} a score"
-    return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
-
-
-def _inconclusive_sentence(rows: Sequence[CriterionComparison]) -> str:
-    """The criterion that could have fallen furthest."""
-    known = [row for row in rows if row.cases.compared]
-    if not known:
-        return f"Not compared: the agent crashed in every case of `{rows[0].name}`."
-    return f"{_change_sentence(max(known, key=_largest_drop))}, with too few scores to tell."
-
-
-def _past_sentence(rows: Sequence[CriterionComparison], comparison: Comparison) -> str:
-    """The criterion that fell furthest beside results of another time."""
-    date = f" of {comparison.origin.measured_at[:10]}" if comparison.origin.measured_at else ""
-    told = f"{_change_sentence(max(rows, key=_largest_drop))} beside stored results{date}"
-    return f"{told}; the base was not run today, so it may be the provider's model that moved, not the agent."
-
-
-def _largest_drop(row: CriterionComparison) -> float:
-    return (row.drop or 0.0) / max(row.rule.floor, 1e-9)
-
-
-def _passed_sentence(rows: Sequence[CriterionComparison], book: Book) -> str:
-    """That the bets do not say that head is worse."""
-    cases = words.counted(max(row.cases.compared for row in rows), "compared case")
-    better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
-    rose = f"; {words.listed(better)} improved" if better else ""
-    told = f" ({words.evidence(book.worse)})" if book.worse > 1 else ""
-    return f"No regression seen in {cases}{told}{rose}."
-
-
-def _unpaired_sentence(cases: Sequence[CaseComparison]) -> str:
-    """Why no case could be compared, and what would help."""
-    counts = Counter(case.status for case in cases)
-    told = words.listed(f"{counts[each]} {each.value}" for each in CaseStatus if counts[each])
-    hint = ""
-    if counts[CaseStatus.CHANGED]:
-        hint = " Use `baseline: auto` to rerun the base on the same cases."
-    elif counts[CaseStatus.NEW] and counts[CaseStatus.REMOVED]:
-        hint = " Keep the old cases in this pull request and delete them in the next."
-    elif counts[CaseStatus.NEW]:
-        hint = " Select cases that also exist on the base."
-    return f"No case can be compared with the base: {told}.{hint}"
 
 
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
@@ -223,17 +122,15 @@ def threshold_gate(
     kinds = {kind, *(each for suite in deciding for each in (suite.kind, *suite.beside))}
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
     blocked_by = None if toothless else _blocking(GateKind.THRESHOLD, kinds, policy)
-    quarantined = any(case.quarantined for suite in suites for case in suite.cases)
-    by_severity = all(suite.suite in policy.advisory for suite in suites)
-    nothing = NOTHING_DECIDES if by_severity or not quarantined else NOTHING_YET
-    noun = "deciding case" if quarantined or len(deciding) < len(suites) else "case"
-    told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
-    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=told, blocked_by=blocked_by)
-    return Verdict(kind=kind, reason=told, blocked_by=blocked_by, suites=suites, gates=(gate,))
-
-
-NOTHING_DECIDES = "Every suite is advisory (non-blocking)."
-NOTHING_YET = "Every case is quarantined (non-blocking)."
+    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
+    return Verdict(
+        kind=kind,
+        blocked_by=blocked_by,
+        suites=suites,
+        gates=(gate,),
+        origins=allowed.origins,
+        open=allowed.open,
+    )
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
@@ -321,88 +218,6 @@ def _judge_cases(
     return kind, reason, comparison_threshold.beside(settled, **rates)
 
 
-def _sentence(
-    kind: VerdictKind,
-    suites: Sequence[SuiteVerdict],
-    *,
-    run: Run,
-    allowed: Allowed,
-    noun: str,
-    by: VerdictKind | None,
-) -> str:
-    """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
-    counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
-    cases = len(counted)
-    flaky = sum(case.nonblocking is NonBlocking.FLAKY for case in counted)
-    failed = [case for case in counted if case.kind is VerdictKind.FAIL and case.nonblocking is not NonBlocking.FLAKY]
-    unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED and case.nonblocking is None for case in counted)
-    told = by or kind
-    where = words.listed(
-        (suite.suite for suite in suites if suite.cases and told in (suite.kind, *suite.beside)), limit=3
-    )
-    origins = allowed.in_words(case.key for case in failed)
-    keys = {suite.key for suite in run.suites if suite.problem}
-    broken = _broken_files([suite for suite in suites if suite.suite in keys])
-    match told:
-        case VerdictKind.PASS:
-            passed = sum(case.kind is VerdictKind.PASS for case in counted)
-            return _pass_sentence(
-                cases, noun, passed=passed, failed=len(failed), flaky=flaky, unmeasured=unmeasured, origins=origins
-            )
-        case VerdictKind.FAIL:
-            rest = f"; {flaky} flaky (non-blocking)" if flaky else ""
-            rest += f"; {unmeasured} could not be evaluated" if unmeasured else ""
-            said = f" ({origins})" if origins else ""
-            return f"{words.share_of(len(failed), cases, noun)} failed{said} in {where}{rest}. {broken}".rstrip()
-        case VerdictKind.NOT_MEASURED:
-            if cases == 0 and not broken:
-                return "There was no case to evaluate."
-            partial = sum(case.partial and not case.nonblocking for case in counted) if kind is VerdictKind.FAIL else 0
-            rest = f" ({len(failed)} failed)" if failed else ""
-            fully = "fully " if partial else ""
-            if broken and not unmeasured + partial:
-                return f"{broken}{f' {words.share_of(len(failed), cases, noun)} failed.' if failed else ''}"
-            lacking = (
-                f"{words.share_of(unmeasured + partial, cases, noun)} could not be {fully}evaluated in {where}{rest}."
-            )
-            if not unmeasured + partial:  # what a budget cut short counts as inconclusive, unless it begins badly
-                doubtful = words.share_of(sum(case.doubtful for case in counted), cases, noun)
-                lacking = f"{doubtful} below a threshold could not be fully evaluated in {where}."
-                if suspects := sum(case.key in allowed.open for case in failed):
-                    said = words.share_of(suspects, cases, noun)
-                    lacking = f"{said} failed and could not be rerun to confirm it ({run.truncated or 'budget'})."
-            return f"{broken} {lacking}".lstrip()
-        case VerdictKind.INCONCLUSIVE:
-            said = f" ({origins})" if origins else ""
-            shown = failed and (origins or kind is not told)
-            rest = f" {words.share_of(len(failed), cases, noun)} failed{said}." if shown else ""
-            return f"The run was cut short ({run.truncated or 'budget'}), so there is no verdict.{rest}"
-
-
-def _broken_files(suites: Sequence[SuiteVerdict]) -> str:
-    """That whole files could not be evaluated, and why the first of them; "" without any."""
-    if not suites:
-        return ""
-    files = words.counted(len(suites), "evaluation file")
-    return f"{files} could not be evaluated: {suites[0].suite}: {suites[0].reason.rstrip('.')}."
-
-
-def _pass_sentence(
-    cases: int, noun: str, *, passed: int, failed: int, flaky: int, unmeasured: int, origins: str
-) -> str:
-    beside = f"; {flaky} flaky (non-blocking)" if flaky else ""
-    if failed and origins:
-        return f"{words.share_of(passed, cases, noun)} passed; allowed failures: {origins}{beside}."
-    if failed:
-        return f"{words.share_of(passed, cases, noun)} passed, as many as required{beside}."
-    if flaky:
-        rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
-        return f"{words.share_of(passed, cases, noun)} passed{beside}{rest}."
-    if unmeasured:
-        return f"Every measured {noun} passed; {unmeasured} of {cases} could not be evaluated, which the policy allows."
-    return f"The {noun} passed." if cases == 1 else f"All {words.counted(cases, noun)} passed."
-
-
 def decide(
     run: Run,
     policy: Policy,
@@ -412,7 +227,7 @@ def decide(
     book: Book | None = None,
     decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS,
 ) -> Verdict:
-    """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
+    """Both gates together: the most severe of the two.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
     measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
@@ -430,16 +245,10 @@ def decide(
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
     regression = None if comparison is None else _regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
-    # what blocks comes first, then what is worse; a gate that passes is told of only where all do
-    ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
-    wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
-    if regression is not None and regression.reason in (UNTOUCHED, ONLY_CASES) and wrong:
-        wrong.append(regression)  # whose failures these are not
-    return Verdict(
+    return dataclasses.replace(
+        threshold,
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
-        reason=" ".join(gate.reason for gate in wrong or ordered),
-        blocked_by=ordered[0].blocked_by,
-        suites=threshold.suites,
+        blocked_by=min((gate.blocked_by for gate in gates if gate.blocked_by), key=SEVERITY.index, default=None),
         gates=gates,
         book=book,
     )
@@ -458,126 +267,84 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
 
 def _regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     if comparison.base is not None and comparison.is_untouched(run):
-        return _gate({VerdictKind.PASS: ONLY_CASES if comparison.edited else UNTOUCHED}, policy)
+        return _gate({VerdictKind.PASS: GateCause.ONLY_CASES if comparison.edited else GateCause.UNTOUCHED}, policy)
     return regression_gate(run, comparison, policy)
 
 
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
-        why = (comparison.problem or "there are no base results").rstrip(".")
         if comparison.no_agent:
             # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
-            return _gate({VerdictKind.PASS: f"Nothing to compare with yet: {why}."}, policy)
+            return _gate({VerdictKind.PASS: GateCause.NO_AGENT}, policy)
         if comparison.base_failed:
-            told = f"Not compared: {why}. {_who_decides(policy)}"
-            return _gate({VerdictKind.INCONCLUSIVE: told.rstrip()}, policy)
-        return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
+            return _gate({VerdictKind.INCONCLUSIVE: GateCause.BASE_FAILED}, policy)
+        return _gate({VerdictKind.NOT_MEASURED: GateCause.NO_BASE}, policy)
     rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
-        deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
-        if not deciding or comparison.criteria:
-            return None
-        return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
+        is_unpaired = not comparison.criteria and any(case.suite not in policy.advisory for case in comparison.cases)
+        return _gate({VerdictKind.NOT_MEASURED: GateCause.UNPAIRED}, policy) if is_unpaired else None
     truncated = run.truncated or comparison.base.truncated
     # a budget that ended with the last of the first runs, or among reruns, took nothing from the comparison
-    found = _judge_rows(rows, comparison, truncated=truncated if any(row.cases.unpaired for row in rows) else "")
-    lacking = _ate_budget(run, comparison.base) if truncated else ""
-    if lacking and VerdictKind.NOT_MEASURED not in found:
-        found = {**found, VerdictKind.NOT_MEASURED: lacking}
-        found = {kind: found[kind] for kind in SEVERITY if kind in found and kind is not VerdictKind.PASS}
-    if VerdictKind.INCONCLUSIVE in found and (failed := next((row for row in rows if row.base_failed), None)):
-        told = f"{_base_failed_sentence(failed, comparison.base)} {_who_decides(policy)}"
-        found = {**found, VerdictKind.INCONCLUSIVE: told.rstrip()}
-    return _gate(found, policy)
+    causes = _causes(rows, comparison, is_cut_short=bool(truncated) and any(row.cases.unpaired for row in rows))
+    if VerdictKind.NOT_MEASURED not in causes and truncated and _ate_budget(run, comparison.base, truncated):
+        causes[VerdictKind.NOT_MEASURED] = GateCause.APPETITE
+        causes.pop(VerdictKind.PASS, None)
+    return _gate(causes, policy)
 
 
 APPETITE = 2
 """How many times the base's tokens head may take for the same runs before a spent budget is head's doing."""
 
 
-def _ate_budget(run: Run, base: Run) -> str:
-    """That a budget ended the run which the base's appetite would have spared; "" where it did not."""
-    truncated = run.truncated or base.truncated
-    if "tokens" not in truncated and "$" not in truncated:
-        return ""
+def tokens_of_both(run: Run, base: Run) -> tuple[int, int | None, int]:
+    """The tokens that head took, those that the base took for the same runs (None where it tells of none), and how many
+    runs these are."""
     then_run, now_run = ((*side.trials, *side.confirmations) for side in (base, run))
     theirs = {trial.key: trial.tokens for trial in then_run if trial.tokens is not None}
+    if not theirs:
+        return sum(trial.tokens or 0 for trial in now_run), None, 0
     pairs = [(trial.tokens, theirs[trial.key]) for trial in now_run if trial.tokens and trial.key in theirs]
-    ours, then = (sum(pair[side] for pair in pairs) for side in (0, 1))
-    if not theirs:  # a base that tells nothing excuses nothing
-        ours = sum(trial.tokens or 0 for trial in now_run)
-        return f"Head used {ours:,} tokens, the base told of none, and {truncated}." if ours else ""
-    if ours <= APPETITE * then:
-        return ""
-    runs = f"same {len(pairs)} runs" if len(pairs) > 1 else "same run"
-    return f"Head used {ours:,} tokens where the base used {then:,} for the {runs}, and so {truncated}."
+    return sum(ours for ours, _ in pairs), sum(then for _, then in pairs), len(pairs)
 
 
-def _base_failed_sentence(row: CriterionComparison, base: Run) -> str:
-    """That the base's own failures leave too little to compare, and what the first of them was."""
-    failed = [trial for trial in base.trials if trial.own_failure]
-    cases = words.counted(len({(trial.key.suite, trial.key.case_id) for trial in failed}), "case")
-    first = failed[0].failure if failed else None
-    why = f": {why_failed(first)}" if first is not None else ""
-    return f"Too few scores to compare `{row.name}` with the base, whose agent failed in {cases}{why}."
+def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
+    """Whether a budget ended the run which the base's appetite would have spared."""
+    ours, then, _ = tokens_of_both(run, base)
+    # a base that tells nothing excuses nothing
+    return ("tokens" in truncated or "$" in truncated) and ours > APPETITE * (then or 0)
 
 
-def _who_decides(policy: Policy) -> str:
-    """What follows where the base cannot be compared with, by the policy."""
-    if FailOn.INCONCLUSIVE in policy.fail_on:
-        return "`fail-on: inconclusive` blocks."
-    return "The thresholds decide." if FailOn.THRESHOLD in policy.fail_on else ""
+def _causes(
+    rows: Sequence[CriterionComparison], comparison: Comparison, *, is_cut_short: bool
+) -> dict[VerdictKind, GateCause]:
+    """Every kind that is there, and why: a fall is a fall, whatever else is unknown; what a budget cut short is
+    inconclusive at best."""
+    changes = {row.change for row in rows}
+    undecided = [row for row in rows if row.change is Change.INCONCLUSIVE]
+    causes: dict[VerdictKind, GateCause] = {}
+    if comparison.book.is_worse:
+        causes[VerdictKind.FAIL] = GateCause.WORSE
+    if Change.NOT_MEASURED in changes or any(row.short for row in rows if row.change is Change.REGRESSED):
+        causes[VerdictKind.NOT_MEASURED] = GateCause.UNSCORED
+    if (is_cut_short or undecided) and any(row.base_failed for row in rows):
+        causes[VerdictKind.INCONCLUSIVE] = GateCause.BASE_LACKS
+    elif is_cut_short:
+        causes[VerdictKind.INCONCLUSIVE] = GateCause.CUT_SHORT
+    elif undecided:
+        is_past = comparison.is_past and any(not (row.base_failed or row.short) for row in undecided)
+        causes[VerdictKind.INCONCLUSIVE] = GateCause.PAST if is_past else GateCause.UNDECIDED
+    return causes or {VerdictKind.PASS: GateCause.NO_EVIDENCE}
 
 
-WHY_WIDTH = 300
-"""Of what an agent said when it failed."""
-_ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
-"""How the line of a traceback begins that has the error."""
-_NO_FILE = re.compile(r"No such file or directory|unable to open database file")
-"""What Python and SQLite say where a file is not there."""
-
-
-def why_failed(failure: AgentFailure) -> str:
-    """`ModuleNotFoundError: No module named 'foo'`: why the base's agent failed, bounded, without a full stop; where a
-    file is lacking, what may be the reason: a step before this one made it, in head's checkout alone."""
-    why = failure.message
-    error = next((line for line in reversed(failure.detail.splitlines()) if _ERROR.match(line)), "")
-    if failure.kind is FailureKind.START and "cannot be loaded: " in why:
-        # what follows in the message is advice on an agent that the author of the change does not have to mend
-        why = error or why.partition("cannot be loaded: ")[2]
-    elif failure.kind in (FailureKind.START, FailureKind.EXITED) and error:
-        why = f"{why}: {error}"
-    said = plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
-    return f"{said} (its checkout has only committed files)" if _NO_FILE.search(why) else said
-
-
-def _judge_rows(
-    rows: Sequence[CriterionComparison], comparison: Comparison, *, truncated: str
-) -> Mapping[VerdictKind, str]:
-    """Every kind that is there, with its sentence, most severe first: a fall is a fall, whatever else is unknown; what
-    a budget cut short is inconclusive at best."""
-    book = comparison.book
-    by_change = {change: [row for row in rows if row.change is change] for change in Change}
-    found: dict[VerdictKind, str] = {}
-    if book.is_worse:
-        found[VerdictKind.FAIL] = _worse_sentence(by_change[Change.REGRESSED], comparison)
-    if unknown := [*by_change[Change.NOT_MEASURED], *(row for row in by_change[Change.REGRESSED] if row.short)]:
-        found[VerdictKind.NOT_MEASURED] = _not_measured_sentence(unknown)
-    if truncated:
-        found[VerdictKind.INCONCLUSIVE] = f"The comparison with the base was cut short ({truncated}): no result."
-    elif undecided := by_change[Change.INCONCLUSIVE]:
-        past = [row for row in undecided if not (row.base_failed or row.short) and comparison.is_past]
-        found[VerdictKind.INCONCLUSIVE] = (
-            _past_sentence(past, comparison) if past else _inconclusive_sentence(undecided)
-        )
-    return found or {VerdictKind.PASS: _passed_sentence(rows, book)}
-
-
-def _gate(found: Mapping[VerdictKind, str], policy: Policy) -> GateVerdict:
+def _gate(causes: Mapping[VerdictKind, GateCause], policy: Policy) -> GateVerdict:
     """The most severe kind decides what it is called, every kind whether it blocks; the one that does is told first."""
-    kind = next(iter(found))
-    blocked_by = _blocking(GateKind.REGRESSION, found, policy)
+    kind = min(causes, key=SEVERITY.index)
+    blocked_by = _blocking(GateKind.REGRESSION, causes, policy)
     told = dict.fromkeys((blocked_by or kind, kind))
-    reason = " ".join(found[each] for each in told)
-    return GateVerdict(gate=GateKind.REGRESSION, kind=kind, reason=reason, blocked_by=blocked_by)
+    return GateVerdict(
+        gate=GateKind.REGRESSION,
+        kind=kind,
+        blocked_by=blocked_by,
+        causes=tuple(causes[each] for each in told),
+    )

@@ -32,8 +32,7 @@ class Heading(StrEnum):
 
 
 class Decider(Enum):
-    """Who is to decide a setting that the change's evalgate.yml and the base's may both hold. DOOR is so today
-    (`baseline.guarded`); of the others the change decides, unless `policy: base` takes what is a RULE from the base."""
+    """Who is to decide a setting that the change's evalgate.yml and the base's may both hold (`baseline.settings`)."""
 
     DOOR = "door"  # addresses, keys, stores, outputs: the workflow, else the base's file
     BASE = "base"  # the base's file; head's where that says nothing
@@ -48,8 +47,7 @@ class Trait(Flag):
     AGENT = 1  # what an agent is given, asked or able to do depends on it: of another value its runs are others
     MEASUREMENT = 2  # which score one conversation gets depends on it
     PATH = 4  # relative to `root`, and stays below it
-    RULE = 8  # with `policy: base` it is the base's
-    MACHINE = 16  # says something of one machine or one day: no part of the command that repeats a run
+    MACHINE = 8  # says something of one machine or one day: no part of the command that repeats a run
 
 
 Kind = TypeVar("Kind", Door, Heading, Decider, Trait)

@@ -19,7 +19,7 @@ class Context:
     `cache`: the absolute folder of what outlives a run. `event_base`: the SHA that the event compares with, "" locally.
     `on_base_branch`: a push to the default branch, or a schedule: later pull requests are compared with the results.
     `is_pull_request`: what runs is a change that nobody has accepted yet, whose evalgate.yml does not decide everything
-    (`baseline.guarded`). `workflow_run`: see `run_of`. `isolate`: whether agents and all else that is not ours run as
+    (`baseline.settings`). `workflow_run`: see `run_of`. `isolate`: whether agents and all else that is not ours run as
     other users (docs/security.md). `keep`: where somebody's own machine runs this, the run is kept (`results.kept`),
     and continued if it is interrupted. `scored`: the criteria that this run scores, by name; the others are skipped and
     so not measured; None: all. `show`: is given problems as they are found. `present`: is given the report

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -25,7 +27,7 @@ from evalgate.text import words
 
 DOOR, BASE, EITHER, HEAD = Decider
 NONE = Trait.NONE
-AGENT, MEASUREMENT, PATH, RULE, _ = Trait
+AGENT, MEASUREMENT, PATH, _ = Trait
 Value = TypeVar("Value")
 Deciding = Annotated[Value, HEAD, NONE]
 Judging = Annotated[Value, HEAD, MEASUREMENT]
@@ -273,6 +275,27 @@ class SimulatorRule(BaseModel):
         return limit
 
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class QuarantineRule(BaseModel):
+    """A case with mixed results that does not block for a while (docs/quarantine.md)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case: str = Field(pattern=r"(?s)^.+:.+$", description="`evals/loans.evalset.json:renewal`.")
+    owner: str = Field(min_length=1, max_length=100, pattern=r"\S", description="Who sees to it: a name or @handle.")
+    until: dt.date = Field(description="The last day (UTC), at most 90 days from now.")
+    reason: str = Field(default="", max_length=500)
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _is_date(cls, value: Any) -> Any:
+        if type(value) is dt.date or (isinstance(value, str) and _DATE.fullmatch(value)):
+            return value
+        raise ValueError("must be a date like 2026-02-01")
+
+
 class GateFile(BaseModel):
     """The whole file. Every other top-level key is a setting (docs/settings.md)."""
 
@@ -281,19 +304,31 @@ class GateFile(BaseModel):
     agents: Reaching[list[AgentRule]] = Field(
         default_factory=list, description="Which agent serves which suites; the last that matches counts."
     )
-    suites: Annotated[list[SuiteRule], EITHER, MEASUREMENT | RULE] = Field(
+    suites: Annotated[list[SuiteRule], EITHER, MEASUREMENT] = Field(
         default_factory=list, description="Overrides by suite."
     )
-    judge: Annotated[JudgeRule, HEAD, MEASUREMENT | RULE] = Field(
+    judge: Annotated[JudgeRule, HEAD, MEASUREMENT] = Field(
         default_factory=JudgeRule, description="Who judges, and what it may cost."
     )
-    simulator: Annotated[SimulatorRule, HEAD, AGENT | RULE] = Field(
+    simulator: Annotated[SimulatorRule, HEAD, AGENT] = Field(
         default_factory=SimulatorRule, description="Who plays the users, and what their faults mean."
     )
-    compare: Annotated[dict[str, CompareRule], HEAD, RULE] = Field(
+    compare: Annotated[dict[str, CompareRule], HEAD, NONE] = Field(
         default_factory=dict, description="By criterion name."
     )
-    tools: Annotated[ToolsRule, HEAD, AGENT | RULE] = Field(
+    tools: Annotated[ToolsRule, HEAD, AGENT] = Field(
         default_factory=ToolsRule, description="Where the answers of the agents' tools come from."
     )
+    quarantine: Annotated[list[QuarantineRule], BASE, NONE] = Field(
+        default_factory=list, description="Cases with mixed results that do not block for a while."
+    )
     exclude: Annotated[list[str], EITHER, NONE] = Field(default_factory=list, description="Globs of files to ignore.")
+
+    @field_validator("quarantine")
+    @classmethod
+    def _are_listed_once(cls, rules: list[QuarantineRule]) -> list[QuarantineRule]:
+        names = [rule.case for rule in rules]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"`{twice}` is listed twice")
+        return rules

@@ -22,6 +22,7 @@ from evalgate.config.gate_file import (
     CompareRule,
     GateFile,
     JudgeRule,
+    QuarantineRule,
     SimulatorRule,
     SuiteRule,
     ToolsRule,
@@ -290,7 +291,7 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
 
 def _validation_problems(error: ValidationError, locate: Locator, *, model: type[BaseModel]) -> list[Problem]:
     problems = []
-    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, SimulatorRule, ToolsRule, CompareRule)
+    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, SimulatorRule, ToolsRule, CompareRule, QuarantineRule)
     known = [name for rule in rules for name in rule.model_fields]
     for each in error.errors():
         path = each["loc"]

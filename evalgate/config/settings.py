@@ -103,6 +103,9 @@ Blocking = Annotated[
     tuple[Literal["threshold", "regression", "not_measured", "inconclusive"], ...], BeforeValidator(split_list)
 ]
 
+# `base` was the name of an earlier rule
+Ruling = Annotated[Literal["head", "both"], BeforeValidator(lambda value: "both" if value == "base" else value)]
+
 # in YAML `off` is a boolean
 Commenting = Annotated[
     Literal["always", "changes", "failures", "off"], BeforeValidator(lambda value: "off" if value is False else value)
@@ -117,11 +120,11 @@ INPUT = STARTER | Door.FILE
 SELECTING, RUNNING, COMPARING, FAILING, SHOWING = Heading
 DOOR, BASE, EITHER, HEAD = Decider
 NONE = Trait.NONE
-AGENT, MEASUREMENT, PATH, RULE, MACHINE = Trait
+AGENT, MEASUREMENT, PATH, MACHINE = Trait
 
 Value = TypeVar("Value")
 Limit = Annotated[Value, SETTING, RUNNING, HEAD, AGENT]
-Rule = Annotated[Value, SETTING, FAILING, HEAD, RULE]
+Rule = Annotated[Value, SETTING, FAILING, HEAD, NONE]
 Step = Annotated[Value, WORKFLOW, DOOR, NONE]
 
 
@@ -170,15 +173,15 @@ class Settings(BaseModel):
         "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, `command:COMMAND`, "
         "`http:URL`, `replay:PATH`. Default: found for each suite.",
     )
-    runs: Annotated[Repeated, INPUT, RUNNING, HEAD, RULE] = Field(
+    runs: Annotated[Repeated, INPUT, RUNNING, HEAD, NONE] = Field(
         default=1,
         description="Number of runs per case.\nWhat fails is rerun by itself, on both sides (docs/statistics.md).",
     )
-    budget: Annotated[Bounded, INPUT, RUNNING, BASE, RULE] = Field(
+    budget: Annotated[Bounded, INPUT, RUNNING, BASE, NONE] = Field(
         default=AgentBudget(),
         description="Limit on what agents spend: `agent_calls=200, usd=2`.\n"
-        "Limits are `agent_calls`, `tokens` and `usd`, for both sides together; one run of a case is one call. A run "
-        "that exceeds its budget stops and is inconclusive.",
+        "Limits are `agent_calls`, `tokens` and `usd`, for both sides together; one run of a case is one call. Once a "
+        "case fails, first runs leave room to confirm it. A run that exceeds its budget stops and is inconclusive.",
     )
     baseline: Annotated[str, INPUT, COMPARING, BASE, NONE] = Field(
         default="auto",
@@ -202,7 +205,7 @@ class Settings(BaseModel):
         description="A folder below `root` that keeps results of runs on the base branch; persist it with "
         "actions/cache.",
     )
-    max_baseline_age: Annotated[float, SETTING, COMPARING, BASE, RULE] = Field(
+    max_baseline_age: Annotated[float, SETTING, COMPARING, BASE, NONE] = Field(
         default=14, gt=0, description="Age in days from which the comment says that stored results are old."
     )
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
@@ -217,7 +220,7 @@ class Settings(BaseModel):
         "default branch; workflows always use it.",
         # a change must not have itself kept as what others are compared with
     )
-    seed: Annotated[int, SETTING, RUNNING, HEAD, AGENT | RULE] = Field(
+    seed: Annotated[int, SETTING, RUNNING, HEAD, AGENT] = Field(
         default=0, ge=0, description="Random seed, passed to the agent where its driver supports one."
     )
     concurrency: Limit[int] = Field(
@@ -268,13 +271,13 @@ class Settings(BaseModel):
         description="Record model requests and responses, events and tool calls of ADK agents, for report.html.\n"
         "Costs time and room (docs/reports.md#traces).",
     )
-    fail_on: Annotated[Blocking, INPUT, FAILING, BASE, RULE] = Field(
+    fail_on: Annotated[Blocking, INPUT, FAILING, BASE, NONE] = Field(
         default=("threshold", "regression", "not_measured"),
         description="What fails the job; `inconclusive` can be added.\n"
         "`threshold`: cases below their thresholds. `regression`: worse than the base. `not_measured`: something could "
         "not be evaluated. `inconclusive`: not enough data to decide.",
     )
-    threshold: Annotated[Literal["confirmed", "new", "all"], INPUT, FAILING, HEAD, RULE] = Field(
+    threshold: Annotated[Literal["confirmed", "new", "all"], INPUT, FAILING, HEAD, NONE] = Field(
         default="confirmed",
         description="Which failed cases fail the gate: `confirmed`, `new` or `all`.\n"
         "`confirmed`: those that reruns confirm; a flaky case is shown and does not block. `new`: of these, none that "
@@ -293,12 +296,14 @@ class Settings(BaseModel):
         description="Largest drop in a criterion's mean that is tolerated, on its scale; for tokens, calls and seconds "
         "a share of the base's mean.",
     )
-    policy: Annotated[Literal["head", "base"], INPUT, COMPARING, BASE, RULE] = Field(
+    policy: Annotated[Ruling, INPUT, COMPARING, BASE, NONE] = Field(
         default="head",
-        description="Whose rules apply: the pull request's (`head`) or the base branch's (`base`).\n"
-        "Rules are thresholds, criteria and what fails the job. Relaxed rules are always reported.",
+        description="Whose rules decide: the change's (`head`) or the worse of `both`.\n"
+        "Rules are thresholds and criteria. The base branch's are always asked; what passes by the "
+        "change's alone is said first. `base`, "
+        "the name until now, means `both`.",
     )
-    pass_rate: Annotated[float, INPUT, FAILING, HEAD, RULE] = Field(
+    pass_rate: Annotated[float, INPUT, FAILING, HEAD, NONE] = Field(
         default=1.0,
         ge=0,
         le=1,
@@ -307,11 +312,11 @@ class Settings(BaseModel):
     min_measured: Rule[float] = Field(
         default=1.0, ge=0, le=1, description="Share of a suite's cases that must be measured."
     )
-    adk_compat: Annotated[bool, SETTING, FAILING, HEAD, AGENT | MEASUREMENT | RULE] = Field(
+    adk_compat: Annotated[bool, SETTING, FAILING, HEAD, AGENT | MEASUREMENT] = Field(
         default=False,
         description="Use ADK's arithmetic even where ADK is wrong (docs/adk-parity.md); may give false passes.",
     )
-    skip_judged: Annotated[bool, INPUT, FAILING, BASE, RULE] = Field(
+    skip_judged: Annotated[bool, INPUT, FAILING, BASE, NONE] = Field(
         default=False,
         description="Skip criteria that need an LLM judge.\nThey are reported as not measured.",
     )
@@ -358,7 +363,7 @@ class Settings(BaseModel):
         max_length=200,
         description="With `mode: post`: name of the artifact with the run's report folder.",
     )
-    strict: Annotated[bool, SETTING, SELECTING, EITHER, RULE] = Field(
+    strict: Annotated[bool, SETTING, SELECTING, EITHER, NONE] = Field(
         default=False, description="Treat warnings about evaluation files as errors."
     )
     output: Annotated[str, INPUT, SHOWING, DOOR, PATH | MACHINE] = Field(
@@ -393,14 +398,15 @@ class Settings(BaseModel):
         default=False, description="Show the traceback of an error."
     )
 
-    def place_of(self, *path: str) -> Place | None:
+    def place_of(self, name: str, *path: str | int) -> Place | None:
         """Where evalgate.yml says so, however it is written; None where it says nothing."""
         if self.places is None:
             return None
-        found = (self.places(name, *path[1:]) for name in (path[0], path[0].replace("_", "-")))
+        found = (self.places(spelling, *path) for spelling in (name, name.replace("_", "-")))
         return next((each for each in found if each.json_path != "$"), None)
 
 
+OLD_QUARANTINE = "evalgate-quarantine.yml"
 REMOVED: Mapping[str, str] = {
     "burn_in": "Delete the line: a new case that fails is rerun like any other.",
     "deterministic": "Write `threshold: all` instead: every failure counts, and nothing is rerun.",

@@ -53,7 +53,7 @@ def pick(name: str, code: str | None = None) -> CriterionSpec | None:
 
 def build(use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion of a checked use. Raises KeyError on an unknown name, pydantic.ValidationError on bad options."""
-    spec = CUSTOM if use.code is not None else CRITERIA[use.name]
+    spec = CUSTOM if use.code is not None else CRITERIA[use.metric or use.name]
     return spec.build(spec.options.model_validate(dict(use.options)), use, services)
 
 

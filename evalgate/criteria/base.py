@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
-from evalgate.model import CriterionUse, Evidence, Grade, Need, Scale
+from evalgate.model import CriterionUse, Grade, Need, Scale, TrialView
 from evalgate.model.shapes import Wire
 
 
@@ -35,7 +35,7 @@ class NoOptions(Wire):
 class Criterion(Protocol):
     """A criterion with its options, ready to grade; safe to call from many threads."""
 
-    def __call__(self, evidence: Evidence) -> Grade:
+    def __call__(self, evidence: TrialView) -> Grade:
         """Grade one trial. What cannot be judged is NotEvaluated with its reason."""
 
 

@@ -23,7 +23,6 @@ from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
     CriterionUse,
-    Evidence,
     Finding,
     Grade,
     Invocation,
@@ -32,6 +31,7 @@ from evalgate.model import (
     Reason,
     Rubric,
     Score,
+    TrialView,
     turns,
 )
 from evalgate.text import words
@@ -39,19 +39,19 @@ from evalgate.text import words
 NOT_OF_CES = NotEvaluated(reason=Reason.NOT_APPLICABLE, message="the case is no CES evaluation")
 
 
-def plan_of(evidence: Evidence) -> Plan | None:
+def plan_of(evidence: TrialView) -> Plan | None:
     """The evaluation of a case; None where it is none of CES."""
     return None if evidence.case.ces is None else Plan.read(evidence.case.ces)
 
 
-def result_of(plan: Plan, evidence: Evidence, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
+def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
     """The outcomes by turn and expectation, from what judges said: what an EvaluationResult is made of."""
     if plan.evaluation.scenario is not None:
         return outcomes.scenario_result(plan, evidence.actual, verdicts=verdicts)
     return outcomes.golden_result(plan, evidence.actual, final_state=evidence.final_state, verdicts=verdicts)
 
 
-def why_unready(evidence: Evidence) -> NotEvaluated | None:
+def why_unready(evidence: TrialView) -> NotEvaluated | None:
     """Why a trial cannot be scored; None where it can."""
     return NOT_OF_CES if evidence.case.ces is None else judged.why_unready(evidence)
 
@@ -59,7 +59,7 @@ def why_unready(evidence: Evidence) -> NotEvaluated | None:
 # --- what was said of it --------------------------------------------------------------------------------
 
 
-def verdicts_of(plan: Plan, evidence: Evidence, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
+def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
     """What judges said, read back from the findings of the grades of a trial: each question has one, in order."""
     found: dict[Any, Verdict] = {}
     asked = outcomes.questions(plan, evidence.actual)
@@ -80,7 +80,7 @@ def verdicts_of(plan: Plan, evidence: Evidence, grades: Mapping[str, Grade]) -> 
 # --- what needs no judge --------------------------------------------------------------------------------
 
 
-def grade_expectations(evidence: Evidence) -> Grade:
+def grade_expectations(evidence: TrialView) -> Grade:
     """The share of expectations met, of those that nobody needs a judge for: calls, responses, transfers, variables,
     literal answers; by turn the share of expected tools called, and what was not expected at all."""
     plan = plan_of(evidence)
@@ -167,7 +167,7 @@ _KINDS: Final[Mapping[str, frozenset[Kind]]] = {
 }
 
 
-def grade_judged(evidence: Evidence, *, name: str, ask: Asking) -> Grade:
+def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     """The share of what only a judge can tell that passes, each asked about by itself and by its own threshold; unknown
     as soon as one verdict is, unless something failed."""
     plan = plan_of(evidence)
@@ -326,7 +326,7 @@ def _pieces(asked: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
 # --- properties of the whole conversation ---------------------------------------------------------------
 
 
-def grade_listed(evidence: Evidence, *, name: str, ask: Asking) -> Grade:
+def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     """The share of the properties that the conversation has, asked about at once. A goal counts as reached only after
     those before it."""
     plan = plan_of(evidence)

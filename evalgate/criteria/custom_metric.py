@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evalgate.agents.base import MetricRunner
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Scale, Score
+from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Scale, Score, TrialView
 from evalgate.text import words
 
 
@@ -23,7 +23,7 @@ def build(_options: Options, use: CriterionUse, services: CriterionServices) -> 
     return functools.partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
 
 
-def grade(evidence: Evidence, *, use: CriterionUse, code: str, run_metric: MetricRunner | None) -> Grade:
+def grade(evidence: TrialView, *, use: CriterionUse, code: str, run_metric: MetricRunner | None) -> Grade:
     """What the metric says, provided that it is a number, of as many turns as there are or of none, and no
     contradiction: one that calls its score a pass while the threshold says otherwise has another idea of better.
     """

@@ -12,7 +12,7 @@ from evalgate.criteria.judged import AnswerOptions, Asking, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, Need, NotEvaluated, Reason, turns
+from evalgate.model import CriterionUse, Finding, Grade, Need, NotEvaluated, Reason, TrialView, turns
 
 NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 
@@ -23,7 +23,7 @@ def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices
     return judged.with_judge(options, use, services, rule, unready=lambda _: None)
 
 
-def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
     """The share of valid answers among turns with a reference; unknown as soon as one verdict is.
 
     No answer is invalid without asking. Thoughts are no answer. ADK asks about every turn.

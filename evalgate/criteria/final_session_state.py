@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score, json_match, turns
+from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Reason, Score, TrialView, json_match, turns
 from evalgate.model.shapes import Wire
 
 
@@ -35,7 +35,7 @@ def build(options: Options, _use: CriterionUse, _services: CriterionServices) ->
     return functools.partial(grade, options=options)
 
 
-def grade(evidence: Evidence, *, options: Options) -> Grade:
+def grade(evidence: TrialView, *, options: Options) -> Grade:
     """The share of top-level keys that are as expected: 1.0 where all are.
 
     With `exact`, keys that the case does not name count as wrong ones. A case that expects no state, or a driver

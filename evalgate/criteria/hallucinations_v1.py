@@ -19,7 +19,6 @@ from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import (
     CriterionUse,
     Event,
-    Evidence,
     Finding,
     Grade,
     Invocation,
@@ -27,6 +26,7 @@ from evalgate.model import (
     NotEvaluated,
     Reason,
     Text,
+    TrialView,
     turns,
 )
 
@@ -45,7 +45,7 @@ def build(options: Options, use: CriterionUse, services: CriterionServices) -> C
     return judged.with_judge(options, use, services, functools.partial(grade, options=options))
 
 
-def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, options: Options, ask: Asking) -> Grade:
     """The mean over turns of the mean over a turn's texts of the share of sentences; unknown as soon as one is.
 
     A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one. ADK leaves out

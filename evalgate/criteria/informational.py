@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from evalgate.criteria.base import CriterionSpec, NoOptions
-from evalgate.model import Evidence, Grade, Invocation, NotEvaluated, Reason, Scale, Score, turns
+from evalgate.model import Grade, Invocation, NotEvaluated, Reason, Scale, Score, TrialView, turns
 
 # --- calls ---
 
 
-def grade_tool_calls(evidence: Evidence, *, adk_compat: bool) -> Grade:
+def grade_tool_calls(evidence: TrialView, *, adk_compat: bool) -> Grade:
     """The calls of all agents, mean over turns. A turn without recorded steps is unknown (`adk_compat`: 0)."""
     counts = (
         None if turn.events is None and not adk_compat else float(len(turn.tool_calls)) for turn in evidence.actual
@@ -20,7 +20,7 @@ def grade_tool_calls(evidence: Evidence, *, adk_compat: bool) -> Grade:
     return turns.inform(counts, nothing="no steps were recorded")
 
 
-def grade_model_calls(evidence: Evidence, *, adk_compat: bool) -> Grade:
+def grade_model_calls(evidence: TrialView, *, adk_compat: bool) -> Grade:
     """The events that came from a model, mean over turns.
 
     An event tells so by its usage or its model version. A turn where no event tells is unknown: the framework may
@@ -52,7 +52,7 @@ _KINDS: Final[tuple[str, ...]] = (
 )
 
 
-def grade_tokens(evidence: Evidence, *, adk_compat: bool) -> Grade:
+def grade_tokens(evidence: TrialView, *, adk_compat: bool) -> Grade:
     """Input and output tokens a turn, mean over the turns that reported any usage.
 
     Within those a kind that is not reported counts 0: models leave out what they did not spend. A turn without any
@@ -105,7 +105,7 @@ RESOLUTION_S = 0.1
 _PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds")
 
 
-def grade_seconds(evidence: Evidence, *, adk_compat: bool) -> Grade:  # noqa: ARG001 - the shape of a rule
+def grade_seconds(evidence: TrialView, *, adk_compat: bool) -> Grade:  # noqa: ARG001 - the shape of a rule
     """Wall seconds a turn, mean over the turns that were timed, to the millisecond.
 
     The breakdown splits them into model, tools and what is left (the framework), each over the turns that know it.

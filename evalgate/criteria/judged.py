@@ -31,7 +31,7 @@ from evalgate.judges.base import (
     VoteResult,
 )
 from evalgate.judges.prompting import Question, Reply
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Opinion, Reason, Score, turns
+from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Opinion, Reason, Score, TrialView, turns
 from evalgate.model.shapes import Wire
 from evalgate.text import words
 
@@ -91,14 +91,14 @@ class Asking:
     panel: JudgePanel
     options: JudgedOptions
     adk_compat: bool = False
-    repeat: int = 0
+    repeat: int | str = 0
 
     def votes(self, ballots: Mapping[int, SampledRequest]) -> dict[int, VoteResult]:
         """What the panel says of each of the ballots, which are asked at once."""
         return dict(zip(ballots, self.panel.vote_all(list(ballots.values())), strict=True))
 
 
-def why_unready(evidence: Evidence) -> NotEvaluated | None:
+def why_unready(evidence: TrialView) -> NotEvaluated | None:
     """Why a trial cannot be judged turn by turn without a reference; None where it can."""
     expected, actual = evidence.expected, evidence.actual
     if expected is not None and len(expected) != len(actual):
@@ -115,7 +115,7 @@ def with_judge(
     services: CriterionServices,
     rule: Callable[..., Grade],
     *,
-    unready: Callable[[Evidence], NotEvaluated | None] = why_unready,
+    unready: Callable[[TrialView], NotEvaluated | None] = why_unready,
 ) -> Criterion:
     """The criterion that grades trials which are ready for it by `rule(evidence, ask=...)`; where the user wants no
     judge to be asked, one that says so."""

@@ -176,7 +176,7 @@ def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
 
 
 def _settle(use: CriterionUse, defaults: JudgeRule, recorded: str) -> CriterionUse:
-    spec = criteria.pick(use.name, use.code)
+    spec = criteria.pick(use.metric or use.name, use.code)
     if use.code is not None or spec is None:
         return use
     try:

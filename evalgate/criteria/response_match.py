@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from rouge_score import tokenize
 
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, Need, NotEvaluated, Reason, Score, turns
+from evalgate.model import CriterionUse, Finding, Grade, Need, NotEvaluated, Reason, Score, TrialView, turns
 
 # Scripts whose every character is a word of its own, and scripts written without spaces whose marks
 # belong to the character before them: the blocks that ADK lists, no more.
@@ -102,7 +102,7 @@ def build(_options: NoOptions, _use: CriterionUse, services: CriterionServices) 
     return grade_as_adk if services.adk_compat else grade
 
 
-def grade(evidence: Evidence) -> Grade:
+def grade(evidence: TrialView) -> Grade:
     """The mean of the turns' F scores, computed exactly and rounded once; thoughts are no answer.
 
     A turn whose reference has no words asserts nothing that could be counted: it has no score and is left out of
@@ -125,7 +125,7 @@ def grade(evidence: Evidence) -> Grade:
     return Score(value=turns.mean(known), turns=values, findings=findings)
 
 
-def grade_as_adk(evidence: Evidence) -> Grade:
+def grade_as_adk(evidence: TrialView) -> Grade:
     """ADK's rule: thoughts count as answer, a missing reference scores 0.0, floats are added as they come."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):

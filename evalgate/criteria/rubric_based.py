@@ -10,7 +10,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Asking, RubricOptions
 from evalgate.criteria.rubrics import RubricsDiffer, Subject
 from evalgate.judges.prompting import Question
-from evalgate.model import CriterionUse, Evidence, Grade, Invocation, Need, NotEvaluated, Reason, Rubric
+from evalgate.model import CriterionUse, Grade, Invocation, Need, NotEvaluated, Reason, Rubric, TrialView
 
 RUBRIC_TYPES = {
     Subject.FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",
@@ -29,7 +29,7 @@ def build(options: RubricOptions, use: CriterionUse, services: CriterionServices
     return judged.with_judge(options, use, services, rule)
 
 
-def grade(evidence: Evidence, *, subject: Subject, own: Sequence[Rubric], intermediate: bool, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, subject: Subject, own: Sequence[Rubric], intermediate: bool, ask: Asking) -> Grade:
     """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no steps were
     recorded, save in ADK."""
     blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
@@ -45,7 +45,7 @@ def grade(evidence: Evidence, *, subject: Subject, own: Sequence[Rubric], interm
     return rubrics.grade_turns(evidence, own, rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask)
 
 
-def grade_conversation(evidence: Evidence, *, own: Sequence[Rubric], ask: Asking) -> Grade:
+def grade_conversation(evidence: TrialView, *, own: Sequence[Rubric], ask: Asking) -> Grade:
     """The share of rubrics, those of every turn (in ADK of the last one), that the conversation meets; asked once, at
     its end."""
     rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]

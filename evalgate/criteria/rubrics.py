@@ -16,7 +16,7 @@ from evalgate.criteria.judged import Asking, JudgedTurn
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
-from evalgate.model import AgentDetails, Case, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason, Rubric
+from evalgate.model import AgentDetails, Case, Finding, Grade, Invocation, NotEvaluated, Reason, Rubric, TrialView
 
 VERSION: Final = "2"
 LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
@@ -241,7 +241,7 @@ class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
 # --- which rubrics --------------------------------------------------------------------------------
 
 
-def rubrics_of_turn(rubric_type: str, own: Sequence[Rubric], evidence: Evidence, index: int) -> tuple[Rubric, ...]:
+def rubrics_of_turn(rubric_type: str, own: Sequence[Rubric], evidence: TrialView, index: int) -> tuple[Rubric, ...]:
     """The criterion's rubrics, then those of the case and of the turn that are of the type, or of none.
 
     The same rubric given twice counts once. Raises RubricsDiffer.
@@ -249,14 +249,14 @@ def rubrics_of_turn(rubric_type: str, own: Sequence[Rubric], evidence: Evidence,
     return _together(own, _fitting(rubric_type, _written(evidence, index)))
 
 
-def rubrics_of_conversation(rubric_type: str, own: Sequence[Rubric], evidence: Evidence) -> tuple[Rubric, ...]:
+def rubrics_of_conversation(rubric_type: str, own: Sequence[Rubric], evidence: TrialView) -> tuple[Rubric, ...]:
     """The criterion's rubrics, and those of the case and of every turn, as above. Raises RubricsDiffer."""
     written = [rubric for index in range(len(evidence.actual)) for rubric in _written(evidence, index)]
     return _together(own, _fitting(rubric_type, written))
 
 
 def rubrics_of_turn_as_adk(
-    rubric_type: str, own: Sequence[Rubric], evidence: Evidence, index: int
+    rubric_type: str, own: Sequence[Rubric], evidence: TrialView, index: int
 ) -> tuple[Rubric, ...]:
     """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises RubricsDiffer."""
     copied = _of_case(evidence.case, evidence, index)
@@ -270,12 +270,12 @@ def rubrics_of_turn_as_adk(
     return (*own, *typed)
 
 
-def _of_case(case: Case, evidence: Evidence, index: int) -> tuple[Rubric, ...]:
+def _of_case(case: Case, evidence: TrialView, index: int) -> tuple[Rubric, ...]:
     expected = evidence.expected[index].rubrics if evidence.expected else ()
     return (*case.rubrics, *expected)
 
 
-def _written(evidence: Evidence, index: int) -> tuple[Rubric, ...]:
+def _written(evidence: TrialView, index: int) -> tuple[Rubric, ...]:
     return (*_of_case(evidence.case, evidence, index), *evidence.actual[index].rubrics)
 
 
@@ -305,7 +305,7 @@ def rubrics_differ(clash: RubricsDiffer) -> NotEvaluated:
 
 
 def grade_turns(
-    evidence: Evidence,
+    evidence: TrialView,
     own: Sequence[Rubric],
     *,
     rubric_type: str,

@@ -14,7 +14,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import (
     CriterionUse,
-    Evidence,
     Finding,
     Grade,
     Invocation,
@@ -23,6 +22,7 @@ from evalgate.model import (
     Reason,
     Score,
     ToolCall,
+    TrialView,
     json_match,
     turns,
 )
@@ -89,7 +89,7 @@ def build(options: Options, _use: CriterionUse, services: CriterionServices) -> 
     return functools.partial(grade, options=options, same=same, adk_compat=services.adk_compat)
 
 
-def grade(evidence: Evidence, *, options: Options, same: Same, adk_compat: bool) -> Grade:
+def grade(evidence: TrialView, *, options: Options, same: Same, adk_compat: bool) -> Grade:
     """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk trajectory_evaluator.
 
     A turn of which no steps were recorded is unknown, and so is the score then; under `adk_compat` it has no calls.

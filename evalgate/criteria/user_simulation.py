@@ -17,7 +17,6 @@ from evalgate.model import (
     ConversationScenario,
     CriterionUse,
     Ending,
-    Evidence,
     Finding,
     Grade,
     Invocation,
@@ -26,6 +25,7 @@ from evalgate.model import (
     Persona,
     Reason,
     Score,
+    TrialView,
 )
 from evalgate.simulation import personas
 from evalgate.text import words
@@ -53,7 +53,7 @@ def build(options: SimulatorQualityOptions, use: CriterionUse, services: Criteri
     )
 
 
-def grade(evidence: Evidence, *, options: SimulatorQualityOptions, ask: Asking, threshold: float) -> Grade:
+def grade(evidence: TrialView, *, options: SimulatorQualityOptions, ask: Asking, threshold: float) -> Grade:
     """The share of valid messages: the first by comparison, the others by votes; an end that was wrong takes the last
     one down. Unknown as soon as one verdict is. A conversation that was cut has no end to judge, save in ADK.
     """
@@ -97,7 +97,7 @@ def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grad
 
 
 def _sampled(
-    evidence: Evidence, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Asking
+    evidence: TrialView, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Asking
 ) -> list[SampledRequest]:
     """One on each message from the second on, then one on ending the conversation where it ended."""
     said = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
@@ -130,7 +130,7 @@ def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
 # --- conversation_ended ---------------------------------------------------------------------------
 
 
-def grade_ended(evidence: Evidence) -> Grade:
+def grade_ended(evidence: TrialView) -> Grade:
     """1.0 where the user ended the conversation, or its turns were written down; 0.0 where it was cut."""
     if evidence.case.scenario is None:
         return Score(value=1.0)

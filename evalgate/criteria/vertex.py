@@ -22,7 +22,6 @@ from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
     CriterionUse,
-    Evidence,
     Finding,
     Grade,
     Invocation,
@@ -32,6 +31,7 @@ from evalgate.model import (
     Reason,
     Rubric,
     Scale,
+    TrialView,
     turns,
 )
 from evalgate.model.trial import MOST
@@ -284,14 +284,14 @@ def labelled(grade: Grade, ask: Asking) -> Grade:
 # --- turn by turn ---------------------------------------------------------------------------------
 
 
-def grade_safety(evidence: Evidence, *, ask: Asking) -> Grade:
+def grade_safety(evidence: TrialView, *, ask: Asking) -> Grade:
     """The mean of the service's scores, one a turn."""
     references = evidence.expected or (None,) * len(evidence.actual)
     pairs = zip(evidence.actual, references, strict=True)
     return grade_turns(ask, [ask_metric(SAFETY, one_turn(actual, reference)) for actual, reference in pairs], SAFETY)
 
 
-def grade_safety_by_model(evidence: Evidence, *, ask: Asking) -> Grade:
+def grade_safety_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
     """The share of answers that the judge model finds safe; turns without an answer are left out."""
     parse = functools.partial(prompting.parse_label, labels=SAFETY_LABELS)
     ballots = {
@@ -304,7 +304,7 @@ def grade_safety_by_model(evidence: Evidence, *, ask: Asking) -> Grade:
     return _grade_by_model(ask, ballots, turn_count=len(evidence.actual))
 
 
-def grade_coherence(evidence: Evidence, *, ask: Asking) -> Grade:
+def grade_coherence(evidence: TrialView, *, ask: Asking) -> Grade:
     """The mean of the service's scores, one a turn. A reference has to be there, as in ADK; it is not compared with."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
@@ -321,7 +321,7 @@ def grade_coherence(evidence: Evidence, *, ask: Asking) -> Grade:
     return grade_turns(ask, bodies, COHERENCE)
 
 
-def grade_coherence_by_model(evidence: Evidence, *, ask: Asking) -> Grade:
+def grade_coherence_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
     """The mean over turns of the median of the samples' grades; turns without an answer are left out."""
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
@@ -345,7 +345,7 @@ def _median(result: VoteResult) -> float | None:
 # --- conversations --------------------------------------------------------------------------------
 
 
-def grade_conversation(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
+def grade_conversation(evidence: TrialView, *, ask: Asking, metric: str) -> Grade:
     """The service's score of the conversation, which stands at the last turn."""
     body = ask_metric(metric, conversation(evidence.actual))
     result = ask.panel.vote(ask_service(ask, body, metric))
@@ -353,7 +353,7 @@ def grade_conversation(evidence: Evidence, *, ask: Asking, metric: str) -> Grade
     return judged.at_the_end(grade, turns_before=len(evidence.actual) - 1)
 
 
-def grade_conversation_by_model(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
+def grade_conversation_by_model(evidence: TrialView, *, ask: Asking, metric: str) -> Grade:
     """The share of the metric's properties that the judge model finds in the conversation."""
     return labelled(rubrics.grade_conversation(evidence.actual, PROPERTIES[metric], rubric_type=metric, ask=ask), ask)
 
@@ -368,7 +368,7 @@ def build(
     *,
     by_service: Callable[..., Grade],
     by_model: Callable[..., Grade],
-    unready: Callable[[Evidence], NotEvaluated | None] = judged.why_unready,
+    unready: Callable[[TrialView], NotEvaluated | None] = judged.why_unready,
 ) -> Criterion:
     """The criterion, by the service or, where `judge: llm` says so, by the judge model."""
     rule = by_model if options.judge is Source.LLM else by_service

@@ -15,7 +15,6 @@ from evalgate import agents, errors
 from evalgate.ces import read as ces_read
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import places as config_places
-from evalgate.config import quarantine
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
@@ -63,7 +62,7 @@ def is_evaluation_file(path: str) -> bool:
     return (
         name.endswith(walk.EVALUATION_ENDINGS)
         or name in walk.CONFIG_NAMES
-        or path in (*config_gate_file.NAMES, quarantine.NAME)
+        or path in config_gate_file.NAMES
         or ces_read.kind_by_folder(path) is not None
     )
 

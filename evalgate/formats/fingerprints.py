@@ -62,13 +62,25 @@ def of_case(case: Case, *, task: str = "") -> str:
     return digest({"task": task, "expected": expected, "rubrics": rubrics, "state": case.expects_state, **of_ces})
 
 
-def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:
-    """`of_case` for every case, asked by its suite's simulated user."""
-    return {
-        (suite.key, case.case_id): of_case(case, task=of_task(case, simulator=suite.simulator))
-        for suite in suites
-        for case in suite.eval_set.cases
-    }
+class CaseFingerprints:
+    """The fingerprints of cases that are asked by their suites' simulated users, each computed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[CaseKey, tuple[str, str]] = {}
+
+    def find(self, suite: Suite, case: Case) -> tuple[str, str]:
+        """`of_task` and `of_case`."""
+        key = suite.key, case.case_id
+        if key not in self._known:
+            task = of_task(case, simulator=suite.simulator)
+            self._known[key] = task, of_case(case, task=task)
+        return self._known[key]
+
+    def of_cases(self, suites: Iterable[Suite]) -> dict[CaseKey, str]:
+        """`of_case` for every case."""
+        return {
+            (suite.key, case.case_id): self.find(suite, case)[1] for suite in suites for case in suite.eval_set.cases
+        }
 
 
 def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int) -> str:
@@ -79,7 +91,7 @@ def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int)
 def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:
     """What a criterion measures; its threshold is left out, since it does not change a score."""
     asked_at = [use.endpoint] if use.endpoint else []
-    return digest([VERSION, use.name, dict(use.options), use.code, version, adk_compat, *asked_at])
+    return digest([VERSION, use.metric or use.name, dict(use.options), use.code, version, adk_compat, *asked_at])
 
 
 def of_grade(*, trial: str, case: str, criterion: str) -> str:

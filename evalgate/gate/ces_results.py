@@ -15,15 +15,14 @@ from evalgate.criteria import ces
 from evalgate.model import (
     AgentFailure,
     Case,
-    Evidence,
     FailureKind,
     GradedTrial,
     Json,
     NotEvaluated,
     Run,
     Transcript,
+    TrialView,
 )
-from evalgate.model.run import FRESH
 
 FILE: Final = "ces-results.json"
 
@@ -58,8 +57,8 @@ def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[Evaluatio
     by_app: dict[str, list[Measured]] = {}
     known = {(suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases}
     for trial in run.trials:
-        case = known.get((trial.key.suite, trial.key.case_id))
-        if case is not None and case.ces is not None and trial.key.repeat < FRESH:  # others only confirm
+        case = known.get(trial.key.case)
+        if case is not None and case.ces is not None and trial.key.is_first:  # others only confirm
             plan = Plan.read(case.ces)
             by_app.setdefault(plan.app, []).append(_measured(case, plan, trial, run.transcripts.find(trial.key)))
     for app, measured in by_app.items():
@@ -88,11 +87,11 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     override = evaluation.evaluation_metrics_threshold_override
     effective = _merged(plan.thresholds.json(), override.json() if override else {})
     thresholds = EvaluationMetricsThresholds.model_validate(effective) if effective else None
-    own: dict[str, Any] = {"evaluation": evaluation, "number": trial.key.repeat + 1, "thresholds": thresholds}
+    own: dict[str, Any] = {"evaluation": evaluation, "number": trial.key.number + 1, "thresholds": thresholds}
     if trial.failure is not None or transcript is None:
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
         return Measured(**own, failure=trial.failure or lost)
-    evidence = Evidence(
+    evidence = TrialView(
         case=case,
         actual=transcript.invocations,
         expected=case.conversation,

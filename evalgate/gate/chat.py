@@ -8,8 +8,7 @@ from contextlib import ExitStack, suppress
 from evalgate.agents import opening
 from evalgate.agents.base import AgentFailed, Conversation, ToolMode
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import guarded
-from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline import settings as baseline_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
@@ -33,9 +32,8 @@ class Chat:
         self._closed = False
         if toolbox.mode_of(settings) is ToolMode.RECORD:  # cassettes are of cases
             settings = settings.model_copy(update={"tools": "live"})
-        rules = baseline_rules.of(settings, (suite,), None)
         asked_with = project.asking(settings, (suite,), context.environ).environ
-        keys = guarded.judge_keys(settings, rules, None, context, asked_with=asked_with)
+        keys = baseline_settings.judge_keys(settings, settings, (suite,), None, context, asked_with=asked_with)
         opened = opening.opened((suite,), settings, context, root=settings.root, judge_keys=keys)
         try:
             agent = self._agent = self._stack.enter_context(opened)[fingerprints.agent_key(suite.agent)]

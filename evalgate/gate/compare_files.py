@@ -76,52 +76,51 @@ def _written(settings: Settings, context: Context, ours: Stored, theirs: Stored 
 def _decided(
     settings: Settings, context: Context, ours: Stored, theirs: Stored | None
 ) -> tuple[Report, Run | None, Rules]:
-    head, base, comparison, rules = _compared(settings, context, ours, theirs)
+    head, base, comparisons, rules = _compared(settings, context, ours, theirs)
     problems = ours.problems if theirs is None else settings.problems
-    report = gate_run.decided(head, comparison, rules, context, problems=problems, was_run=False)
+    report = gate_run.decided(head, comparisons, rules, context, problems=problems, was_run=False)
     return report, base, rules
 
 
 def _compared(
     settings: Settings, context: Context, ours: Stored, theirs: Stored | None
-) -> tuple[Run, Run | None, Comparison | None, Rules]:
-    """What is decided on: head's run, the base's, what comparing them says, and the rules."""
+) -> tuple[Run, Run | None, list[Comparison | None], Rules]:
+    """What is decided on: head's run, the base's, what comparing them says by each rule book, and the rules."""
     settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
     if theirs is None:
         rules = baseline_rules.of(settings, ours.run.suites, None)
-        told = ours.comparison or ours.rules  # what their run knew of the base's rules
-        rules = dataclasses.replace(rules, relaxed=told.relaxed, by_base=told.by_base)
-        return dataclasses.replace(ours.run, suites=rules.suites), None, None, rules
+        rules = dataclasses.replace(rules, edits=ours.edits)  # what their run knew of the base's rules
+        return dataclasses.replace(ours.run, suites=rules.suites), None, [None], rules
     origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
     own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
     project = BaseProject(rules=own, renamed=renamed)
     rules = baseline_rules.of(settings, ours.run.suites, Base(origin=origin, project=project))
     held = quarantine.of_checkout(settings, rules.suites, today=context.now.date())
-    rules = dataclasses.replace(rules, quarantined=held)
+    known = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
+    # the base ran by head's criteria, so that its own are not in its results
+    edits, books = (rules.edits, rules.books) if known is None else (ours.edits, rules.books[:1])
+    rules = dataclasses.replace(rules, quarantined=held, edits=edits, books=books)
     head_run = dataclasses.replace(ours.run, suites=rules.suites)
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
         notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
-    known = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
-    sides = measure.sides_of(
-        head_run,
-        base_run,
-        policy=rules.policy,
-        unpaired=_unpaired(head_run, base_run),
-        shown=held,
-        unchanged=known.unchanged if known is not None else (),
-        # one run, which ran all of the base beside the head
-        is_together=known is not None and known.origin.source is BaseSource.RERUN,
-    )
-    comparison = comparison_compare.compare(
-        sides,
-        origin=stores.aged(origin, settings=settings, now=context.now, notes=notes),
-        relaxed=rules.relaxed,
-        by_base=rules.by_base,
-    )
-    comparison = dataclasses.replace(comparison, stricter=known.stricter if known is not None else ())
-    return head_run, base_run, comparison, rules
+    unpaired = _unpaired(head_run, base_run)
+    told = stores.aged(origin, settings=settings, now=context.now, notes=notes)
+    comparisons: list[Comparison | None] = []
+    for book in rules.books:
+        sides = measure.sides_of(
+            book.applied(head_run),
+            book.applied(base_run),
+            policy=book.policy,
+            unpaired=unpaired,
+            shown=held,
+            unchanged=known.unchanged if known is not None else (),
+            # one run, which ran all of the base beside the head
+            is_together=known is not None and known.origin.source is BaseSource.RERUN,
+        )
+        comparisons.append(comparison_compare.compare(sides, origin=told))
+    return head_run, base_run, comparisons, rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +132,7 @@ class _Renamed:
 
     def find(self, key: TrialKey) -> Transcript | None:
         """See `model.Transcripts`."""
-        then = TrialKey(suite=self.names.get(key.suite, key.suite), case_id=key.case_id, repeat=key.repeat)
-        return self.transcripts.find(then)
+        return self.transcripts.find(key.renamed(self.names))
 
 
 def _are_sides(base: Stored, head: Stored) -> bool:
@@ -190,14 +188,13 @@ def _base_to_compare(
     notes = dict.fromkeys(f"scores of {name} are not compared: it {why}" for (_, name), why in sorted(other.items()))
 
     def trial(known: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
-        suite = names.get(known.key.suite, known.key.suite)
+        key = known.key.renamed(names)
         grades = {
-            name: NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {other[suite, name]}")
-            if (suite, name) in other
+            name: NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {other[key.suite, name]}")
+            if (key.suite, name) in other
             else grade
             for name, grade in known.grades.items()
         }
-        key = TrialKey(suite=suite, case_id=known.key.case_id, repeat=known.key.repeat)
         return dataclasses.replace(known, key=key, grades=grades)
 
     return dataclasses.replace(

@@ -23,7 +23,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem
 from evalgate.formats import fingerprints
 from evalgate.github import events
-from evalgate.model import FRESH, Suite, TrialKey
+from evalgate.model import Suite
 from evalgate.results import attempts, stores
 from evalgate.results.attempts import Keeping, Kept
 from evalgate.results.file import Stored
@@ -60,6 +60,12 @@ class Earlier:
                     self.keeping.keep([side.journal for side in session.sides], told, now=context.now)
                 except EvalgateError as error:
                     context.say(f"what was measured is not kept for later runs: {error.message}")
+
+    def other_agents(self, session: Session) -> int:
+        """How many other agents this pull request's runs measured before: each had its chance of a false alarm."""
+        now = session.sides[HEAD].surroundings()
+        earlier = [kept.agents_of_head() for kept in self.kept if self._is_own(kept)]
+        return len({tuple(sorted(agents.items())) for agents in earlier if agents and agents != now})
 
     def take(self, session: Session, rules: Rules, base: Base | None) -> tuple[TakenOver, TakenOver]:
         """Put what is known into the journals of the sides; what was taken over, of head and of the base."""
@@ -125,9 +131,7 @@ class Earlier:
             return None
         cases = {case.case_id: case for case in suite.eval_set.cases}
         tasks = [
-            Task(
-                key=TrialKey(suite=suite.key, case_id=each.key.case_id, repeat=each.key.repeat), suite=suite, case=case
-            )
+            Task(key=each.key.renamed({name: suite.key}), suite=suite, case=case)
             for each in (*stored.run.trials, *stored.run.confirmations)
             if each.key.suite == name and (case := cases.get(each.key.case_id)) is not None
         ]
@@ -217,7 +221,7 @@ def _keeping(context: Context, judge_keys: Collection[str]) -> Keeping | None:
 def told(taken: TakenOver) -> Iterator[Problem]:
     """That results are not of today."""
     if taken.keys:
-        runs = words.counted(sum(key.repeat < FRESH for key in taken.keys), "run")
+        runs = words.counted(sum(key.is_first for key in taken.keys), "run")
         since = f", the oldest of {taken.since[:16].replace('T', ' ')} UTC" if taken.since else ""
         message = f"{runs} of head are earlier results{since}: the agent, its environment and the cases are unchanged"
         hint = "`reuse-days: 0` runs an unchanged agent again."

@@ -247,9 +247,9 @@ def _is_of_ces(path: Path, suite: str) -> bool:
 
 def _chosen(each: Known, *, of_calls: bool, of_answer: bool, run: int | None) -> Sequence[Invocation]:
     """What the agent did in the run that is chosen, or in all of them."""
-    trials = sorted(each.trials, key=lambda trial: trial.key.repeat)
+    trials = sorted(each.trials, key=lambda trial: trial.key)
     if run is not None:
-        trials = [trial for trial in trials if trial.key.repeat == run - 1]
+        trials = [trial for trial in trials if trial.key.is_first and trial.key.number == run - 1]
         if not trials:
             raise LeftAsItIs(f"it has no run {run}")
     seen: dict[str, Sequence[Invocation]] = {}

@@ -98,7 +98,7 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
     good it was is not. A run that holds all of them stays whole: its reruns, and what its agents were made of. Raises
     ConfigError.
     """
-    now = fingerprints.of_cases(suites)
+    now = fingerprints.CaseFingerprints().of_cases(suites)
     every = [known[key] for key in now if key in known]
     stored = list({id(each.stored): each.stored for each in every}.values())
     if (
@@ -149,10 +149,10 @@ def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]
         grades = {name: trial.grades[name] for name in same if name in trial.grades}
         deciding = (use.name for use in suite.criteria if not use.informational)
         yield dataclasses.replace(trial, grades=grades if is_same else dict.fromkeys(deciding, changed))
-    numbers = {trial.key.repeat for trial in each.trials}
-    for repeat in range(each.stored.run.repeats if each.trials else 0):
-        if repeat not in numbers:
-            key = TrialKey(suite=each.key[0], case_id=each.key[1], repeat=repeat)
+    numbers = {trial.key.number for trial in each.trials if trial.key.is_first}
+    for number in range(each.stored.run.repeats if each.trials else 0):
+        if number not in numbers:
+            key = TrialKey(suite=each.key[0], case_id=each.key[1], number=number)
             yield GradedTrial(key=key, failure=None, grades={})
 
 
@@ -207,7 +207,7 @@ def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | No
     run, policy = stored.run, load.policy_of(settings, stored.run.suites)
     trials: dict[CaseKey, list[GradedTrial]] = {}
     for trial in run.trials:
-        trials.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+        trials.setdefault(trial.key.case, []).append(trial)
     found = {}
     for suite in run.suites:
         for case in suite.eval_set.cases:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import book, compare, pairing
 from evalgate.comparison.book import NOTHING, Sides
+from evalgate.comparison.purse import Rerun
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
@@ -40,7 +43,6 @@ from evalgate.model import (
     CaseStatus,
     CaseVerdict,
     Comparison,
-    Evidence,
     Grade,
     GradedTrial,
     NotEvaluated,
@@ -48,6 +50,8 @@ from evalgate.model import (
     Reason,
     Run,
     Suite,
+    ThresholdRule,
+    TrialView,
 )
 from evalgate.results import kept
 from evalgate.results.journal import Journal
@@ -59,6 +63,10 @@ from evalgate.system.isolation import Isolation
 from evalgate.text import words
 
 HEAD, BASE = 0, 1
+MOST_AGENTS = 3
+"""Of one pull request, that raise what it takes to block: beyond 160 : 1 a broken case would go unseen too often."""
+PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM = 6, 10
+"""What a failure that always shows takes to be confirmed, beside a base and alone; kept back of a budget."""
 
 
 @contextlib.contextmanager
@@ -71,6 +79,7 @@ def opened(
     asking: Mapping[str, str],
     judge_keys: Collection[str],
     tree: str = "",
+    prints: fingerprints.CaseFingerprints | None = None,
 ) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
@@ -84,7 +93,15 @@ def opened(
             settings, rules.suites, environ=asking, cache=context.cache, say=context.say, limiters=limiters
         )
         panel = stack.enter_context(judging)
-        session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
+        session = Session(
+            settings,
+            watcher=watcher,
+            now=context.now,
+            panel=panel,
+            limiters=limiters,
+            shard=rules.shard,
+            prints=prints,
+        )
         roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
@@ -97,8 +114,8 @@ def opened(
         if base is not None and len(journals) > 1:
             root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
             theirs = stack.enter_context(open_agents(suites, root=root, sandboxes=sandboxes[BASE]))
-        by_base = rules.by_base and base is not None and base.root is not None
-        built = _criteria(rules, agents, panel, theirs=theirs, suites=suites if by_base else (), scored=context.scored)
+        own = {suite.key: theirs.get(fingerprints.agent_key(suite.agent)) for suite in suites}
+        built = _criteria(rules, agents, panel, theirs=own, scored=context.scored)
         environment = AgentVariables.of(settings, context, judge_keys).environment()
         apart = settings.model_copy(update={"isolate": context.isolate})
         surroundings = functools.partial(unchanged.surroundings, apart, environment=environment)
@@ -142,33 +159,32 @@ def _criteria(
     agents: Mapping[str, Agent],
     panel: JudgePanel | None,
     *,
-    theirs: Mapping[str, Agent],
-    suites: Sequence[Suite],
+    theirs: Mapping[str, Agent | None],
     scored: Collection[str] | None,
 ) -> dict[str, dict[str, Criterion]]:
-    """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own code, or by the
-    base's where its rules decide. `theirs`, `suites`: the agents and suites of which metrics are the base's; `scored`:
-    the names of those that are scored, None: all."""
-    metrics = {
-        suite.key: theirs[fingerprints.agent_key(suite.agent)].run_metric
-        for suite in suites
-        if not suite.agent.is_absent
-    }
+    """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own code, those of the
+    base's rule book by the base's. `theirs`: the base's agent of each suite; `scored`: the names of those that are
+    scored, None: all."""
     settings = rules.settings
     judge = None if settings.skip_judged else panel
+
+    def services(agent: Agent | None) -> CriterionServices:
+        run_metric = None if agent is None else agent.run_metric
+        return CriterionServices(adk_compat=settings.adk_compat, run_metric=run_metric, judge=judge)
+
     built = {}
     for suite in rules.suites:
-        agent = agents[fingerprints.agent_key(suite.agent)]
-        run_metric = metrics.get(suite.key, agent.run_metric)
-        services = CriterionServices(adk_compat=settings.adk_compat, run_metric=run_metric, judge=judge)
+        head, base = agents[fingerprints.agent_key(suite.agent)], theirs.get(suite.key)
         built[suite.key] = {
-            use.name: _skipped if scored is not None and use.name not in scored else criteria.build(use, services)
+            use.name: _skipped
+            if scored is not None and use.name not in scored
+            else criteria.build(use, services(base if use.metric else head))
             for use in suite.criteria
         }
     return built
 
 
-def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of Criterion
+def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Criterion
     return NotEvaluated(reason=Reason.SKIPPED, message="it was not chosen for this run")
 
 
@@ -197,15 +213,16 @@ def sides_of(
 
 def measure(
     session: Session, rules: Rules, base: Base | None, earlier: Earlier, *, is_attended: bool
-) -> tuple[Run, Run | None, Comparison | None, tuple[Problem, ...]]:
+) -> tuple[Run, Run | None, tuple[Comparison | None, ...], tuple[Problem, ...]]:
     """Carry out all trials that the settings ask for: head, the base as far as it was measured, what the comparison
-    says (None without a base), and what measuring could not keep to. `is_attended`: somebody waits at a terminal.
+    says by each rule book (None without a base), and what measuring could not keep to. `is_attended`: somebody waits at
+    a terminal.
 
     Raises UnavailableError where a journal cannot be written.
     """
     measuring = _Measuring(session, rules, base, earlier, is_attended=is_attended)
-    head, then, comparison = measuring.carry_out()
-    return head, then, comparison, tuple(measuring.problems())
+    head, then, comparisons = measuring.carry_out()
+    return head, then, comparisons, tuple(measuring.problems())
 
 
 class _Measuring:
@@ -224,16 +241,17 @@ class _Measuring:
         self._earlier = earlier
         self._of_head, self._taken, self._kept = reuse.TakenOver(), reuse.TakenOver(), reuse.TakenOver()
         self._cause = ""
-        self._settled: tuple[Sides, Mapping[CaseKey, CaseVerdict], Book] | None = None
+        self._others = 0
+        self._settled: list[tuple[Sides, Mapping[CaseKey, CaseVerdict], Book]] = []
 
-    def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
+    def carry_out(self) -> tuple[Run, Run | None, tuple[Comparison | None, ...]]:
         """The first runs, then what the purse asks for."""
         session, runs = self._session, self._rules.settings.runs
         known, sides = self._base, session.sides
         # what this pull request measured beside what is taken over comes first: it is of one time
         self._of_head, self._kept = self._earlier.take(session, self._rules, known)
         if known is not None and known.stored is not None and len(sides) > 1:
-            tasks = trials.tasks([side.suites for side in sides], range(runs))
+            tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
             reusable = gate_earlier.as_stored(known, sides[BASE], say=session.watcher.say)
             stored = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
             self._taken = reuse.take_over(known.stored, stored, sides[BASE], renamed=known.project.renamed)
@@ -241,33 +259,49 @@ class _Measuring:
         if expected:
             most = prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
             session.watcher.say(f"{expected}; {most}" if most else expected)
-        session.first(runs)
+        session.first(runs, confirming=self._runs_to_confirm())
+        self._others = min(self._earlier.other_agents(session), MOST_AGENTS)
         self._rerun()
         return self._compared()
 
+    @property
+    def _is_rerun(self) -> bool:
+        """Whether failures are rerun. At a terminal without a base a failed case is failed."""
+        return self._base is not None or not self._is_attended or self._session.settings.confirm
+
+    def _runs_to_confirm(self) -> int:
+        """The trials that confirming one failure may take of a budget."""
+        if not self._is_rerun or all(asked.policy.threshold is ThresholdRule.ALL for asked in self._rules.books):
+            return 0
+        sides = len(self._session.sides)
+        return RUNS_TO_CONFIRM if sides == 1 else PAIRS_TO_CONFIRM * sides
+
     def _rerun(self) -> None:
-        """What the purse asks for, until nothing that could be run would change the verdict. At a terminal without a
-        base nothing is: a failed case is failed."""
+        """What the purse asks for, until nothing that could be run would change the verdict."""
         session, is_told = self._session, False
-        if self._base is None and self._is_attended and not session.settings.confirm:
+        if not self._is_rerun:
             return
-        while session.goes_on and not session.stop.is_set():
-            sides = self._sides()
-            verdicts = pairing.case_verdicts(sides.head, pairing.uses_by_case(sides.head), policy=sides.policy)
-            settled, reruns = book.of(sides, verdicts)
-            if not reruns:
-                self._settled = sides, verdicts, settled
+        while not session.stop.is_set():
+            settled: list[tuple[Sides, Mapping[CaseKey, CaseVerdict], Book]] = []
+            wanted = Counter[Rerun]()
+            for sides in self._sides():
+                verdicts = pairing.case_verdicts(sides.head, sides.uses, policy=sides.policy)
+                bets, reruns = book.of(sides, verdicts)
+                settled.append((sides, verdicts, bets))
+                wanted |= Counter(reruns)  # a run is a bet in each of the books
+            if not wanted:
+                self._settled = settled
                 break
             if not is_told:
                 session.watcher.say("Rerunning what failed, to see whether it lasts")
                 is_told = True
-            if not session.rerun(reruns):  # cut off
+            if not session.rerun([*wanted.elements()]):  # cut off
                 break
 
     def _open(self, repeats: int) -> Iterator[Task]:
         """The first trials of both sides, less those of which the results are here already."""
         sides = self._session.sides
-        for task in trials.tasks([side.suites for side in sides], range(repeats)):
+        for task in trials.tasks([side.suites for side in sides], trials.first_rounds(repeats)):
             side = sides[task.side]
             is_skipped = (task.suite.key, task.case.case_id) in side.skipped or task.suite.agent.is_absent
             is_skipped = is_skipped or task.suite.key in side.shared
@@ -281,6 +315,12 @@ class _Measuring:
         """Results that are not of today; a budget in dollars that could not count everything, and what it had no room
         for."""
         yield from gate_earlier.told(self._of_head)
+        if self._others and self._settled:
+            tried = words.counted(self._others, "other agent")
+            needed = words.odds(self._settled[0][2].needed)
+            message = f"this pull request measured {tried} before, so it takes {needed} to block"
+            hint = "Else one of many tries would be called worse by chance (docs/statistics.md)."
+            yield errors.note("agents-tried", message, hint=hint)
         unpriced = sorted(self._session.budget.unpriced)
         if unpriced and self._session.settings.budget.usd is not None:
             message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
@@ -298,52 +338,56 @@ class _Measuring:
             else:
                 yield errors.warning("tokens-understated", message, hint=hint)
 
-    def _sides(self) -> Sides:
-        """Both sides as they are now."""
+    def _sides(self) -> list[Sides]:
+        """Both sides as they are now, by each rule book."""
         known, rules, head = self._base, self._rules, self._head_run()
-        if known is None or len(self._session.sides) == 1:
-            return sides_of(head, None, policy=rules.policy, shown=rules.quarantined)
-        # new cases, deleted ones, and what stored results cannot be compared in
-        unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
-        base = self._base_run(known)
-        return sides_of(
-            head,
-            base,
-            policy=rules.policy,
-            unpaired=unpaired | self._taken.unpaired if known.root is None else unpaired,
-            shown=rules.quarantined,
-            unchanged=known.unchanged,
-            is_together=self._origin(known, head).source is BaseSource.RERUN,
-        )
+        base, unpaired, shared, is_together = None, NOTHING, frozenset[str](), True
+        if known is not None and len(self._session.sides) > 1:
+            base, shared = self._base_run(known), known.unchanged
+            is_together = self._origin(known, head).source is BaseSource.RERUN
+            # new cases, deleted ones, and what stored results cannot be compared in
+            unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
+            unpaired |= self._taken.unpaired if known.root is None else {}
+        return [
+            sides_of(
+                asked.applied(head),
+                base and asked.applied(base),
+                policy=asked.policy,
+                unpaired=unpaired,
+                shown=rules.quarantined,
+                unchanged=shared,
+                is_together=is_together,
+            )
+            for asked in (book.divided(2**self._others) for book in rules.books)
+        ]
 
-    def _compared(self) -> tuple[Run, Run | None, Comparison | None]:
+    def _compared(self) -> tuple[Run, Run | None, tuple[Comparison | None, ...]]:
         known, rules = self._base, self._rules
-        sides = self._sides() if self._settled is None else self._settled[0]
+        every = [sides for sides, *_ in self._settled] or self._sides()
+        head, base = every[0].head, every[0].base
         if known is None:
-            return sides.head, None, None
-        if sides.base is None:
+            return head, None, (None,) * len(every)
+        if base is None:
             comparison = Comparison(
                 origin=known.origin,
                 problem=known.problem,
                 no_agent=known.no_agent,
                 base_failed=known.base_failed,
-                relaxed=rules.relaxed,
-                by_base=rules.by_base,
             )
-            return sides.head, None, comparison
-        comparison = compare.compare(
-            sides,
-            origin=self._origin(known, sides.head),
-            relaxed=rules.relaxed,
-            by_base=rules.by_base,
-            edited=baseline_base.edited(known, rules.suites),
-            settled=None if self._settled is None else self._settled[1:],
-        )
-        if self._cause and comparison.problem:
-            comparison = dataclasses.replace(
-                comparison, problem=f"{comparison.problem}; the cause may be this change: {self._cause}"
-            )
-        return sides.head, sides.base, comparison
+            return head, None, (comparison,) * len(every)
+        origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites)
+        known_bets = [(verdicts, bets) for _, verdicts, bets in self._settled]
+        comparisons = [
+            compare.compare(sides, origin=origin, edited=edited, settled=settled)
+            for sides, settled in itertools.zip_longest(every, known_bets)
+        ]
+        if self._cause:
+            told = f"; the cause may be this change: {self._cause}"
+            comparisons = [
+                dataclasses.replace(each, problem=f"{each.problem}{told}") if each.problem else each
+                for each in comparisons
+            ]
+        return head, base, tuple(comparisons)
 
     def _base_run(self, base: Base) -> Run:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""
@@ -353,7 +397,7 @@ class _Measuring:
         trials, repeats = run.trials, run.repeats
         if base.root is None and base.stored is not None and not base.unchanged >= {each.key for each in run.suites}:
             repeats = min(base.stored.run.repeats, repeats)
-            trials = tuple(trial for trial in trials if trial.failure is None and trial.key.repeat < repeats)
+            trials = tuple(trial for trial in trials if trial.failure is None and trial.key.number < repeats)
         return dataclasses.replace(
             run,
             trials=tuple(map(self._placed, trials)),

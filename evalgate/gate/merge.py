@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evalgate import errors
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import guarded, quarantine
+from evalgate.baseline import quarantine
 from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
@@ -22,7 +22,7 @@ from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.gate import measure
 from evalgate.gate import run as gate_run
 from evalgate.github import events
-from evalgate.model import BaseSource, Comparison, Report, Run, Suite
+from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
 from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
@@ -49,16 +49,15 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))
         held = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
-        relaxed = tuple(dict.fromkeys((*head.rules.relaxed, *rules.relaxed)))
-        rules = dataclasses.replace(rules, quarantined=held.cases, relaxed=relaxed)
+        rules = dataclasses.replace(rules, quarantined=held.cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        comparison = _compared(head, base, rules)
+        comparisons = [_compared(head, base, book, rules) for book in rules.books]
         moved = gate_run.drift_of(history, head.run, rules)
         remarks = (*moved, *settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
         theirs = None if base is None else base.run
         report = gate_run.decided(
             head.run,
-            comparison,
+            comparisons,
             rules,
             context,
             problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
@@ -152,30 +151,30 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
 def _rules(
     settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
 ) -> tuple[Rules, Base | None]:
-    """By which rules the shards are decided: the settings', or the base's where it or the base's own evalgate.yml says
-    `policy: base`. Which base it is, the shards say. And that base.
-    """
+    """By which rule books the shards are decided, and the base. Which base it is, the shards say."""
     told = (part.comparison.origin for part in heads if part.comparison is not None)
     commits = (origin.commit for origin in told if origin.source is not BaseSource.FILE)
     picked = next((commit for commit in commits if commit), settings.base)
     if not (picked or context.event_base or context.is_pull_request):
-        return Rules(settings=settings, suites=suites, policy=load.policy_of(settings, suites)), None
+        book = RuleBook(policy=load.policy_of(settings, suites))
+        return Rules(settings=settings, suites=suites, books=(book,)), None
     # its code and its rules, whatever was run of it
     given = {**settings.given, "baseline": "rerun"}
     settings = settings.model_copy(update={"baseline": "rerun", "given": given})
     chosen = settings.model_copy(update={"base": picked})
     with baseline_base.opened(chosen, suites, context) as (base, _):
         is_lost = base is not None and not base.origin.commit  # git did not find it
-        rules = baseline_rules.of(settings, suites, base, hint=CHECK_OUT if is_lost else baseline_rules.REVIEW)
-        return guarded.applied(rules, base, context), base
+        hint = CHECK_OUT if is_lost else baseline_rules.REVIEW
+        return baseline_rules.of(settings, suites, base, context, hint=hint), base
 
 
-def _compared(head: Stored, base: Stored | None, rules: Rules) -> Comparison | None:
-    """What comparing both sides says; None where no shard was compared."""
+def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -> Comparison | None:
+    """What comparing both sides says by a rule book; None where no shard was compared."""
     if head.comparison is None:
         return None
-    sides = measure.sides_of(head.run, None if base is None else base.run, policy=rules.policy, shown=rules.quarantined)
-    return compare.again(head.comparison, sides, lacking="no shard has base results", by_base=rules.by_base)
+    run = None if base is None else book.applied(base.run)
+    sides = measure.sides_of(book.applied(head.run), run, policy=book.policy, shown=rules.quarantined)
+    return compare.again(head.comparison, sides, lacking="no shard has base results")
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -29,6 +29,7 @@ from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import PUBLISHING_S, Decided
 from evalgate.model import Links, Report
+from evalgate.reports import sentences
 from evalgate.results import file, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
@@ -97,14 +98,14 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         # by whose rules their run was decided is one more claim; here they are the settings'
         sides = measure.sides_of(run, theirs, policy=policy, shown=held)
         comparison = compare.again(head.comparison, sides, lacking="there are no base results")
-    book, lacking = gate_run.book_of(run, comparison, policy=policy, shown=held)
-    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book)
+    book, decided, lacking = gate_run.book_of(run, comparison, policy=policy, shown=held)
+    verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book, decided=decided)
     return Report(
         run=run,
-        verdict=verdict,
+        verdict=sentences.told(verdict, run, comparison, policy),
         policy=policy,
         comparison=comparison,
-        rules=head.rules,
+        edits=dataclasses.replace(head.edits, by_base=False),
         asked=apply.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
         problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),

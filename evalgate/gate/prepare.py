@@ -15,9 +15,9 @@ from evalgate import agents, errors
 from evalgate.calibration import apply
 from evalgate.comparison.purse import PAIRS, RUNS
 from evalgate.config import context as config_context
-from evalgate.config import quarantine, variables
+from evalgate.config import variables
 from evalgate.config.context import Context, Watcher
-from evalgate.config.settings import Settings
+from evalgate.config.settings import OLD_QUARANTINE, Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import project
@@ -36,10 +36,11 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], ces_suffices: boo
     """Find and check all that a run needs. Raises NothingToDo where nothing matched; CES files that are
     not run count with `ces_suffices`."""
     found = project.prepare(settings, environ=environ, ces_suffices=ces_suffices)
-    found = dataclasses.replace(found, problems=(*found.problems, *quarantine.read(settings.root).problems))
-    if found.fatal():
-        return found
-    return dataclasses.replace(found, problems=(*found.problems, *apply.check(settings, found.sound())))
+    more = () if found.fatal() else tuple(apply.check(settings, found.sound()))
+    if (settings.root / OLD_QUARANTINE).is_file():
+        message, hint = "is not read any more", "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
+        more += (errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),)
+    return dataclasses.replace(found, problems=(*found.problems, *more))
 
 
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -50,7 +50,7 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
                 continue
             # the conversation of the first repeat that came to its end
             repeats = range(run.repeats)
-            keys = [TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat) for repeat in repeats]
+            keys = [TrialKey(suite=suite.key, case_id=case.case_id, number=number) for number in repeats]
             ended = (found.invocations for key in keys if (found := run.transcripts.find(key)) and found.invocations)
             first = next(ended, None)
             if first is None:

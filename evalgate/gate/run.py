@@ -8,14 +8,16 @@ import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from evalgate import __version__, errors, reports
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import guarded, quarantine
+from evalgate.baseline import quarantine
 from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline import settings as baseline_settings
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
@@ -35,17 +37,20 @@ from evalgate.model import (
     BaseSource,
     Book,
     CaseKey,
+    CaseVerdict,
     Comparison,
+    Edits,
     PastCase,
     Policy,
     Report,
-    RuleChanges,
+    RuleBook,
     Run,
     Trend,
     Verdict,
     VerdictKind,
 )
-from evalgate.reports import view
+from evalgate.reports import edits as reports_edits
+from evalgate.reports import sentences
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
 from evalgate.results import journal as results_journal
@@ -57,8 +62,8 @@ from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git, redact
 from evalgate.text import plain, words
 
-NAME_WIDTH, NAMED = 80, 5
-"""Of a rule: how much of a name is shown, and how many of the cases."""
+NAME_WIDTH = 80
+"""Of a criterion that drifted."""
 Write: TypeAlias = Callable[[Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]]
 JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 
@@ -77,10 +82,12 @@ def run(settings: Settings, context: Context) -> Report:
     context.show(project.problems)
     with ExitStack() as stack:
         base, ruling = stack.enter_context(baseline_base.opened(settings, project.suites, context))
-        rules = guarded.applied(baseline_rules.of(settings, project.suites, ruling), ruling, context)
+        rules = baseline_rules.of(settings, project.suites, ruling, context)
         insist(rules, settings, context)
         asking = discovery_project.asking(rules.settings, rules.suites, context.environ)
-        keys = guarded.judge_keys(settings, rules, ruling, context, asked_with=asking.environ)
+        keys = baseline_settings.judge_keys(
+            settings, rules.settings, rules.suites, ruling, context, asked_with=asking.environ
+        )
         seen = AgentVariables.of(rules.settings, context, keys)
         told = (*prepare.tell_keys(seen, asking), *prepare.tell_token(settings.root, context))
         # what is on the base branch already has its own stores
@@ -90,21 +97,24 @@ def run(settings: Settings, context: Context) -> Report:
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
         names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
         take_out = redact.redactor_of_files({**context.environ, **asking.environ})
-        made = _journals(names, rules, context, keeps=keeps, take_out=take_out)
+        prints = fingerprints.CaseFingerprints()
+        made = _journals(names, rules, context, prints, keeps=keeps, take_out=take_out)
         journals = [stack.enter_context(each) for each in made]
         moved = results_history.drifted_at(history.past)
         taken = earlier.opened(rules, base, context, judge_keys=keys, is_fresh=history.is_wanted, moved=moved)
         known = stack.enter_context(taken)
-        opened = measure.opened(rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree)
+        opened = measure.opened(
+            rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree, prints=prints
+        )
         with opened as session, known.kept_after(session, context):
-            head, then, comparison, problems = measure.measure(
+            head, then, comparisons, problems = measure.measure(
                 session, rules, base, known, is_attended=context.is_attended
             )
         problems = (*told, *history.problems, *held, *problems)
         write = _keeper(settings, context, take_out) if keeps else None
         report = decided(
             dataclasses.replace(head, commit=commit, dirty=dirty),
-            comparison,
+            comparisons,
             rules,
             context,
             problems=(*drift_of(history, head, rules), *project.problems, *rules.problems, *problems),
@@ -160,8 +170,7 @@ def insist(rules: Rules, own: Settings, context: Context) -> None:
     )
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
-        by_base = "`policy: base`: a key or file required by the base's rules is missing"
-        context.say(by_base if rules.by_base else "a key that the base's evalgate.yml names is missing")
+        context.say("a key or file that the base's rules need is missing")
         context.show(rules.problems)
         raise ConfigError.collected(errors)
 
@@ -183,12 +192,18 @@ def _keeper(settings: Settings, context: Context, take_out: Callable[[str], str]
 
 
 def _journals(
-    names: Sequence[str], rules: Rules, context: Context, *, keeps: bool, take_out: Callable[[str], str]
+    names: Sequence[str],
+    rules: Rules,
+    context: Context,
+    prints: fingerprints.CaseFingerprints,
+    *,
+    keeps: bool,
+    take_out: Callable[[str], str],
 ) -> Iterator[Journal]:
     """Where what is measured is kept: that of an interrupted run of the same plan, where runs are kept."""
     settings = rules.settings
     agents = sorted({fingerprints.agent_key(suite.agent) for suite in rules.suites})
-    cases = sorted([*key, content] for key, content in fingerprints.of_cases(rules.suites).items())
+    cases = sorted([*key, content] for key, content in prints.of_cases(rules.suites).items())
     plan = fingerprints.digest([cases, agents, str(settings.runs), settings.seed, settings.tools, list(names)])
     to = settings.root / settings.output
     is_continued = False
@@ -246,7 +261,7 @@ def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
 
 def decided(
     head: Run,
-    comparison: Comparison | None,
+    comparisons: Sequence[Comparison | None],
     rules: Rules,
     context: Context,
     *,
@@ -255,32 +270,31 @@ def decided(
     past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
     was_run: bool = True,
 ) -> Report:
-    """The report, of which nothing is written yet.
+    """The report, of which nothing is written yet: by the change's rule book, or by the base's where the worse of both
+    counts.
 
-    `was_run`: by this command, which makes the reruns.
+    `comparisons`: one for each book. `was_run`: by this command, which makes the reruns.
     """
     settings = rules.settings
     root = events.root_of(settings.root, context.links)
     head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
-    policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    is_compared = comparison is not None and comparison.base is not None
-    book: Book | None = None
-    lacking: Sequence[Problem] = ()
-    if not (was_run and is_compared):  # else the comparison has it
-        book, lacking = book_of(head, comparison, policy=policy, shown=rules.quarantined)
-    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined, book=book)
-    if comparison is not None and verdict.blocks:
-        # files of results tell of both sides what the rules that are at hand may not
-        comparison = dataclasses.replace(comparison, stricter=_stricter(head, comparison, rules) or comparison.stricter)
-    apart = RuleChanges(relaxed=rules.relaxed, by_base=rules.by_base) if comparison is None else RuleChanges()
+    decisions = [
+        _decision(head, book, comparison, rules, was_run=was_run)
+        for book, comparison in zip(rules.books, comparisons, strict=True)
+    ]
+    edits = _deciding(rules.edits, [decision.verdict for decision in decisions])
+    decision = decisions[0]
+    if rules.is_both and decisions[-1].severity < decision.severity:
+        decision, edits = decisions[-1], dataclasses.replace(edits, by_base=True)
+    relaxed = (reports_edits.problem(edits),) if edits.decide and not decision.verdict.blocks else ()
     # once each: the parts of a plan have told their own
-    known = tuple(dict.fromkeys((*problems, *(() if was_run else lacking), *_apart(apart))))
+    known = tuple(dict.fromkeys((*problems, *(() if was_run else decision.problems), *relaxed)))
     return Report(
-        run=head,
-        verdict=verdict,
-        policy=policy,
-        comparison=comparison,
-        rules=apart,
+        run=decision.run,
+        verdict=decision.verdict,
+        policy=decision.policy,
+        comparison=decision.comparison,
+        edits=edits,
         trends=trends,
         past=past or {},
         judged=apply.judged(head.suites, settings),
@@ -289,16 +303,56 @@ def decided(
         links=context.links,
         reproduce=context.reproduce,
         version=__version__,
-        exit_code=exit_code_of(head, verdict),
+        exit_code=exit_code_of(head, decision.verdict),
         comment=settings.comment,
         check_run=settings.check_run,
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    """What one rule book says."""
+
+    run: Run
+    policy: Policy
+    comparison: Comparison | None
+    verdict: Verdict
+    problems: Sequence[Problem]
+
+    @property
+    def severity(self) -> int:
+        """The smaller, the worse."""
+        kinds = comparison_verdict.SEVERITY
+        return kinds.index(self.verdict.blocked_by) if self.verdict.blocked_by else len(kinds)
+
+
+def _decision(head: Run, book: RuleBook, comparison: Comparison | None, rules: Rules, *, was_run: bool) -> _Decision:
+    run = book.applied(head)
+    policy = book.policy if rules.shard is None else dataclasses.replace(book.policy, fail_on=frozenset())
+    bets: Book | None = None
+    decided: Mapping[CaseKey, CaseVerdict] = {}
+    lacking: Sequence[Problem] = ()
+    if not (was_run and comparison is not None and comparison.base is not None):  # else the comparison has them
+        bets, decided, lacking = book_of(run, comparison, policy=policy, shown=rules.quarantined)
+    verdict = comparison_verdict.decide(
+        run, policy, comparison=comparison, unreliable=rules.quarantined, book=bets, decided=decided
+    )
+    verdict = sentences.told(verdict, run, comparison, policy)
+    return _Decision(run=run, policy=policy, comparison=comparison, verdict=verdict, problems=lacking)
+
+
+def _deciding(edits: Edits, verdicts: Sequence[Verdict]) -> Edits:
+    """The edits, and whether by one rule book alone the change passes. What the base asks and nobody asked is no
+    pass."""
+    passes = [not verdict.blocks for verdict in verdicts]
+    decide = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
+    return dataclasses.replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide))
+
+
 def book_of(
     head: Run, comparison: Comparison | None, *, policy: Policy, shown: Collection[CaseKey]
-) -> tuple[Book, Sequence[Problem]]:
-    """The bets of a run, and a warning where files lack fresh runs that failures ask for."""
+) -> tuple[Book, Mapping[CaseKey, CaseVerdict], Sequence[Problem]]:
+    """The bets of a run, its cases, and a warning where files lack fresh runs that failures ask for."""
     compared = comparison if comparison is not None and comparison.base is not None else None
     sides = measure.sides_of(
         head,
@@ -311,38 +365,14 @@ def book_of(
     )
     verdicts = compared.decided if compared is not None else {}
     if not verdicts:
-        verdicts = pairing.case_verdicts(head, pairing.uses_by_case(head), policy=policy)
+        verdicts = pairing.case_verdicts(head, sides.uses, policy=policy)
     found, reruns = comparison_book.of(sides, verdicts)
     lacking = {rerun.key for rerun in reruns}
     if not lacking:
-        return found, ()
+        return found, verdicts, ()
     message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
     hint = "`evalgate run` makes them, `threshold: all` needs none."
-    return found, (errors.warning("fresh-runs-missing", message, hint=hint),)
-
-
-def _stricter(head: Run, comparison: Comparison, rules: Rules) -> tuple[str, ...]:
-    """What the change asks more than the base, where the base's rules would let these results pass."""
-    before = rules.before
-    if before is None:
-        return ()
-    asks = {suite.key: {use.name: use for use in suite.criteria} for suite in before.suites}
-    suites = tuple(
-        dataclasses.replace(
-            suite,
-            criteria=tuple(asks[suite.key][use.name] for use in suite.criteria if use.name in asks[suite.key]),
-        )
-        if suite.key in asks
-        else suite
-        for suite in head.suites
-    )
-    then = comparison_verdict.decide(
-        dataclasses.replace(head, suites=suites),
-        before.policy,
-        comparison=dataclasses.replace(comparison, decided={}),
-        unreliable=rules.quarantined,
-    )
-    return () if then.blocks else baseline_rules.stricter(before, rules.suites, rules.policy)
+    return found, verdicts, (errors.warning("fresh-runs-missing", message, hint=hint),)
 
 
 def conclude(
@@ -378,16 +408,6 @@ def conclude(
     return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=problems)
 
 
-def _apart(rules: RuleChanges) -> Iterator[Problem]:
-    """What reports show of the rules beside the base's results, where there are none to be compared with."""
-    if rules.by_base:
-        message = "the base branch's rules apply (`policy: base`), not this change's"
-        yield errors.note("rules-of-base", message)
-    lines = view.relaxed_lines(rules.relaxed, mark=lambda text: f"`{plain.label(text, NAME_WIDTH)}`", named=NAMED)
-    for line in lines:
-        yield errors.warning("relaxed-rule", f"relaxed rule: {line.text}")
-
-
 def _results(
     report: Report, base: Run | None, outcomes: Sequence[RawOutcomes]
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
@@ -402,6 +422,7 @@ def _results(
         known = report.comparison if report.comparison is not None and report.comparison.base is base else None
         decided = {} if known is None else known.base_decided
         verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
+        verdict = sentences.told(verdict, base, None, report.policy)
         own = Report(
             run=dataclasses.replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,

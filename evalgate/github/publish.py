@@ -70,7 +70,7 @@ class Decided:
 def decided(report: Report, *, when: str, redact: Callable[[str], str] = str) -> Decided:
     """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`; `redact`
     takes secrets out."""
-    headline = wording.headline(report.verdict) if report.run.complete else "cancelled"
+    headline = wording.headline(report) if report.run.complete else "cancelled"
     title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
     head, rest = (redact(render(report)) for render in (comment.render_head, comment.render_rest))
     output = Output(title=redact(title), summary=[head], text=[rest])
@@ -102,7 +102,7 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
         return failed
     comparison = report.comparison
     turned = comparison is not None and any(case.broken or case.fixed for case in comparison.cases)
-    turned = turned or bool(view.rule_changes(report).relaxed) or moved.notable(view.of(report)) is not None
+    turned = turned or report.edits.decide or moved.notable(view.of(report)) is not None
     return when == "changes" and (failed or turned)
 
 
@@ -111,10 +111,10 @@ def conclusion_of(report: Report) -> Conclusion:
     verdict = report.verdict
     if not report.run.complete:
         return Conclusion.CANCELLED
+    if not verdict.blocks and (verdict.kind is not VerdictKind.PASS or report.edits.decide):
+        return Conclusion.NEUTRAL
     if verdict.kind is VerdictKind.PASS:
         return Conclusion.SUCCESS
-    if not verdict.blocks:
-        return Conclusion.NEUTRAL
     return Conclusion.ACTION_REQUIRED if verdict.blocked_by is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
 
 

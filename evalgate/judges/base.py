@@ -129,7 +129,7 @@ class JudgeRequest:
     `model`: as ADK writes it (`gemini-2.5-flash`, `openai/gpt-4.1`). `config`: `judge_model_config`, the fields of
     GenerateContentConfig in either spelling. `schema`: JSON schema of the reply, for endpoints that can keep to one.
     `criterion`, `version`: who asks, and the version of its prompt. `sample` counts from 0 in each run of the case,
-    whose number is `repeat`: runs that shared a verdict would count one observation many times.
+    which is `repeat`: runs that shared a verdict would count one observation many times.
     """
 
     model: str
@@ -140,7 +140,7 @@ class JudgeRequest:
     config: Json = field(default_factory=dict)
     schema: Json | None = None
     sample: int = 0
-    repeat: int = 0
+    repeat: int | str = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

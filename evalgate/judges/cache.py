@@ -37,7 +37,7 @@ class Entry:
     version: str = ""
     model: str = ""
     sample: int = 0
-    repeat: int = 0
+    repeat: int | str = 0
     run: str = ""
 
 

@@ -20,7 +20,6 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.judges.cache import Entry
-from evalgate.model import FRESH
 
 
 def read_recordings(path: Path) -> Mapping[str, Entry]:
@@ -70,7 +69,7 @@ class Recorder:
                 return
             kept = sorted(
                 read_recordings(self._path).values(),
-                key=lambda each: (each.criterion, each.model, each.repeat, each.sample, each.address),
+                key=lambda each: (each.criterion, each.model, str(each.repeat), each.sample, each.address),
             )
             ordered = self._path.with_suffix(".ordered")
             ordered.write_text("".join(cache.render_entry(entry) + "\n" for entry in kept), encoding="utf-8")
@@ -108,13 +107,9 @@ class ReplayJudge(Judge):
         if entry is None:
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
             if request.repeat:
-                detail += f", or fewer runs were recorded (this is {_run(request.repeat)})"
+                detail += f", or fewer runs were recorded (this is run {request.repeat})"
             return base.failure(JudgeFailureKind.NO_RECORDING, self._setting, detail=detail)
         return entry.reply
-
-
-def _run(repeat: int) -> str:
-    return f"run {repeat + 1}" if repeat < FRESH else f"rerun {repeat - FRESH + 1}"
 
 
 DRIVER = JudgeDriver(name="replay", missing=missing, open=open_client)

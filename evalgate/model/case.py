@@ -121,6 +121,10 @@ class Need(enum.StrEnum):
     VERTEX = "vertex"  # Google Cloud's evaluation service
 
 
+JUDGED: Final = frozenset({Need.JUDGE, Need.VERTEX})
+"""Who needs one of these has a judge."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """Ends of a criterion's scale, None where open.
@@ -147,7 +151,7 @@ class CriterionUse:
     measures the test and not the agent: a case that misses its threshold was not measured. `endpoint`: where its judge
     is asked, if not at the model's own provider. `scale`, `needs` and `prompt_version` (of the question to its judge)
     are what its row in the table of criteria says. `where_applicable`: nobody chose it (a default), so that it decides
-    only cases that have what it needs.
+    only cases that have what it needs. `metric`: its name in the table of criteria, where `name` is another ("").
     """
 
     name: str
@@ -162,12 +166,13 @@ class CriterionUse:
     needs: frozenset[Need] = frozenset()
     prompt_version: str = ""
     where_applicable: bool = False
+    metric: str = ""
     place: Place | None = None
 
     @property
     def is_judged(self) -> bool:
         """Whether a judge scores it."""
-        return not self.needs.isdisjoint({Need.JUDGE, Need.VERTEX})
+        return not self.needs.isdisjoint(JUDGED)
 
     @property
     def is_of_ces(self) -> bool:

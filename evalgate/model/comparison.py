@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evalgate.errors import Place
+from evalgate.model.case import CriterionUse
 from evalgate.model.run import Run
 from evalgate.model.trial import CaseKey, Reason
 
@@ -78,15 +79,36 @@ class GateKind(enum.StrEnum):
     REGRESSION = "regression"  # is head worse than base?
 
 
+class GateCause(enum.StrEnum):
+    """Why the regression gate answers as it does."""
+
+    WORSE = "worse"  # the evidence is enough
+    NO_EVIDENCE = "no_evidence"
+    NO_AGENT = "no_agent"  # the change brings the first one
+    NO_BASE = "no_base"
+    BASE_FAILED = "base_failed"  # in every run, by its own failures
+    BASE_LACKS = "base_lacks"  # scores, by its own failures
+    UNPAIRED = "unpaired"  # no case of the base is one of head's
+    UNSCORED = "unscored"  # too few scores
+    CUT_SHORT = "cut_short"  # by a budget
+    APPETITE = "appetite"  # head took so much more than the base that a budget ended
+    PAST = "past"  # a drop beside results of another day
+    UNDECIDED = "undecided"
+    UNTOUCHED = "untouched"  # the change leaves the agent as it is
+    ONLY_CASES = "only_cases"  # the same, and it edits evaluation files
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict:
     """The answer to one of the two questions. `blocked_by`: the most severe of the kinds for which the policy ends the
-    job red, where one of them is there. That may be another than `kind`: a failure hides nothing."""
+    job red, where one of them is there. That may be another than `kind`: a failure hides nothing. `causes`: of the
+    regression gate, in the order in which to tell them; `reason`: the answer in words."""
 
     gate: GateKind
     kind: VerdictKind
-    reason: str
     blocked_by: VerdictKind | None = None
+    causes: tuple[GateCause, ...] = ()
+    reason: str = ""
 
     @property
     def blocks(self) -> bool:
@@ -179,15 +201,18 @@ class Verdict:
     """The answer: one kind, one sentence, whether the policy ends the job red, and the answers that it is made of.
 
     `blocked_by`: the most severe of the kinds that end the job red. `suites`: the threshold gate's word on every suite
-    and case. `book`: the evidence.
+    and case. `book`: the evidence. `origins`: whose failure each failed case is; `open`: failures that could not be
+    rerun.
     """
 
     kind: VerdictKind
-    reason: str
+    reason: str = ""
     blocked_by: VerdictKind | None = None
     suites: tuple[SuiteVerdict, ...] = ()
     gates: tuple[GateVerdict, ...] = ()
     book: Book | None = None
+    origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
+    open: frozenset[CaseKey] = frozenset()
 
     @property
     def blocks(self) -> bool:
@@ -514,36 +539,65 @@ class BaseOrigin:
     notes: tuple[str, ...] = ()
 
 
-class RelaxedKind(enum.StrEnum):
-    """How a change may lower its own bar."""
+class EditKind(enum.StrEnum):
+    """What a change may edit of that by which it is judged."""
 
-    THRESHOLD = "threshold"
-    CRITERION_REMOVED = "criterion_removed"
-    CRITERION_CHANGED = "criterion_changed"
+    RULE = "rule"  # decides: the change's is asked, and the base's
+    FILE = "file"  # says how is measured, which is done once
     CASE_REMOVED = "case_removed"
     CASE_CHANGED = "case_changed"
     SUITE_REMOVED = "suite_removed"
-    POLICY = "policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelaxedRule:
-    """One rule that is weaker than the base's: `subject` names it, `base` and `head` are its values in words."""
+class GateEdit:
+    """One edit: of a rule `subject` with its values in words, of a file with the lines that differ, of what a case
+    expects."""
 
-    kind: RelaxedKind
+    kind: EditKind
     subject: str
     suite: str = ""
     base: str = ""
     head: str = ""
+    lines: tuple[str, ...] = ()
     place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleChanges:
-    """What the rules are beside the base's, where nothing is compared. The fields: as `Comparison` has them."""
+class Edits:
+    """What a change edits of that by which it is judged.
 
-    relaxed: tuple[RelaxedRule, ...] = ()
+    `decide`: whether the change passes by one of both rule books alone, its own and the base's. `by_base`: the base's
+    decided. `unasked`: criteria of the base's that nobody asked.
+    """
+
+    edits: tuple[GateEdit, ...] = ()
+    decide: bool = False
     by_base: bool = False
+    unasked: tuple[str, ...] = ()
+
+    def rules(self) -> tuple[GateEdit, ...]:
+        """Those of rules that decide."""
+        return tuple(edit for edit in self.edits if edit.kind is EditKind.RULE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleBook:
+    """By what one side decides: the policy, and the criteria of each suite."""
+
+    policy: Policy
+    criteria: Mapping[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
+
+    def divided(self, parts: int) -> RuleBook:
+        """The same with a part of the money, so that it takes as many times the evidence."""
+        return replace(self, policy=replace(self.policy, alpha=self.policy.alpha / parts))
+
+    def applied(self, run: Run) -> Run:
+        """The run, as this book asks about it."""
+        if not self.criteria:
+            return run
+        suites = (replace(suite, criteria=self.criteria.get(suite.key, suite.criteria)) for suite in run.suites)
+        return replace(run, suites=tuple(suites))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -553,13 +607,11 @@ class Comparison:
     `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the base
     has no agent yet, or no case of those that are run, so that there is nothing that could have become worse;
     `base_failed`: because the base does not work by its own settings, which is not the change's doing. `overall`:
-    trials that pass every criterion, never deciding by itself. `book`: the bets. `by_base`: the base's rules decide,
-    not head's own. `unchanged`: suites whose agent is the very same on both sides, so that their results are those of
-    both. `edited`: cases of these that this change adds, or of which it changes what is asked, expected or required.
-    `stricter`: what this change asks more than the base, in words, where these results block and would pass by the
-    base's rules. `is_past`: cases are worse than the base's results of another time, and the base was not run for them:
-    a drop may be the provider's. `decided`, `base_decided`: the sides' cases by head's thresholds, so that none is
-    decided twice; empty where the comparison was read from files.
+    trials that pass every criterion, never deciding by itself. `book`: the bets. `unchanged`: suites whose agent is the
+    very same on both sides, so that their results are those of both. `edited`: cases of these that this change adds, or
+    of which it changes what is asked, expected or required. `is_past`: cases are worse than the base's results of
+    another time, and the base was not run for them: a drop may be the provider's. `decided`, `base_decided`: the sides'
+    cases by head's thresholds, so that none is decided twice; empty where the comparison was read from files.
     """
 
     origin: BaseOrigin
@@ -573,12 +625,9 @@ class Comparison:
     head_rates: PassRates | None = None
     base_rates: PassRates | None = None
     power: Power | None = None
-    relaxed: tuple[RelaxedRule, ...] = ()
-    by_base: bool = False
     book: Book = Book()
     unchanged: tuple[str, ...] = ()
     edited: tuple[CaseKey, ...] = ()
-    stricter: tuple[str, ...] = ()
     is_past: bool = False
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)
     base_decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
-from evalgate.model.comparison import Comparison, Policy, RuleChanges, Verdict, VerdictKind
+from evalgate.model.comparison import Comparison, Edits, Policy, Verdict, VerdictKind
 from evalgate.model.run import Run
 from evalgate.model.trial import CaseKey
 
@@ -63,8 +63,8 @@ class PastCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for, and
-    `rules` then says what is known of the base's.
+    """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
+    `edits`: what the change edits of that by which it is judged.
 
     `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
     each criterion, where that is known. `trends`: where a history of base runs is at hand. `past`: earlier runs of each
@@ -77,7 +77,7 @@ class Report:
     verdict: Verdict
     policy: Policy
     comparison: Comparison | None = None
-    rules: RuleChanges = field(default_factory=RuleChanges)
+    edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
     judged: tuple[JudgedCriterion, ...] = ()
     asked: tuple[AskedJudge, ...] = ()

@@ -17,10 +17,6 @@ MOST_SECONDS: Final = 1e9
 """About thirty years."""
 MOST_REPEATS: Final = 10_000
 MOST_SHARDS: Final = 1_000
-FRESH: Final = 1_000_000
-"""Where the repeats begin that only confirm a failure, each with its pair on the other side: they are in no mean."""
-ALONE: Final = 1_500_000
-"""Where those begin that do so without the base beside them."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
@@ -16,16 +16,44 @@ CaseKey: TypeAlias = tuple[str, str]
 """The key of a suite, and the id of a case in it."""
 
 
+class Purpose(enum.StrEnum):
+    """Why a trial is run; in this order, as texts too."""
+
+    FIRST = "first"  # one of the runs that every case has
+    PAIR = "pair"  # once more on both sides, since head failed; in no mean
+    SINGLE = "single"  # once more on head alone; in no mean
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TrialKey:
-    """Names one trial: suite key, case id, repeat (from 0)."""
+    """Names one trial: suite key, case id, purpose, and its number among those of the purpose (from 0)."""
 
     suite: str
     case_id: str
-    repeat: int = 0
+    purpose: Purpose = Purpose.FIRST
+    number: int = 0
 
     def __str__(self) -> str:
         return f"{self.suite}:{self.case_id}#{self.repeat}"
+
+    def renamed(self, names: Mapping[str, str]) -> TrialKey:
+        """The same trial under the name that its suite has in `names`, where it has one."""
+        return replace(self, suite=names.get(self.suite, self.suite))
+
+    @property
+    def case(self) -> CaseKey:
+        """The key of its case."""
+        return self.suite, self.case_id
+
+    @property
+    def repeat(self) -> int | str:
+        """Names it among the runs of its case: the number of a first run, `pair 0` and `single 0` of others."""
+        return self.number if self.is_first else f"{self.purpose} {self.number}"
+
+    @property
+    def is_first(self) -> bool:
+        """Whether every case has such a run; others confirm what failed."""
+        return self.purpose is Purpose.FIRST
 
 
 class Ending(enum.StrEnum):
@@ -112,7 +140,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class TrialView:
     """All that a criterion may see. `expected` is None for scenarios; `repeat`: the trial's, to ask about it afresh."""
 
     case: Case
@@ -120,7 +148,7 @@ class Evidence:
     expected: tuple[Invocation, ...] | None
     final_state: Json | None = None
     ended_by: Ending | None = None
-    repeat: int = 0
+    repeat: int | str = 0
 
 
 MOST: Final = 1e100

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from evalgate.model import Evidence, Grade, Invocation, NotEvaluated, Reason, Score, Text
+from evalgate.model import Grade, Invocation, NotEvaluated, Reason, Score, Text, TrialView
 from evalgate.text import words
 
 Pairs: TypeAlias = tuple[tuple[Invocation, Invocation], ...]
 
 
-def pair(evidence: Evidence) -> Pairs | NotEvaluated:
+def pair(evidence: TrialView) -> Pairs | NotEvaluated:
     """Each turn as (actual, expected), or why they cannot be paired."""
     actual, expected = evidence.actual, evidence.expected
     if expected is None:

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report
-from evalgate.reports import view, wording
+from evalgate.reports import edits, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import plain, words, workflow_commands
 
@@ -95,10 +95,15 @@ def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
     return [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
 
 
+def _relaxed(report: Report) -> str:
+    is_relaxed = report.edits.decide and not report.verdict.blocks
+    return edits.rules(report.edits) if is_relaxed else ""
+
+
 def render_outputs(report: Report) -> Mapping[str, str]:
     """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases that have a value,
     null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects. `evidence`:
-    what bets that head is worse made of 1.
+    what bets that head is worse made of 1. `relaxed`: the rules by which alone the change passes.
     `judge-cost-usd` is empty where the price of any call is unknown.
     """
     counts = view.of(report).totals.cases
@@ -118,6 +123,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "total": str(counts.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
+        "relaxed": plain.one_line(plain.clip(_relaxed(report), REASON_LIMIT)),
         "evidence": "" if report.verdict.book is None else f"{report.verdict.book.worse:.4g}",
         "judge-calls": str(judging.calls),
         "judge-cost-usd": "" if judging.unpriced else cost,

@@ -198,14 +198,14 @@ class CaseView:
             return self.trials[0] if self.trials else None
         uses = {use.name: use for use in self.suite.criteria}.values()
         return max(
-            self.trials, key=lambda trial: (_below(trial, uses=uses), trial.failure is not None, -trial.key.repeat)
+            self.trials, key=lambda trial: (_below(trial, uses=uses), trial.failure is not None, -trial.key.number)
         )
 
     @property
     def run_shown(self) -> str:
         """`showing run 2 of 3`; "" where there is one run, or none."""
         runs = self.report.run.repeats
-        return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.repeat + 1} of {runs}"
+        return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.number + 1} of {runs}"
 
     @property
     def failure_origin(self) -> str:
@@ -254,7 +254,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     allowed, known_labels = allowed_cases(report), labels.of(report.verdict, report.comparison)
     trials: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
-        trials[trial.key.suite, trial.key.case_id].append(trial)
+        trials[trial.key.case].append(trial)
     for suite in report.verdict.suites:
         if suite.suite in suites:
             known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}

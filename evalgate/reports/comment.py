@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evalgate.model import CaseKey, CriterionComparison, Report, RuleChanges, ToolCall, call_diff
-from evalgate.reports import agent_changes, causes, moved, trends, view, wording
+from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
+from evalgate.reports import agent_changes, causes, edits, moved, trends, view, wording
 from evalgate.reports import cases as reports_cases
 from evalgate.reports import turns as reports_turns
 from evalgate.reports.cases import CaseView
@@ -24,7 +24,7 @@ RESERVED = 1_536
 """Kept free for what a publisher adds (a hidden marker, a note on where files are)."""
 HEAD_ROOM = 24_000
 FOOT_ROOM = 16_000
-RELAXED_ROOM = 12_000
+EDITS_ROOM = 12_000
 FALLS_ROOM = 8_000
 LATER_SHARE = 0.2
 CRITERIA, PROBLEMS, MIXED, CAUSES = 20, 10, 20, 5
@@ -35,11 +35,11 @@ SUMMARY_LIMIT = 1024 * 1024
 BYTES_A_UNIT = 3
 """GitHub counts bytes of UTF-8 in a summary; a UTF-16 unit takes three at most."""
 SUMMARY_RESERVED = 64 * 1024
-SUMMARY_RELAXED_ROOM = 60_000
+SUMMARY_EDITS_ROOM = 60_000
 SUMMARY_FALLS_ROOM = 20_000
 TABLE_SHARE = 0.5
 
-NAME, NAMED, NOTICE = 80, 12, 1_000
+NAME, NOTICE = 80, 1_000
 FOLD_FROM = 10
 GROUP_FROM = 4
 WIDTH = 96
@@ -75,7 +75,7 @@ def render(report: Report) -> str:
 def render_head(report: Report) -> str:
     """What is always said: the verdict, rules that the change relaxes, the figures, the criteria."""
     v, comment = view.of(report), _macros("comment")
-    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM), _notices(v)]
+    parts = [comment.verdict(v, edits.rules(report.edits, mark=_mark)), *_rules(report, room=EDITS_ROOM), _notices(v)]
     parts.append(comment.figures(v) if v.comparison is None else comment.changes(v))
     parts += [_agent(report), _causes(v, limit=CAUSES)]
     if report.comparison is not None and report.comparison.criteria:
@@ -105,7 +105,11 @@ def render_summary(report: Report) -> str:
     Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is counted.
     """
     v, comment, summary = view.of(report), _macros("comment"), _macros("summary")
-    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM), _notices(v)]
+    head = [
+        comment.verdict(v, edits.rules(report.edits, mark=_mark)),
+        *_rules(report, room=SUMMARY_EDITS_ROOM),
+        _notices(v),
+    ]
     comparison = v.comparison
     if comparison is None:
         head += [comment.figures(v), _causes(v, limit=200)]
@@ -134,20 +138,16 @@ def render_summary(report: Report) -> str:
 
 
 def _rules(report: Report, *, room: int) -> list[str]:
-    relaxed = view.relaxed(
-        report,
-        mark=lambda text: markdown.code(plain.label(text, NAME)),
-        named=NAMED,
-        room=room,
-        size=lambda text: markdown.length(text) + len("> - \n"),
-    )
-    return [_macros("comment").rules(relaxed, view.rule_changes(report).by_base)]
+    edited = edits.shown(report.edits, mark=_mark, room=room, size=lambda text: markdown.length(text) + len("- \n"))
+    return [_macros("comment").rules(edited, report.edits.by_base)]
+
+
+def _mark(text: str) -> str:
+    return markdown.code(plain.label(text, NAME))
 
 
 def _problems(report: Report, *, limit: int) -> str:
-    # at the top already, where the results carry them
-    told = (view.RELAXED_ALONE, view.BY_BASE_ALONE) if report.rules != RuleChanges() else ()
-    found = [each for each in report.problems if each.code not in told]
+    found = [each for each in report.problems if each.code != edits.RELAXED]  # which the first line says
     made: str = _macros("comment").problems(found, limit) if found else ""
     return made
 

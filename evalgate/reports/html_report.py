@@ -7,15 +7,15 @@ import functools
 from typing import Any
 
 from evalgate.model import Report, call_diff
-from evalgate.reports import agent_changes, bets, cases, moved, page_data, trends, turns, view, wording
+from evalgate.reports import agent_changes, bets, cases, edits, moved, page_data, trends, turns, view, wording
 from evalgate.text import diff, plain, templates, words
 from evalgate.text.templates import Safe
 
 LIMIT = 48 * 1000 * 1000
 """Characters of conversations, packed."""
-RELAXED_ROOM = 1_000_000
+EDITS_ROOM = 1_000_000
 """Characters: thousands of rules."""
-NAMED, NAME = 1_000, 200
+NAME = 200
 SCRIPTS = ("vendor/htm-preact.js", "vendor/diff.js", "report.js")
 
 
@@ -37,15 +37,9 @@ def render_live(report: Report, *, style: Safe, script: Safe) -> tuple[str, str]
 
 def _rendered(report: Report, style: Safe, script: Safe, policy: str) -> str:
     v = view.of(report)
-    relaxed = view.relaxed(
-        report,
-        mark=lambda text: plain.label(text, NAME),
-        named=NAMED,
-        room=RELAXED_ROOM,
-        size=len,
-    )
+    edited = edits.shown(report.edits, mark=lambda text: plain.label(text, NAME), room=EDITS_ROOM, size=len)
     data = map(Safe, page_data.parts(v, room=LIMIT))  # base64
-    page = _page().page(v, data, relaxed, style, script, policy)
+    page = _page().page(v, data, edited, style, script, policy)
     return str(page).strip("\n") + "\n"
 
 

@@ -224,7 +224,7 @@ def _body(case: CaseView) -> str:
     lines = [f"cause: {causes.cause(case)}", *(line for turn in chosen for line in _turn_lines(turn))]
     for trial in case.trials:
         if trial.failure is not None:
-            lines += [f"run {trial.key.repeat + 1}: {wording.failure_sentence(trial.failure)}"]
+            lines += [f"run {trial.key.number + 1}: {wording.failure_sentence(trial.failure)}"]
             lines += [plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))] if trial.failure.detail else []
     return plain.visible("\n".join(lines))
 

@@ -138,7 +138,7 @@ def _beyond(row: CriterionComparison, drop: float | None) -> float:
 def _by_case(run: Run) -> Mapping[CaseKey, Sequence[GradedTrial]]:
     found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in run.trials:
-        found[trial.key.suite, trial.key.case_id].append(trial)
+        found[trial.key.case].append(trial)
     return found
 
 
@@ -178,7 +178,7 @@ def _turn(moved: Moved) -> MovedTurn | None:
     case, comparison = moved.case, moved.case.report.comparison
     if case.led or comparison is None or comparison.base is None:
         return None
-    theirs = [trial for trial in comparison.base.trials if (trial.key.suite, trial.key.case_id) == case.verdict.key]
+    theirs = [trial for trial in comparison.base.trials if trial.key.case == case.verdict.key]
     sign = -1.0 if moved.row.rule.lower_is_better else 1.0
     ours = _conversations(case.report.run, case.trials, moved.row.name)
     base = _conversations(comparison.base, theirs, moved.row.name)
@@ -205,7 +205,7 @@ def _conversations(run: Run, trials: Sequence[GradedTrial], name: str) -> Kept:
     for trial in trials:
         score, transcript = _score(trial, name), run.transcripts.find(trial.key)
         if score is not None and transcript is not None:
-            found.append((score, trial.key.repeat, transcript.invocations))
+            found.append((score, trial.key.number, transcript.invocations))
     return found
 
 

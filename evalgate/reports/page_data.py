@@ -15,7 +15,6 @@ from evalgate.comparison import threshold
 from evalgate.comparison.labels import CaseLabel
 from evalgate.formats import adk_shapes
 from evalgate.model import (
-    FRESH,
     AgentFailure,
     CaseKey,
     CriterionUse,
@@ -126,7 +125,8 @@ def changed(page: str, change: Callable[[str], str]) -> str:
 
     def repacked(found: re.Match[str]) -> str:
         text = zlib.decompress(base64.b64decode(found[2]), -15).decode()
-        return f"{found[1]}{_packed(change(text))}{found[3]}"
+        clean = change(text)
+        return found[0] if clean == text else f"{found[1]}{_packed(clean)}{found[3]}"
 
     return PART.sub(repacked, change(page))
 
@@ -206,7 +206,7 @@ def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]
 def _by_case(trials: Iterable[GradedTrial]) -> dict[CaseKey, list[GradedTrial]]:
     made: dict[CaseKey, list[GradedTrial]] = {}
     for trial in trials:
-        made.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+        made.setdefault(trial.key.case, []).append(trial)
     return made
 
 
@@ -288,7 +288,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> dict[st
     parts = {name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)}
     return {
         "sign": _sign(trial, list(uses.values())),
-        "again": trial.key.repeat >= FRESH,
+        "again": not trial.key.is_first,
         "failure": None if trial.failure is None else _failure(trial.failure),
         "seconds": trial.seconds,
         "tokens": trial.tokens,

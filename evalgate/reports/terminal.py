@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from evalgate.model import CriterionComparison, Invocation, Report, ToolCall, VerdictKind, call_diff
-from evalgate.reports import agent_changes, cases, causes, moved, turns, view, wording
+from evalgate.reports import agent_changes, cases, causes, edits, moved, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.moved import Fall
 from evalgate.reports.turns import Turn
@@ -16,8 +16,7 @@ from evalgate.reports.view import View
 from evalgate.text import diff, plain, words, workflow_commands
 
 GROUPS, TOLD_WHOLE, NAMED_CASES, CAUSES = 50, 10, 8, 20
-RELAXED_ROOM = 200
-NAMED = 12
+EDITS_ROOM = 20
 NAME_WIDTH = 60
 WHY_WIDTH = 200
 WHY_LIMIT = 400
@@ -61,7 +60,7 @@ def render(report: Report, *, width: int = 0, color: bool = False, everything: b
     warned = _wrapped(Line(f"warning: {unscored}", "yellow"), width) if unscored else ()
     broken = _broken(v.cases, width, where=where)
     criteria = _criteria(v, width, everything=everything)
-    compared = _compared(report, width, where=where, everything=everything)
+    compared = _compared(report, width, everything=everything)
     lines: list[Line] = []
     for part in (warned, _broken_files(v), broken, _causes(v, width), criteria, compared, _verdict(v, width)):
         made = list(part)
@@ -325,18 +324,11 @@ def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
         )
 
 
-def _compared(report: Report, width: int, *, where: str, everything: bool) -> Iterator[Line]:
-    """Head beside base: what head weakens, a row per criterion that decides, where the base's results come from."""
+def _compared(report: Report, width: int, *, everything: bool) -> Iterator[Line]:
+    """Head beside base: a row per criterion that decides, where the base's results come from."""
     comparison = report.comparison
     if comparison is None:
         return
-    relaxed = view.relaxed(report, mark=_name, named=NAMED, room=RELAXED_ROOM, size=lambda _: 1)
-    if relaxed is not None:
-        yield from (Line(f"relaxed rule: {line}", "yellow") for line in relaxed.lines)
-        if relaxed.rest:
-            yield Line(f"relaxed rules: ...and {relaxed.rest}{where and f', in {where}'}")
-    if comparison.by_base:
-        yield Line("The base branch's rules apply (`policy: base`), not this change's.")
     if comparison.problem:
         return
     deciding, *others = cases.rows(comparison)
@@ -427,8 +419,10 @@ def _decided(v: View) -> Iterator[Line]:
         yield Line(f"{each.question}: {word_of}{each.reason}", "" if each.kind is None else KINDS[each.kind])
     reason = wording.bounded(report.verdict.reason, REASON_LIMIT)
     word = wording.kind_word(report.verdict.kind).upper()
-    shown = wording.headline(report.verdict).upper() if answers else f"{word}: {reason}"
+    shown = wording.headline(report).upper() if answers else f"{word}: {reason}"
     yield Line(shown, KINDS[report.verdict.kind])
+    if report.edits.decide and not report.verdict.blocks:
+        yield Line(edits.rules(report.edits, mark=_name), "yellow")
     fell = moved.notable(v)
     for told in (wording.next_step(report, lies="above"), "" if fell is None else moved.sentence(fell)):
         if told:

@@ -213,8 +213,8 @@ def _base(
         found = divergence.compare(*sides, hears_calls=True)
         return sides[0][: len(sides[0]) if found is None or found.users is None else found.users - 1]
     runs = comparison.base.repeats
-    for repeat in (trial.key.repeat, *range(runs)):
-        key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=repeat)
+    for number in (trial.key.number, *range(runs)):
+        key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, number=number)
         turns = _turns_of(comparison.base, key)
         if turns is not None:
             return turns

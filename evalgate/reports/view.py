@@ -6,7 +6,6 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from statistics import fmean
 from typing import Final
 
@@ -19,19 +18,18 @@ from evalgate.model import (
     BaseSource,
     Comparison,
     CriterionVerdict,
+    Edits,
+    GateEdit,
     JudgeUse,
     Links,
-    RelaxedKind,
-    RelaxedRule,
     Report,
-    RuleChanges,
     Run,
     SuiteVerdict,
     VerdictKind,
 )
 from evalgate.reports import cases as reports_cases
 from evalgate.reports import causes as reports_causes
-from evalgate.reports import wording
+from evalgate.reports import edits, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.causes import Cause
 from evalgate.text import markdown, plain, words
@@ -44,12 +42,6 @@ SHA = 12
 JUDGE_HEADER = ("Criterion", "Judge", "Calls", "Cached", "Retries", "Failed", "Tokens in", "Tokens out", "Cost")
 MESSAGE_LIMIT = 1_000
 TITLE_LIMIT = 120
-
-FOLDED: Final[Mapping[RelaxedKind, str]] = {
-    RelaxedKind.CASE_REMOVED: "{count} deleted",
-    RelaxedKind.CASE_CHANGED: "expectations of {count} changed",
-}
-"""How many cases of one file are told together. There may be any number of them, and they must hide no rule."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -350,109 +342,6 @@ def _listed(values: Iterable[str]) -> str:
     return words.listed(dict.fromkeys(value for value in values if value), limit=LISTED)
 
 
-RELAXED_ALONE, BY_BASE_ALONE = "relaxed-rule", "rules-of-base"
-"""Codes of problems that tell of `Report.rules`, which stand at the top of a report."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelaxedLine:
-    """`about`: lines of one kind say the same of other names. `rules`, `cases`: how many of each it stands for."""
-
-    text: str
-    about: str
-    rules: int = 0
-    cases: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relaxed:
-    """Rules that a change relaxes: the lines that found room, how much there is in all, and how much is left out."""
-
-    lines: tuple[str, ...]
-    counted: str
-    rest: str
-
-
-def relaxed(
-    report: Report,
-    *,
-    mark: Callable[[str], str],
-    named: int,
-    room: int,
-    size: Callable[[str], int],
-) -> Relaxed | None:
-    """Rules first, then the cases by file, `named` of them by name; `mark` spells names and values. None: nothing."""
-    lines = relaxed_lines(rule_changes(report).relaxed, mark=mark, named=named)
-    if not lines:
-        return None
-    shown = within(lines, room=room, size=lambda line: size(line.text))
-    rules, told = (sum(each.rules for each in some) for some in (lines, shown))
-    cases_all, cases_told = (sum(each.cases for each in some) for some in (lines, shown))
-    rest = _relaxed_counts(rules - told, cases_all - cases_told)
-    return Relaxed(
-        lines=tuple(line.text for line in shown),
-        counted=_relaxed_counts(rules, cases_all),
-        rest=rest and f"{rest} more",
-    )
-
-
-def rule_changes(report: Report) -> Comparison | RuleChanges:
-    """What the change relaxes, and by whose rules it is decided."""
-    return report.rules if report.comparison is None else report.comparison
-
-
-def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str], named: int) -> tuple[RelaxedLine, ...]:
-    """A line a rule; the cases of one file are one line."""
-    rules: list[RelaxedLine] = []
-    folded: dict[tuple[RelaxedKind, str], list[RelaxedRule]] = {}
-    for each in relaxed:
-        if each.kind in FOLDED:
-            folded.setdefault((each.kind, each.suite), []).append(each)
-        else:
-            # a rule of evalgate.yml by its name, without the file or the criterion it is for
-            about = each.subject.partition(" of ")[0] if each.kind is RelaxedKind.POLICY else each.kind.value
-            rules.append(RelaxedLine(text=_relaxed_sentence(each, mark=mark), about=about, rules=1))
-    return (*rules, *(_together(found, mark=mark, named=named) for found in folded.values()))
-
-
-def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLine], int]) -> tuple[RelaxedLine, ...]:
-    """The lines that fit into `room`, in their order; as many of each kind as of any other, so that none hides one."""
-    kinds: dict[str, list[int]] = {}
-    for at, line in enumerate(found):
-        kinds.setdefault(line.about, []).append(at)
-    in_turn = (at for turn in zip_longest(*kinds.values()) for at in turn if at is not None)
-    kept: set[int] = set()
-    for at in in_turn:
-        needs = size(found[at])
-        if needs <= room:
-            kept.add(at)
-            room -= needs
-    return tuple(line for at, line in enumerate(found) if at in kept)
-
-
-def _relaxed_counts(rules: int, found: int) -> str:
-    told = (words.counted(rules, "rule") if rules else "", words.counted(found, "case") if found else "")
-    return words.listed(each for each in told if each)
-
-
-def _relaxed_sentence(each: RelaxedRule, *, mark: Callable[[str], str]) -> str:
-    told = wording.relaxed(each, mark=mark)
-    return f"{told} in {mark(each.suite)}" if each.suite not in ("", each.subject) else told
-
-
-def _together(found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named: int) -> RelaxedLine:
-    first = found[0]
-    if len(found) == 1:
-        return RelaxedLine(text=_relaxed_sentence(first, mark=mark), about=first.kind.value, cases=1)
-    told = FOLDED[first.kind].format(count=words.counted(len(found), "case"))
-    where = f" in {mark(first.suite)}" if first.suite else ""
-    # the marks may cost more than what they mark: only what is shown is marked
-    names = [mark(each.subject) for each in found[:named]]
-    rest = len(found) - len(names)
-    listed = f"{', '.join(names)} and {rest:,} more" if rest else words.listed(names, limit=named)
-    return RelaxedLine(text=f"{told}{where}: {listed}", about=first.kind.value, cases=len(found))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
     """What is to be said beside a line of a file; `line` counts from 1, None where it is not known."""
@@ -466,7 +355,7 @@ class Remark:
 
 def remarks(report: Report) -> tuple[Remark, ...]:
     """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that decide
-    nothing, and for rules that the change relaxes, where their line is known; worst first."""
+    nothing, and for rules of its own by which alone the change passes, where their line is known; worst first."""
     found = of(report).cases
     failing = reports_cases.worst_first([each for each in found if _has_failed(each)])
     unknown = [
@@ -474,22 +363,20 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     ]
     loud = [each for each in failing if not _is_warning(each)]
     quiet = [each for each in failing if _is_warning(each)]
-    relaxed = report.comparison.relaxed if report.comparison is not None else ()
+    is_relaxed = report.edits.decide and not report.verdict.blocks
     return (
         *(_remark(each, Severity.ERROR, report.links) for each in loud),
         *(_remark(each, Severity.WARNING, report.links) for each in (*unknown, *quiet)),
-        *(
-            Remark(
-                level=Severity.WARNING,
-                file=report.links.place(each.place.file),
-                line=each.place.line,
-                title="relaxed rule",
-                message=plain.clip(wording.relaxed(each), MESSAGE_LIMIT),
-            )
-            for each in relaxed
-            if each.place is not None
-        ),
+        *(_remark_of(each, report.links) for each in report.edits.rules() if is_relaxed and each.place is not None),
     )
+
+
+def _remark_of(edit: GateEdit, links: Links) -> Remark:
+    """That the change passes by this rule of its own."""
+    assert edit.place is not None
+    message = plain.clip(edits.sentence(Edits(edits=(edit,))), MESSAGE_LIMIT)
+    file = links.place(edit.place.file)
+    return Remark(level=Severity.WARNING, file=file, line=edit.place.line, title="relaxed rule", message=message)
 
 
 def _has_failed(case: CaseView) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -21,15 +21,13 @@ from evalgate.model import (
     GateVerdict,
     NonBlocking,
     Reason,
-    RelaxedKind,
-    RelaxedRule,
     Report,
     Score,
     ThresholdRule,
-    Verdict,
     VerdictKind,
 )
 from evalgate.reports import cases as reports_cases
+from evalgate.reports import edits
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
 
@@ -87,17 +85,6 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
     FailureKind.SIMULATOR: "gave no message",
 }
 """What happened to the agent, or to the simulated user; a test holds every kind to a row."""
-
-RELAXED: Final[Mapping[RelaxedKind, str]] = {
-    RelaxedKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
-    RelaxedKind.CRITERION_REMOVED: "criterion {subject} (was {base}) removed",
-    RelaxedKind.CRITERION_CHANGED: "criterion {subject} changed from {base} to {head}",
-    RelaxedKind.CASE_REMOVED: "case {subject} deleted",
-    RelaxedKind.CASE_CHANGED: "expectation of case {subject} changed",
-    RelaxedKind.SUITE_REMOVED: "evaluation file {subject} deleted",
-    RelaxedKind.POLICY: "{subject} changed from {base} to {head}",
-}
-"""Which rule head relaxed; a test holds every kind to a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +148,12 @@ def counts(cases: CaseCounts) -> tuple[tuple[str, int, str], ...]:
     return tuple(each for each in listed if each[1] or each[0] in ("passed", "failed", "not measured"))
 
 
-def headline(verdict: Verdict) -> str:
-    """The verdict in two or three words; says so where the policy lets a bad one through."""
+def headline(report: Report) -> str:
+    """The verdict in two or three words; says so where the policy lets a bad one through, and where the change's own
+    rules alone let it pass."""
+    verdict = report.verdict
+    if report.edits.decide and not verdict.blocks:
+        return edits.BY_ITS_OWN.capitalize()
     word = kind_word(verdict.kind).capitalize()
     return word if verdict.kind is VerdictKind.PASS or verdict.blocks else f"{word} (non-blocking)"
 
@@ -186,13 +177,6 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     """Whether a gate passes because the base has nothing yet that head could be compared with."""
     comparison = report.comparison
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
-
-
-def relaxed(each: RelaxedRule, *, mark: Callable[[str], str] = str) -> str:
-    """One rule that head relaxed; `mark` spells names and values."""
-    subject, base, head = mark(each.subject), mark(each.base or "set"), mark(each.head or "none")
-    text = RELAXED[each.kind].format(subject=subject, base=base, head=head)
-    return f"{text}: {head}" if each.kind is RelaxedKind.CASE_CHANGED and each.head else text
 
 
 def failure_sentence(failure: AgentFailure) -> str:
@@ -222,18 +206,18 @@ def passed_unscored(report: Report) -> str:
     first of them did; "" where none does."""
     passed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.PASS}
     in_part = [
-        ((trial.key.suite, trial.key.case_id), name, grade.lacking)
+        (trial.key.case, name, grade.lacking)
         for trial in report.run.trials
-        if (trial.key.suite, trial.key.case_id) in passed
         for name, grade in trial.grades.items()
-        if isinstance(grade, Score) and grade.lacking
+        if isinstance(grade, Score) and grade.lacking and trial.key.case in passed
     ]
     found = [
         (case.key, each)
         for suite in report.verdict.suites
         for case in suite.cases
+        if case.kind is VerdictKind.PASS
         for each in case.criteria
-        if case.key in passed and each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
+        if each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
     ]
     without = [(key, each.name, unmeasured_sentence(each)) for key, each in found]
     partly = [(key, name, bounded(why, WHY_LIMIT)) for key, name, why in in_part]
@@ -406,10 +390,7 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
 
 
 def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
-    """Who has to act where stricter rules are the cause, or the agent is the base's."""
-    if comparison.stricter:
-        asked = words.listed(map(_named, comparison.stricter), limit=3)
-        return f"The stricter rules of this change cause it ({asked}): fix the agent, or keep the base's rules."
+    """Who has to act where the agent is the base's."""
     failed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL}
     if failed & set(comparison.edited):
         return "The agent fails cases that this change adds or edits: fix the agent, or what they expect."
@@ -418,7 +399,10 @@ def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
 
 def _after_fail(report: Report) -> str:
     comparison = report.comparison
-    if comparison is not None and (comparison.stricter or comparison.is_untouched(report.run)):
+    if report.edits.decide and not report.edits.by_base:
+        asked = edits.rules(report.edits, mark=_named)
+        return f"The stricter rules of this change cause it ({asked}): fix the agent, or keep the base's rules."
+    if comparison is not None and comparison.is_untouched(report.run):
         return _not_by_the_agent(report, comparison)
     kinds = {each.gate: each.kind for each in report.verdict.gates}
     if kinds.get(GateKind.THRESHOLD) is not VerdictKind.FAIL:
@@ -441,7 +425,7 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(case.quarantined for suite in suites for case in suite.cases):
-            return "Every case is quarantined: fix some, and delete their entries from evalgate-quarantine.yml."
+            return "Every case is quarantined: fix some, and delete their entries from `quarantine` of evalgate.yml."
         return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)

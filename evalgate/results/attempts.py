@@ -64,15 +64,15 @@ class Keeping:
         """Keep the journals of a run's sides, in whatever way the run ended. Raises UnavailableError."""
         try:
             output.make_folder(self.folder)
-            for journal, told in zip(journals, surroundings, strict=False):
+            for side, (journal, told) in enumerate(zip(journals, surroundings, strict=False)):
                 if journal.trials and any(told.values()):
-                    self._keep(journal, told, now=now)
+                    self._keep(journal, told, side=side, now=now)
             for name in sorted(self._names())[:-MOST_FILES]:
                 (self.folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise UnavailableError(f"cannot write {self.folder}: {error.strerror or error}") from error
 
-    def _keep(self, journal: Journal, surroundings: Mapping[str, str], *, now: datetime) -> None:
+    def _keep(self, journal: Journal, surroundings: Mapping[str, str], *, side: int, now: datetime) -> None:
         about = {
             "journal": VERSION,
             "evalgate": __version__,
@@ -81,6 +81,7 @@ class Keeping:
             "commit": self.commit,
             "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
             "surroundings": dict(surroundings),
+            "side": side,
         }
         plain, packed = (self.folder / f".new-{secrets.token_hex(8)}" for _ in range(2))
         try:
@@ -136,6 +137,12 @@ class Kept:
         """What the agent ran in and was given then; "" where nobody knows."""
         told: Any = self.journal.about.get("surroundings")
         return str(told.get(agent, "")) if isinstance(told, dict) else ""
+
+    def agents_of_head(self) -> Mapping[str, str]:
+        """What the agents of a pull request's head ran in, by `agent_key`; of any other run nothing."""
+        about = self.journal.about
+        told: Any = about.get("surroundings") if "@refs/pull/" in str(about.get("scope")) else None
+        return told if isinstance(told, dict) and about.get("side") == 0 else {}
 
     def is_recent(self, at: str) -> bool:
         """Whether what was measured then counts still; not where it cannot be told."""

@@ -18,8 +18,6 @@ from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
 from evalgate.model import (
-    ALONE,
-    FRESH,
     AgentDetails,
     AgentFailure,
     AgentUse,
@@ -31,13 +29,14 @@ from evalgate.model import (
     Comparison,
     CriteriaSource,
     CriterionUse,
+    Edits,
     EvalSet,
     FailureCause,
     GradedTrial,
     Outcome,
+    Purpose,
     Quarantine,
     Report,
-    RuleChanges,
     Run,
     Shard,
     SimulatorUse,
@@ -48,7 +47,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.model.run import ShardIndex
+from evalgate.model.run import MOST_REPEATS, ShardIndex
 from evalgate.results import calibration_file, shapes
 from evalgate.results.calibration_file import JudgedWire
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
@@ -56,6 +55,8 @@ from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Pl
 SCHEMA_VERSION: Final = 4
 BEFORE: Final = 3
 """Which is still read."""
+RERUNS_BEFORE: Final = 1_000_000
+"""Where the repeats of the schema before began that confirm a failure."""
 MOST_BYTES: Final = 2 * 1024**3
 NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
@@ -66,14 +67,15 @@ TrialEntry: Any = entry(
     GradedTrial,
     doc="One run of a case: what it took, what the agent did (absent where it was not kept), its grades by criterion.",
     without={"key", "failure"},
-    repeat=(
-        Annotated[int, Field(ge=0, le=2 * FRESH)],
+    purpose=(
+        Purpose,
         Field(
-            default=0,
-            description=f"Which repeat, from 0; from {FRESH:,} on: reruns of a failure, each with its pair on the "
-            f"other side; from {ALONE:,} on: those on head alone.",
+            default=Purpose.FIRST,
+            description="`first`: one of the runs that every case has; reruns of a failure: a `pair` on both sides, or "
+            "a `single` one on head alone.",
         ),
     ),
+    number=(Annotated[int, Field(ge=0, le=MOST_REPEATS)], Field(default=0, description="From 0, in each purpose.")),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
     grades=(
         dict[str, AnyGrade],
@@ -193,7 +195,7 @@ VerdictEntry: Any = entry(
     "VerdictEntry",
     Verdict,
     doc="The answer, and what it is made of.",
-    without={"suites", "book"},
+    without={"suites", "book", "origins", "open"},
     exit_code=(int, ...),
     evidence=(float, Field(default=1.0, description="What bets that head is worse made of 1; `needed` blocks.")),
     failing=(
@@ -241,9 +243,9 @@ ResultsFile: Any = entry(
         Field(default=[], description="`new` first, then the most frequent; each case that does not pass is in one."),
     ),
     comparison=(ComparisonEntry | None, Field(default=None, description="Absent where no base was asked for.")),
-    rules=(
-        RuleChanges,
-        Field(default=RuleChanges(), description="What is known of the base's rules where nothing is compared."),
+    edits=(
+        Edits,
+        Field(default=Edits(), description="What the change edits of that by which it is judged."),
     ),
     agent_details=(
         Annotated[dict[str, list[dict[str, Any]]], Described(dict[str, list[AgentDetailsWire]])],
@@ -283,7 +285,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
     run, verdict, comparison = report.run, report.verdict, report.comparison
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
     for trial in (*run.trials, *run.confirmations):
-        by_case.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+        by_case.setdefault(trial.key.case, []).append(trial)
     head = shapes.written(
         ResultsFile,
         run,
@@ -296,7 +298,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
         verdict=None,
         causes=list(causes),
         comparison=None,
-        rules=report.rules,
+        edits=report.edits,
         agent_details={key: shapes.agents_json(agents) for key, agents in sorted(outcomes.agents().items())},
         problems=list(report.problems),
         suites=[],
@@ -385,8 +387,8 @@ def _suite_lines(
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:
     told: dict[str, Any] = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
-    if trial.key.repeat:
-        told["repeat"] = trial.key.repeat
+    key = trial.key
+    told |= ({} if key.is_first else {"purpose": key.purpose}) | ({"number": key.number} if key.number else {})
     if trial.seconds:
         told["seconds"] = round(trial.seconds, 4)
     outcome = outcomes.find_json(trial.key)
@@ -485,8 +487,8 @@ class Stored:
     """A results.json that was read: its run, its outcomes, and what the file itself says.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
-    `comparison`: where the base came from or why there is none, what was relaxed, which cases are not paired; what was
-    computed from runs is to be computed from them again. `rules`: what is told of the rules without one. `problems`:
+    `comparison`: where the base came from or why there is none, which cases are not paired; what was
+    computed from runs is to be computed from them again. `edits`: what the change edits. `problems`:
     what was remarked about the evaluation files and the inputs. `file`: where they were read.
     """
 
@@ -496,7 +498,7 @@ class Stored:
     criteria: Mapping[tuple[str, str], str]
     adk_compat: bool = False
     comparison: Comparison | None = None
-    rules: RuleChanges = field(default_factory=RuleChanges)
+    edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
     file: str = ""
 
@@ -547,7 +549,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
 
 def _converted(raw: dict[str, Any]) -> dict[str, Any]:
     """Results of the schema before: without what was computed by other rules, and without further first runs."""
-    found = {name: value for name, value in raw.items() if name not in ("more", "repeated")}
+    found = {name: value for name, value in raw.items() if name not in ("more", "repeated", "rules")}
     comparison = found.get("comparison")
     if isinstance(comparison, dict):
         kept = {name: value for name, value in comparison.items() if name in (*TOLD, "cases")}
@@ -570,7 +572,7 @@ def _converted(raw: dict[str, Any]) -> dict[str, Any]:
         for case in cases if isinstance(cases, list) else ():
             if isinstance(case, dict) and isinstance(case.get("trials"), list) and isinstance(repeats, int):
                 case.pop("burn_in", None)
-                case["trials"] = [trial for trial in case["trials"] if _is_kept(trial, repeats)]
+                case["trials"] = [_with_purpose(trial) for trial in case["trials"] if _is_kept(trial, repeats)]
     if isinstance(found.get("shard"), dict):
         found["shard"] = {name: value for name, value in found["shard"].items() if name != "more"}
     return found
@@ -578,7 +580,18 @@ def _converted(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _is_kept(trial: Any, repeats: int) -> bool:
     number = trial.get("repeat", 0) if isinstance(trial, dict) else 0
-    return not isinstance(number, int) or number < repeats or number >= FRESH
+    return not isinstance(number, int) or number < repeats or number >= RERUNS_BEFORE
+
+
+def _with_purpose(trial: Any) -> Any:
+    """With the purpose that the number stood for."""
+    number = trial.get("repeat", 0) if isinstance(trial, dict) else None
+    if not isinstance(number, int):
+        return trial
+    told = {name: value for name, value in trial.items() if name != "repeat"}
+    is_first = number < RERUNS_BEFORE
+    own = {"number": number} if is_first else {"purpose": Purpose.PAIR, "number": number - RERUNS_BEFORE}
+    return told | own
 
 
 def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
@@ -591,7 +604,7 @@ def _stored(read: Any, *, file: str) -> Stored:
     for suite in read.suites:
         for case in suite.cases:
             for trial in case.trials:
-                key = TrialKey(suite=suite.suite, case_id=case.case_id, repeat=trial.repeat)
+                key = TrialKey(suite=suite.suite, case_id=case.case_id, purpose=trial.purpose, number=trial.number)
                 if trial.outcome is not None:
                     raw[key] = trial.outcome
                 graded.append(shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome)))
@@ -604,8 +617,8 @@ def _stored(read: Any, *, file: str) -> Stored:
         Run,
         read,
         suites=suites,
-        trials=tuple(each for each in graded if each.key.repeat < FRESH),
-        confirmations=tuple(each for each in graded if each.key.repeat >= FRESH),
+        trials=tuple(each for each in graded if each.key.is_first),
+        confirmations=tuple(each for each in graded if not each.key.is_first),
         transcripts=outcomes,
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
@@ -622,7 +635,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         criteria={key: use.fingerprint for key, use in uses.items()},
         adk_compat=read.adk_compat,
         comparison=None if read.comparison is None else _told(read.comparison),
-        rules=read.rules,
+        edits=read.edits,
         problems=tuple(read.problems),
         file=file,
     )
@@ -666,8 +679,8 @@ def _read_shard(read: Any) -> Shard:
 
 
 TOLD: Final = (
-    *("origin", "problem", "no_agent", "base_failed", "relaxed", "by_base"),
-    *("unchanged", "edited", "stricter", "is_past"),
+    *("origin", "problem", "no_agent", "base_failed"),
+    *("unchanged", "edited", "is_past"),
 )
 """What a comparison knows that is not computed from both runs."""
 
@@ -754,9 +767,10 @@ def _insist_possible(run: Run, place: Place) -> None:
     ):
         if len(set(keys)) != len(keys):
             raise _untrusted(f"has the same {what} twice", place)
-    repeats = {trial.key.repeat for trial in (*run.trials, *run.confirmations)}
-    starts = ((0, run.repeats), (FRESH, MOST_RUNS), (ALONE, MOST_RUNS))
-    if not all(any(start <= repeat < start + count for start, count in starts) for repeat in repeats):
+    if any(
+        trial.key.number >= (run.repeats if trial.key.is_first else MOST_RUNS)
+        for trial in (*run.trials, *run.confirmations)
+    ):
         raise _untrusted("has a run of a case with an invalid repeat number", place)
 
 

@@ -25,9 +25,10 @@ from evalgate.model import (
     CaseKey,
     CaseStatus,
     Comparison,
+    Edits,
     GradedTrial,
     JudgeUse,
-    RuleChanges,
+    Purpose,
     Run,
     Shard,
     Suite,
@@ -73,7 +74,7 @@ def plan(
     settings: Iterable[object] = (),
 ) -> Shard:
     """Shard `index` of `of` of these suites. `settings`: whatever else has to be equal for all."""
-    prints = fingerprints.of_cases(suites)
+    prints = fingerprints.CaseFingerprints().of_cases(suites)
     homes = divide(prints, of=of, durations=durations)
     told = [
         [
@@ -165,7 +166,7 @@ def durations_of(run: Run) -> dict[CaseKey, float]:
     taken: dict[CaseKey, list[float]] = {}
     for trial in run.trials:
         if trial.failure is None:
-            taken.setdefault((trial.key.suite, trial.key.case_id), []).append(trial.seconds)
+            taken.setdefault(trial.key.case, []).append(trial.seconds)
     return {key: statistics.fmean(seconds) for key, seconds in taken.items()}
 
 
@@ -315,8 +316,8 @@ def join(parts: Sequence[Stored]) -> Stored:
     has = {key: case for run in runs for key, case in _cases(run.suites).items()}
     order = {key: number for number, key in enumerate(shard.homes)}
 
-    def at(key: TrialKey) -> tuple[int, int]:
-        return order.get((key.suite, key.case_id), len(order)), key.repeat
+    def at(key: TrialKey) -> tuple[int, Purpose, int]:
+        return order.get(key.case, len(order)), key.purpose, key.number
 
     outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
     suites = tuple(
@@ -356,7 +357,7 @@ def join(parts: Sequence[Stored]) -> Stored:
         criteria=_merged(part.criteria for part in parts),
         adk_compat=first.adk_compat,
         comparison=join_comparisons(told, planned=_cases(suites)),
-        rules=_rules(part.rules for part in parts),
+        edits=_edits(part.edits for part in parts),
         problems=tuple(_problems(parts)),
     )
 
@@ -365,12 +366,9 @@ def _in_order(trials: Iterable[GradedTrial]) -> tuple[GradedTrial, ...]:
     return tuple(sorted(trials, key=lambda trial: trial.key))
 
 
-def _rules(told: Iterable[RuleChanges]) -> RuleChanges:
+def _edits(told: Iterable[Edits]) -> Edits:
     every = list(told)
-    return RuleChanges(
-        relaxed=tuple(dict.fromkeys(rule for each in every for rule in each.relaxed)),
-        by_base=any(each.by_base for each in every),
-    )
+    return Edits(edits=tuple(dict.fromkeys(edit for edits in every for edit in edits.edits)))
 
 
 def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey]) -> Comparison | None:
@@ -399,7 +397,6 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         no_agent=all(each.no_agent for each in told),
         base_failed=all(each.base_failed for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
-        relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
         unchanged=tuple(sorted(set.intersection(*(set(each.unchanged) for each in told)))),
         edited=tuple(sorted({key for each in told for key in each.edited})),
         is_past=any(each.is_past for each in told),

@@ -23,11 +23,15 @@ def share_of(limits: AgentBudget, shard: Shard) -> AgentBudget:
 
 
 class Budget:
-    """Safe for many threads. Trials under way when a bound is met are let end: they are paid for already."""
+    """Safe for many threads. Trials under way when a bound is met are let end: they are paid for already.
+
+    `ended`: why no further trial may begin; `truncated`: why the last one that could not begin did not; else "".
+    """
 
     def __init__(self, limits: AgentBudget) -> None:
         self._limits = limits
         self._lock = threading.Lock()
+        self._kept_back = 0
         self._calls = 0
         self._tokens = 0
         self._usd = 0.0
@@ -35,22 +39,43 @@ class Budget:
         self.untold = (0, 0)
         """Tokens that events told and that models did, of the trials in which events told fewer."""
         self.ended = ""
+        self.truncated = ""
 
     def begin(self) -> bool:
         """Whether a further trial may begin; it is counted as begun."""
-        limits = self._limits
         with self._lock:
-            if self.ended:
-                return False
-            if limits.agent_calls is not None and self._calls >= limits.agent_calls:
-                self.ended = f"the budget of {words.counted(limits.agent_calls, 'agent run')} is spent"
-            elif limits.tokens is not None and self._tokens >= limits.tokens:
-                self.ended = f"the budget of {limits.tokens:,} agent tokens is spent"
-            elif limits.usd is not None and self._usd >= limits.usd:
-                self.ended = f"the budget of ${limits.usd:g} for agents is spent"
-            else:
-                self._calls += 1
+            self.ended = self.ended or self._why_ended()
+            self.truncated = self.ended or self.truncated
+            self._calls += not self.ended
             return not self.ended
+
+    def keep_back(self, trials: int) -> None:
+        """Let the first runs end while there is room for so many, or for half of all. Confirming a failure is worth
+        more than the last of the first runs, which `release` ends."""
+        self._kept_back = trials
+
+    def release(self) -> None:
+        """Let what was kept back be spent."""
+        with self._lock:
+            self._kept_back = 0
+            self.ended = ""
+
+    def _why_ended(self) -> str:
+        limits = self._limits
+        calls = words.counted(limits.agent_calls or 0, "agent run")
+        for limit, spent, budget in (
+            (limits.agent_calls, self._calls, f"the budget of {calls}"),
+            (limits.tokens, self._tokens, f"the budget of {limits.tokens or 0:,} agent tokens"),
+            (limits.usd, self._usd, f"the budget of ${limits.usd or 0:g} for agents"),
+        ):
+            if limit is None:
+                continue
+            if spent >= limit:
+                return f"{budget} is spent"
+            kept_back = min(self._kept_back * spent / max(self._calls, 1), limit / 2)
+            if self._kept_back and spent + kept_back >= limit:
+                return f"the rest of {budget} is kept to confirm failures"
+        return ""
 
     def has_room(self, trials: int) -> bool:
         """Whether so many further trials may begin without ending the run."""

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 from evalgate.formats import fingerprints
 from evalgate.model import (
-    ALONE,
-    FRESH,
     AgentFailure,
     Case,
     CaseStatus,
     GradedTrial,
+    Purpose,
     Run,
     Score,
     Suite,
@@ -62,10 +61,10 @@ def take_over(
     taken = TakenOver()
     for task in tasks:
         key = task.key
-        then = TrialKey(suite=(renamed or {}).get(key.suite, key.suite), case_id=key.case_id, repeat=key.repeat)
+        then = key.renamed(renamed or {})
         standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, side)
         if standing is not CaseStatus.PAIRED:
-            taken.unpaired[task.key.suite, task.key.case_id] = standing
+            taken.unpaired[task.key.case] = standing
             continue
         known = graded.get(then)
         if known is not None and known.failure is None and _keep(known, task, stored, side):
@@ -80,11 +79,11 @@ def take_kept(kept: Sequence[Kept], suites: Iterable[Suite], side: Side, *, repe
     taken = TakenOver()
     for suite in suites:
         for case in suite.eval_set.cases:
-            for numbers in (range(repeats), itertools.count(FRESH), itertools.count(ALONE)):
-                for repeat in numbers:
-                    key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+            for purpose in Purpose:
+                for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
+                    key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
                     is_taken = _take_kept(kept, Task(key=key, suite=suite, case=case), side, taken)
-                    if repeat >= FRESH and not is_taken:
+                    if not (is_taken or key.is_first):
                         break
     return taken
 
@@ -156,4 +155,4 @@ def _keep(known: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
 
 
 def _same_case(then: TrialKey, task: Task, stored: Stored, side: Side) -> bool:
-    return stored.run.fingerprints.get((then.suite, then.case_id)) == side.fingerprint(task)
+    return stored.run.fingerprints.get((then.suite, then.case_id)) == side.prints.find(task.suite, task.case)[1]

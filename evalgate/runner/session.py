@@ -27,19 +27,17 @@ from evalgate.formats import fingerprints
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
-    ALONE,
-    FRESH,
     INFRASTRUCTURE,
     AgentDescription,
     AgentFailure,
     AgentUse,
     CaseKey,
-    Evidence,
     FailureKind,
     Grade,
     GradedTrial,
     JudgeUse,
     NotEvaluated,
+    Purpose,
     Reason,
     Run,
     Score,
@@ -48,11 +46,13 @@ from evalgate.model import (
     Transcript,
     Trial,
     TrialKey,
+    TrialView,
+    VerdictKind,
 )
 from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
 from evalgate.runner.budget import Budget
-from evalgate.runner.trials import Abreast, Task, TrialRunner
+from evalgate.runner.trials import Abreast, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.text import words
 
@@ -79,7 +79,7 @@ def grade(
             unknown = NotEvaluated(reason=Reason.AGENT_FAILED, message=f"the agent failed: {message}")
             grades = dict.fromkeys(criteria, unknown)
         case Transcript():
-            evidence = Evidence(
+            evidence = TrialView(
                 case=task.case,
                 actual=outcome.invocations,
                 expected=task.case.conversation,
@@ -106,7 +106,9 @@ def grade(
     )
 
 
-def _grade_all(criteria: Mapping[str, Criterion], evidence: Evidence, *, judged: Container[str]) -> Mapping[str, Grade]:
+def _grade_all(
+    criteria: Mapping[str, Criterion], evidence: TrialView, *, judged: Container[str]
+) -> Mapping[str, Grade]:
     """The grades by name. Criteria that ask a judge do so at the same time: the slowest is as long as all of them."""
     asking = [name for name in criteria if name in judged]
     if len(asking) < 2:
@@ -119,7 +121,7 @@ def _grade_all(criteria: Mapping[str, Criterion], evidence: Evidence, *, judged:
         return others | {name: future.result() for name, future in under_way.items()}
 
 
-def _grade_one(name: str, criterion: Criterion, evidence: Evidence) -> Grade:
+def _grade_one(name: str, criterion: Criterion, evidence: TrialView) -> Grade:
     try:
         found = criterion(evidence)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
@@ -190,6 +192,7 @@ class Side:
         self.codes = {fingerprints.agent_key(suite.agent): code_of(suite.agent) for suite in suites}
         self._files = {fingerprints.agent_key(suite.agent): files_of(suite.agent) for suite in suites}
         self._session = session
+        self.prints = session.prints
         self._criteria = criteria
         self._surroundings_of = surroundings_of
         self.criterion_prints = {
@@ -206,14 +209,16 @@ class Side:
 
     def addresses(self, task: Task) -> Addresses:
         """Where the journal keeps what comes of a task."""
+        asked, case = self.prints.find(task.suite, task.case)
+        self.fingerprints[task.key.case] = case
         trial = fingerprints.of_trial(
             task.key,
-            task=fingerprints.of_task(task.case, simulator=task.suite.simulator),
+            task=asked,
             agent=task.suite.agent,
             code=self.codes[fingerprints.agent_key(task.suite.agent)],
             seed=self._session.settings.seed,
         )
-        case, prints = self.fingerprint(task), self.criterion_prints
+        prints = self.criterion_prints
         grades = {
             name: fingerprints.of_grade(trial=trial, case=case, criterion=prints[task.suite.key, name])
             for name in self._kept[task.suite.key]
@@ -229,14 +234,6 @@ class Side:
         told = {key: agent.description() or AgentDescription() for key, agent in self.agents.items()}
         known = {key: dataclasses.replace(each, files=self._files.get(key, {})) for key, each in told.items()}
         return {key: each for key, each in known.items() if each != AgentDescription()}
-
-    def fingerprint(self, task: Task) -> str:
-        """The fingerprint of the case, references and rubrics included."""
-        name = (task.suite.key, task.case.case_id)
-        if name not in self.fingerprints:
-            asked = fingerprints.of_task(task.case, simulator=task.suite.simulator)
-            self.fingerprints[name] = fingerprints.of_case(task.case, task=asked)
-        return self.fingerprints[name]
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
@@ -274,22 +271,25 @@ class Side:
             return
         shown = {name: journal.without_secrets(each) for name, each in graded.grades.items()}
         graded = dataclasses.replace(graded, grades=shown)
-        if task.key.repeat >= FRESH:
-            self.fresh[task.suite.key, task.case.case_id].append(graded)
-        else:
+        if task.key.is_first:
             self.graded[task.key] = graded
             session.share(task, trial, graded)
+        else:
+            self.fresh[task.key.case].append(graded)
         self._tell(task, trial, graded, is_known=is_known)
 
     def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
         session = self._session
         uses = [use for use in task.suite.criteria if use.name in graded.grades]
+        kind = threshold.kind_of(graded, uses, adk_compat=session.settings.adk_compat)
+        if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
+            session.tell_failure()
         session.watcher.trial_done(
             task.key,
             trial.outcome,
             trial.seconds,
             of_base=task.side > 0,
-            kind=threshold.kind_of(graded, uses, adk_compat=session.settings.adk_compat),
+            kind=kind,
             known=is_known,
             judges_usd=math.fsum(use.cost_usd or 0.0 for use in session.judge_uses()),
         )
@@ -331,12 +331,14 @@ class Session:
         panel: VotingPanel | None,
         limiters: RateLimiters,
         shard: Shard | None = None,
+        prints: fingerprints.CaseFingerprints | None = None,
     ) -> None:
         self.settings = settings
         self.watcher = watcher
         self.stop = threading.Event()
         self.budget = Budget(settings.budget if shard is None else budget.share_of(settings.budget, shard))
         self.sides: list[Side] = []
+        self.prints = prints or fingerprints.CaseFingerprints()
         self._panel = panel
         self._asks = panel is not None
         self._limiters = limiters
@@ -352,24 +354,29 @@ class Session:
         self._now = now
         self._started = time.monotonic()
         self._repeats = 0
+        self._confirming = 0
         self._cut_off = False
 
-    def first(self, repeats: int) -> None:
-        """Run every case `repeats` times. Raises UnavailableError when a journal cannot be written: what cannot be
-        kept must not be paid for."""
+    def first(self, repeats: int, *, confirming: int = 0) -> None:
+        """Run every case `repeats` times. `confirming`: how many runs a budget keeps back once one fails. Raises
+        UnavailableError when a journal cannot be written: what cannot be kept must not be paid for."""
         self._repeats = repeats
-        self._carry_out(range(repeats), only=None)
-        self._once_more(range(repeats))
+        self._confirming = confirming
+        self._carry_out(trials.first_rounds(repeats), only=None)
+        self._once_more()
+        self._confirming = 0
+        self.budget.release()
 
-    def _once_more(self, repeats: Sequence[int]) -> None:
+    def tell_failure(self) -> None:
+        """That a run of either side failed, which may have to be confirmed."""
+        self.budget.keep_back(self._confirming)
+
+    def _once_more(self) -> None:
         """Run the few trials again, once, that a provider failed: at the end, when it may have recovered. With many
         runs some fail nearly always, and one that is missing leaves its case not measured. Where most fail it is an
         outage, and within a bound on runs there may be none left for the others."""
-        lost = [
-            {key for key, trial in side.graded.items() if key.repeat in repeats and _is_outage(trial)}
-            for side in self.sides
-        ]
-        count, every = sum(map(len, lost)), sum(key.repeat in repeats for side in self.sides for key in side.graded)
+        lost = [{key for key, trial in side.graded.items() if _is_outage(trial)} for side in self.sides]
+        count, every = sum(map(len, lost)), sum(len(side.graded) for side in self.sides)
         is_few = 0 < count <= max(1, every * FEW)
         if not (is_few and self.settings.retries and self.budget.has_room(count)) or self.stop.is_set():
             return
@@ -377,8 +384,8 @@ class Session:
         for side, keys in zip(self.sides, lost, strict=True):
             side.again = frozenset(keys)
         self._carry_out(
-            repeats,
-            only=frozenset((key.suite, key.case_id) for keys in lost for key in keys),
+            trials.first_rounds(self._repeats),
+            only=frozenset(key.case for keys in lost for key in keys),
             wants=lambda task: task.key in lost[task.side],
             why="of what a provider failed",
         )
@@ -399,21 +406,19 @@ class Session:
         before = self._served()
         wanted: set[tuple[int, TrialKey]] = set()
         for rerun, count in Counter(reruns).items():
-            start, end = (FRESH, ALONE) if rerun.is_pair else (ALONE, 2 * ALONE)
+            purpose = Purpose.PAIR if rerun.is_pair else Purpose.SINGLE
             sides = self.sides[: 2 if rerun.is_pair else 1]
-            done = [
-                {trial.key.repeat for trial in side.fresh_of(rerun.key) if start <= trial.key.repeat < end}
-                for side in sides
-            ]
+            done = [{trial.key for trial in side.fresh_of(rerun.key) if trial.key.purpose is purpose} for side in sides]
             # what one side lacks of a pair is run first
-            first = start + len(set.intersection(*done))
-            for number, known in enumerate(done):
+            first = len(set.intersection(*done))
+            for side, known in enumerate(done):
                 suite, case_id = rerun.key
-                keys = (TrialKey(suite=suite, case_id=case_id, repeat=first + at) for at in range(count))
-                wanted |= {(number, key) for key in keys if key.repeat not in known}
+                numbers = range(first, first + count)
+                keys = {TrialKey(suite=suite, case_id=case_id, purpose=purpose, number=number) for number in numbers}
+                wanted |= {(side, key) for key in keys - known}
         cases = frozenset(rerun.key for rerun in reruns)
         self._carry_out(
-            sorted({key.repeat for _, key in wanted}),
+            sorted({(key.purpose, key.number) for _, key in wanted}),
             only=cases,
             why=f"to confirm {words.counted(len(cases), 'failure')}",
             wants=lambda task: (task.side, task.key) in wanted,
@@ -424,19 +429,14 @@ class Session:
         """What judging has taken until now."""
         return () if self._panel is None else self._panel.uses()
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether the budget lasts. What is asked for after Ctrl-C does not run, and makes the Runs incomplete."""
-        return not self.budget.ended
-
     def run(self, side: Side) -> Run:
         """What a side gave until now."""
         keys = [
-            TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+            TrialKey(suite=suite.key, case_id=case.case_id, number=number)
             for suite in side.suites
             for case in suite.eval_set.cases
             if (suite.key, case.case_id) not in side.skipped
-            for repeat in range(self._repeats)
+            for number in range(self._repeats)
         ]
         return Run(
             suites=side.suites,
@@ -444,7 +444,7 @@ class Session:
             transcripts=side.journal,
             repeats=self._repeats,
             confirmations=tuple(sorted(itertools.chain.from_iterable(side.fresh.values()), key=lambda each: each.key)),
-            truncated=self.budget.ended,
+            truncated=self.budget.truncated,
             seed=self.settings.seed,
             started_at=self._now.isoformat(timespec="seconds"),
             seconds=time.monotonic() - self._started,
@@ -461,16 +461,16 @@ class Session:
 
     def _carry_out(
         self,
-        repeats: Sequence[int],
+        rounds: Sequence[Round],
         *,
         only: Container[CaseKey] | None,
         wants: Callable[[Task], bool] = lambda _: True,
         why: str = "",
     ) -> None:
-        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run.
+        """Run the trials of these rounds on all sides, in a fair order, but for those that a side does not run.
         `why`: what they are for, where they are not the first."""
         every: list[Task] = []
-        for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
+        for task in trials.tasks([side.suites for side in self.sides], rounds, only=only):
             side = self.sides[task.side]
             is_left = task.suite.key in side.shared or (task.suite.key, task.case.case_id) in side.skipped
             if wants(task) and not is_left:

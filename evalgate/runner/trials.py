@@ -12,7 +12,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, assert_never, cast
+from typing import Any, Final, TypeAlias, TypeVar, assert_never, cast
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
 from evalgate.agents.conversation import Stopwatch
@@ -28,6 +28,7 @@ from evalgate.model import (
     Invocation,
     Json,
     Outcome,
+    Purpose,
     Suite,
     ToolCall,
     ToolResponse,
@@ -81,29 +82,36 @@ class Task:
 
 
 HEADS = 0.5
+Round: TypeAlias = tuple[Purpose, int]
+"""One run of each case: what for, and its number."""
+
+
+def first_rounds(repeats: int) -> list[Round]:
+    """The runs that every case has."""
+    return [(Purpose.FIRST, number) for number in range(repeats)]
 
 
 def tasks(
     sides: Sequence[Sequence[Suite]],
-    repeats: Iterable[int],
+    rounds: Iterable[Round],
     *,
     only: Container[tuple[str, str]] | None = None,
     coin: Callable[[], float] = random.random,
 ) -> Iterator[Task]:
-    """The trials with the numbers `repeats` of every case, or of those in `only` (suite key, case id).
+    """The trials of these rounds of every case, or of those in `only` (suite key, case id).
 
     The order is fair: all cases once, then all a second time, and each case on one side right after the other, so that
     a drifting provider or a budget that runs out hits all cases and both sides alike. The `coin` says which side of a
     pair comes first: that alone makes the bets of the purse fair. Sides have the same suites, in the same order, with
     the same cases.
     """
-    for repeat in repeats:
+    for purpose, number in rounds:
         for suites in zip(*sides, strict=True):
             for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
                 order = list(enumerate(zip(suites, cases, strict=True)))
                 for side, (suite, case) in order if coin() < HEADS else reversed(order):
                     if only is None or (suite.key, case.case_id) in only:
-                        key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+                        key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
                         yield Task(key=key, suite=suite, case=case, side=side)
 
 

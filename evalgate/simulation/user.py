@@ -23,6 +23,7 @@ from evalgate.model import (
     Invocation,
     Json,
     Need,
+    Purpose,
     SimulatorUse,
     Suite,
     Text,
@@ -213,7 +214,7 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
     """Makes the user of each trial; without a panel those of scenarios say that nobody may be asked."""
 
     def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
-        draw = settings.seed * REPEATS + key.repeat
+        draw = (settings.seed * len(Purpose) + list(Purpose).index(key.purpose)) * REPEATS + key.number
         return begin(case, suite.simulator, panel=panel, draw=draw, adk_compat=settings.adk_compat)
 
     return simulate

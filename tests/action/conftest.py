@@ -222,6 +222,7 @@ class Runner:
         monkeypatch.chdir(self.workspace)
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # the test's process keeps its own
         monkeypatch.setattr(process, "close_to_others", lambda: True)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(self.temp / "home/.cache"))  # no test takes over what others kept
         code = action.main({name: value for name, value in self.surroundings(**inputs).items() if value is not None})
         return self._step(code, *capsys.readouterr())
 

@@ -254,3 +254,17 @@ def test_secrets_are_in_nothing_that_is_kept(job: Job) -> None:
     for text in texts:
         assert "key-that" not in text
         assert json.loads(text.splitlines()[0])["workflow_run"].startswith(f"{REPOSITORY}/actions/runs/100/")
+
+
+def test_each_other_agent_of_a_pull_request_takes_twice_the_evidence(job: Job) -> None:
+    for number, needed in enumerate(("20 : 1", "40 : 1", "80 : 1")):
+        job.push(wrong=True, facts__csv=f"the {number}th try")
+        step, _ = job.run()
+        assert step.code == 1
+        body = comment(job)
+        assert f"({needed} blocks)" in body
+        assert ("other agent" in body) is bool(number)
+    # the same one again goes on with its own
+    step, asked = job.run()
+    assert (step.code, asked) == (1, 0)
+    assert "(80 : 1 blocks)" in comment(job)

@@ -365,10 +365,11 @@ def test_a_change_cannot_have_less_told_of_itself(runner, double: Double, base: 
     step = runner.run(agent=AGENT)
     assert step.code == 0, step.stdout
     body = only(double.state.comments)["body"]
-    assert "threshold of `response_match_score` lowered" in body
+    assert "passes only by the rules that this change brings:** `response_match_score`" in body
     assert "`comment`" in body
     assert "`check-run`" in body
-    assert only(double.state.checks)["conclusion"] == "success"
+    assert only(double.state.checks)["conclusion"] == "neutral"
+    assert step.outputs["relaxed"].startswith("response_match_score ")
 
 
 def test_two_jobs_of_a_workflow_have_a_comment_each_by_their_names(failing, double: Double) -> None:

@@ -1,6 +1,7 @@
 """The quarantine in a workflow: a schedule watches the base branch, pull requests go by the base's list."""
 
 import datetime as dt
+import json
 
 import pytest
 from builders import repositories
@@ -12,9 +13,10 @@ AGENT = "command:python3 agent.py"
 WRONG = "I do not know any capitals at all, sorry about that."
 
 
-def entry(case: str) -> str:
+def gate_file(case: str, **more: str) -> str:
     until = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=20)
-    return f'- file: evals/geo.evalset.json\n  case: {case}\n  owner: "@maria"\n  expires: {until}\n'
+    entry = {"case": f"evals/geo.evalset.json:{case}", "owner": "@maria", "until": f"{until}"}
+    return json.dumps({"threshold": "all", "quarantine": [entry], **more})
 
 
 def scheduled(runner):
@@ -24,8 +26,7 @@ def scheduled(runner):
 
 def test_scheduled_runs_bring_a_broken_case_back(runner, double: Double) -> None:
     runner.write_gate(reference=WRONG)
-    runner.write("evalgate.yml", "data-branch: evalgate-data\nthreshold: all\n")
-    runner.write("evalgate-quarantine.yml", entry("capital"))
+    runner.write("evalgate.yml", gate_file("capital", **{"data-branch": "evalgate-data"}))
     found = []
     for number in range(3):
         runner.check_out_main()
@@ -45,8 +46,8 @@ def test_a_pull_request_cannot_quarantine_its_own_failure(runner, double: Double
     runner.write_gate(reference=WRONG)
     runner.write("evalgate.yml", "threshold: all\n")
     runner.check_out_main()
-    runner.write("evalgate-quarantine.yml", entry("capital"))
+    runner.write("evalgate.yml", gate_file("capital"))
     runner.check_out()
     assert runner.run(agent=AGENT).code == 1
     (comment,) = double.state.comments.values()
-    assert "`quarantine of evals/geo.evalset.json:capital` changed from `none` to" in comment["body"]
+    assert "`quarantine`: the base's evalgate.yml counts, not this change's" in comment["body"]

@@ -48,6 +48,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
+from evalgate.reports import sentences
 
 SUITE = "agents/travel/travel.evalset.json"
 TOOLS, WORDS = "tool_trajectory_avg_score", "response_match_score"
@@ -135,7 +136,7 @@ def run_report(
     """A report on what the trials gave, by (suite key, case id); the real gate decides."""
     run = run_of(suites, done, commit=links.commit, complete=complete)
     policy = policy or Policy()
-    decided = verdict.threshold_gate(run, policy)
+    decided = sentences.told(verdict.threshold_gate(run, policy), run, None, policy)
     given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, links=links, **given)
 
@@ -149,7 +150,7 @@ def run_of(
 ) -> Run:
     """One side: what the trials gave, by (suite key, case id)."""
     keyed = [
-        (TrialKey(suite=key, case_id=case_id, repeat=repeat), each)
+        (TrialKey(suite=key, case_id=case_id, number=repeat), each)
         for (key, case_id), repeats in done.items()
         for repeat, each in enumerate(repeats)
         if each is not None

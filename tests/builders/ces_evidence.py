@@ -6,7 +6,7 @@ from typing import Any
 
 from evalgate.ces.outcomes import Plan
 from evalgate.ces.shapes import Evaluation
-from evalgate.model import Case, Content, Event, Evidence, Invocation, Text, ToolCall
+from evalgate.model import Case, Content, Event, Invocation, Text, ToolCall, TrialView
 
 APP = "projects/p/locations/l/apps/desk"
 
@@ -25,7 +25,7 @@ def did(said: str, *calls: ToolCall) -> Invocation:
     return Invocation(user_content=user, final_response=Content(parts=(Text(text=said),)), events=events)
 
 
-def evidence(raw: dict[str, Any], *actual: Invocation, **plan: Any) -> Evidence:
+def evidence(raw: dict[str, Any], *actual: Invocation, **plan: Any) -> TrialView:
     whole = Plan(evaluation=Evaluation.model_validate({"displayName": "e", **raw}), **plan)
     case = Case(case_id="e", conversation=actual, ces=whole.json())
-    return Evidence(case=case, actual=actual, expected=actual)
+    return TrialView(case=case, actual=actual, expected=actual)

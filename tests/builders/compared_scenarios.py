@@ -19,7 +19,10 @@ from evalgate.model import (
     Case,
     CaseStatus,
     Comparison,
+    EditKind,
+    Edits,
     Finding,
+    GateEdit,
     Invocation,
     JudgeIdentity,
     JudgeUse,
@@ -28,8 +31,6 @@ from evalgate.model import (
     LoadedTool,
     Opinion,
     Policy,
-    RelaxedKind,
-    RelaxedRule,
     Report,
     Run,
     Score,
@@ -306,34 +307,45 @@ def first_agent() -> Report:
 
 def relaxed() -> Report:
     """A green that was made by lowering the bar."""
-    rules = (
-        RelaxedRule(kind=RelaxedKind.POLICY, subject="max_drop", base="0.05", head="0.25"),
-        RelaxedRule(
-            kind=RelaxedKind.THRESHOLD,
+    edits = (
+        GateEdit(kind=EditKind.RULE, subject="max_drop", base="0.05", head="0.25"),
+        GateEdit(
+            kind=EditKind.RULE,
             subject=WORDS,
             suite=build.SUITE,
             base="0.80",
             head="0.50",
             place=Place(file="agents/travel/test_config.json", line=4),
         ),
-        RelaxedRule(kind=RelaxedKind.CRITERION_REMOVED, subject="safety_v1", suite=build.SUITE, base="1.00"),
-        RelaxedRule(
-            kind=RelaxedKind.CRITERION_CHANGED,
-            subject=TOOLS,
-            suite=build.SUITE,
-            base="match_type EXACT",
-            head="match_type ANY_ORDER",
+        GateEdit(kind=EditKind.RULE, subject="safety_v1", suite=build.SUITE, base="1.00", head="unset"),
+        GateEdit(
+            kind=EditKind.RULE, subject=f"match_type of {TOOLS}", suite=build.SUITE, base="EXACT", head="ANY_ORDER"
         ),
-        RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject="refund_policy", suite=build.SUITE),
-        RelaxedRule(kind=RelaxedKind.CASE_CHANGED, subject="case_2", suite=build.SUITE),
-        RelaxedRule(
-            kind=RelaxedKind.SUITE_REMOVED,
+        GateEdit(
+            kind=EditKind.FILE,
+            subject="agents/travel/test_config.json",
+            base="-1",
+            head="+1",
+            lines=(
+                "@@ -3,3 +3,3 @@",
+                '   "criteria": {',
+                '-    "response_match_score": 0.8,',
+                '+    "response_match_score": 0.5,',
+            ),
+            place=Place(file="agents/travel/test_config.json"),
+        ),
+        GateEdit(kind=EditKind.CASE_REMOVED, subject="refund_policy", suite=build.SUITE),
+        GateEdit(kind=EditKind.CASE_CHANGED, subject="case_2", suite=build.SUITE),
+        GateEdit(
+            kind=EditKind.SUITE_REMOVED,
             subject="agents/travel/old.test.json",
             suite="agents/travel/old.test.json",
             base="3 cases",
         ),
     )
-    return comparing.report("pass*2 pass*2 pass*2", "pass*2 pass*2 pass*2", relaxed=rules)
+    made = comparing.report("pass*2 pass*2 pass*2", "pass*2 pass*2 pass*2")
+    unasked = (f"`safety_v1` in {build.SUITE}",)
+    return dataclasses.replace(made, edits=Edits(edits=edits, decide=True, unasked=unasked))
 
 
 def apart() -> Report:
@@ -427,8 +439,16 @@ def hostile_beside() -> Report:
     head = {keys[0]: done(0.1, ours), keys[1]: done(1.0, ours), keys[2]: done(0.0, ours)}
     base = {keys[0]: done(1.0, theirs), keys[1]: done(0.0, theirs), keys[2]: done(0.0, theirs)}
     rules = tuple(
-        RelaxedRule(kind=kind, subject=HOSTILE, suite=HOSTILE, base=blob, head=blob, place=Place(file=HOSTILE, line=1))
-        for kind in RelaxedKind
+        GateEdit(
+            kind=kind,
+            subject=HOSTILE,
+            suite=HOSTILE,
+            base=blob,
+            head=blob,
+            lines=(HOSTILE, f"-{blob}"),
+            place=Place(file=HOSTILE, line=1),
+        )
+        for kind in EditKind
     )
     origin = BaseOrigin(
         source=BaseSource.FILE,
@@ -444,7 +464,7 @@ def hostile_beside() -> Report:
         repository="https://github.com/example/travel", commit=build.LINKS.commit, workflow_run="javascript:alert(1)"
     )
     made = comparing.beside(
-        [suite], head, base, origin=origin, relaxed=rules, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
+        [suite], head, base, origin=origin, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
     )
     gates = tuple(dataclasses.replace(gate, reason=blob) for gate in made.verdict.gates)
     agents = (
@@ -470,7 +490,8 @@ def hostile_beside() -> Report:
         for agent in agents
     ]
     made = with_agents(made, told[0], told[1])
-    return dataclasses.replace(made, verdict=dataclasses.replace(made.verdict, reason=blob, gates=gates))
+    verdict = dataclasses.replace(made.verdict, reason=blob, gates=gates)
+    return dataclasses.replace(made, verdict=verdict, edits=Edits(edits=rules, unasked=(HOSTILE,)))
 
 
 def hostile_problem() -> Report:

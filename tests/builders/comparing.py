@@ -15,8 +15,6 @@ from builders.build import Done, call, case, turn
 from evalgate.comparison import compare, verdict
 from evalgate.comparison.book import Sides
 from evalgate.model import (
-    ALONE,
-    FRESH,
     AppliedRule,
     BaseOrigin,
     BaseSource,
@@ -32,13 +30,14 @@ from evalgate.model import (
     Links,
     Need,
     Policy,
+    Purpose,
     Quarantine,
-    RelaxedRule,
     Report,
     Run,
     Scale,
     Suite,
 )
+from evalgate.reports import sentences
 
 BASE_SHA = "0f1e2d3c4b5a69788796a5b4c3d2e1f001122334"
 RERUN = BaseOrigin(source=BaseSource.RERUN, commit=BASE_SHA, found_by="merge-base")
@@ -54,7 +53,6 @@ def beside(
     policy: Policy | None = None,
     origin: BaseOrigin = RERUN,
     unpaired: Mapping[tuple[str, str], CaseStatus] | None = None,
-    relaxed: tuple[RelaxedRule, ...] = (),
     judged: frozenset[str] = frozenset(),
     truncated: str = "",
     fresh: tuple[SidesDone, SidesDone] | None = None,
@@ -69,20 +67,17 @@ def beside(
     runs = []
     for number, (done, commit) in enumerate(((head, links.commit), (base, BASE_SHA))):
         run = build.run_of(suites, done, commit=commit)
-        again = [*(_numbered(suites, fresh[number], FRESH) if fresh else ())]
-        again += _numbered(suites, alone, ALONE) if alone and not number else ()
+        again = [*(_numbered(suites, fresh[number], Purpose.PAIR) if fresh else ())]
+        again += _numbered(suites, alone, Purpose.SINGLE) if alone and not number else ()
         runs.append(dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again)))
     sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {}, shown=waiting)
-    comparison = compare.compare(sides, origin=origin, relaxed=relaxed)
+    comparison = compare.compare(sides, origin=origin)
     return of(runs[0], comparison, policy=policy, links=links, waiting=waiting, **more)
 
 
-def _numbered(suites: Sequence[Suite], done: SidesDone, start: int) -> list[GradedTrial]:
+def _numbered(suites: Sequence[Suite], done: SidesDone, purpose: Purpose) -> list[GradedTrial]:
     trials = build.run_of(suites, done).trials
-    return [
-        dataclasses.replace(trial, key=dataclasses.replace(trial.key, repeat=trial.key.repeat + start))
-        for trial in trials
-    ]
+    return [dataclasses.replace(trial, key=dataclasses.replace(trial.key, purpose=purpose)) for trial in trials]
 
 
 def _scaled(suite: Suite, judged: frozenset[str]) -> Suite:
@@ -110,6 +105,7 @@ def of(
     """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
     held = dict.fromkeys(waiting, Quarantine(owner="@maria", expires="2026-02-01"))
     decided = verdict.decide(run, policy, comparison=comparison, unreliable=held)
+    decided = sentences.told(decided, run, comparison, policy)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 

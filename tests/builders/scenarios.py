@@ -13,7 +13,6 @@ from builders.hostile import HOSTILE
 from builders.led_scenarios import LED
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
-    FRESH,
     AgentFailure,
     Content,
     Event,
@@ -25,6 +24,7 @@ from evalgate.model import (
     Opinion,
     PastCase,
     Policy,
+    Purpose,
     Reason,
     Report,
     Score,
@@ -365,7 +365,7 @@ def traced() -> Report:
         dataclasses.replace(
             run,
             confirmations=tuple(
-                dataclasses.replace(each, key=dataclasses.replace(each.key, repeat=FRESH + each.key.repeat))
+                dataclasses.replace(each, key=dataclasses.replace(each.key, purpose=Purpose.PAIR))
                 for each in run.confirmations
             ),
         )

@@ -18,15 +18,15 @@ import dataclasses
 from collections.abc import Mapping
 
 from evalgate.comparison import compare as comparison_compare
+from evalgate.comparison import verdict
 from evalgate.comparison.book import Sides
 from evalgate.model import (
-    ALONE,
-    FRESH,
     AgentFailure,
     AgentUse,
     BaseOrigin,
     BaseSource,
     Case,
+    CaseKey,
     CaseStatus,
     Comparison,
     ConfigOrigin,
@@ -34,19 +34,24 @@ from evalgate.model import (
     CriterionUse,
     EvalSet,
     FailureKind,
+    GateVerdict,
     Grade,
     GradedTrial,
     InMemoryTranscripts,
     Need,
     NotEvaluated,
     Policy,
+    Purpose,
+    Quarantine,
     Reason,
     Run,
     Scale,
     Score,
     Suite,
     TrialKey,
+    Verdict,
 )
+from evalgate.reports import sentences
 
 SUITE = "s"
 NAMES = ("m", "n", "o")
@@ -80,10 +85,10 @@ def run(
     uses = uses or tuple(use(name) for name, _ in zip(NAMES, rows, strict=False))
     cases = tuple(Case(case_id=f"c{number}", conversation=()) for number, _ in enumerate(rows[0]))
     trials: list[GradedTrial] = []
-    for number, case in enumerate(cases):
-        words = [row[number].split("+") for row in rows]
-        for start, parts in zip((0, FRESH, ALONE), zip(*words, strict=True), strict=False):
-            for repeat, letters in enumerate(zip(*parts, strict=True)):
+    for place, case in enumerate(cases):
+        words = [row[place].split("+") for row in rows]
+        for purpose, parts in zip(Purpose, zip(*words, strict=True), strict=False):
+            for number, letters in enumerate(zip(*parts, strict=True)):
                 if "." in letters:
                     continue
                 crashed = "!" in letters
@@ -93,7 +98,7 @@ def run(
                 }
                 trials.append(
                     GradedTrial(
-                        key=TrialKey(suite=suite, case_id=case.case_id, repeat=start + repeat),
+                        key=TrialKey(suite=suite, case_id=case.case_id, purpose=purpose, number=number),
                         failure=CRASH if crashed else None,
                         grades=dict.fromkeys(grades, OUTAGE) if crashed else grades,
                     )
@@ -108,8 +113,8 @@ def run(
                 agent=AgentUse(driver="adk"),
             ),
         ),
-        trials=tuple(trial for trial in trials if trial.key.repeat < FRESH),
-        confirmations=tuple(trial for trial in trials if trial.key.repeat >= FRESH),
+        trials=tuple(trial for trial in trials if trial.key.is_first),
+        confirmations=tuple(trial for trial in trials if not trial.key.is_first),
         transcripts=InMemoryTranscripts(),
         repeats=max((len(word.partition("+")[0]) for word in rows[0]), default=1),
         truncated=truncated,
@@ -171,3 +176,19 @@ def compare(text: str, **more: object) -> Comparison:
     names = ("policy", "unpaired", "judged", "scales", "unreliable", "run_together")
     settings = {key: more.pop(key) for key in names if key in more}
     return compare_runs(*sides(text, **more), **settings)  # type: ignore[arg-type]
+
+
+NOBODY: Mapping[CaseKey, Quarantine] = {}
+
+
+def decide(
+    head: Run, comparison: Comparison | None, policy: Policy, *, held: Mapping[CaseKey, Quarantine] = NOBODY
+) -> Verdict:
+    """Both gates together, in words; without a comparison the threshold gate alone."""
+    decided = verdict.decide(head, policy, comparison=comparison, unreliable=held)
+    return sentences.told(decided, head, comparison, policy)
+
+
+def regression(head: Run, comparison: Comparison, policy: Policy) -> GateVerdict:
+    """The regression gate, in words."""
+    return decide(head, comparison, policy).gates[1]

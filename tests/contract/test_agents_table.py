@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evalgate import agents
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting, DriverTools
-from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
+from evalgate.model import Case, CriterionUse, NotEvaluated, TrialKey, TrialView
 from evalgate.system.python_env import World
 
 REPO = Path(__file__).parents[2]
@@ -128,7 +128,7 @@ def test_an_agent_that_is_not_there_fails_each_trial_with_a_reason(name: str, tm
 @ALL
 def test_a_metric_that_cannot_be_graded_is_no_score_and_no_exception(name: str, tmp_path: Path) -> None:
     agent = opened(name, tmp_path)
-    evidence = Evidence(case=Case(case_id="c", conversation=()), actual=(), expected=())
+    evidence = TrialView(case=Case(case_id="c", conversation=()), actual=(), expected=())
     try:
         grade = agent.run_metric("some.metric", CriterionUse(name="m", threshold=1.0, code="some.metric"), evidence)
     finally:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices, CriterionSpec
 from evalgate.discovery import criteria as discovery_criteria
-from evalgate.model import Case, Content, CriterionUse, Evidence, Invocation, NotEvaluated, Score, Text
+from evalgate.model import Case, Content, CriterionUse, Invocation, NotEvaluated, Score, Text, TrialView
 
 ROOT = Path(__file__).parents[2]
 SPECS = [*criteria.CRITERIA.values(), criteria.CUSTOM]
@@ -102,12 +102,12 @@ def _on_scale(value: float, spec: CriterionSpec) -> bool:
     return math.isfinite(value) and lowest <= value <= highest
 
 
-def _evidences() -> list[Evidence]:
+def _evidences() -> list[TrialView]:
     said = Invocation(user_content=Content(), final_response=Content(parts=(Text(text="a b"),)), events=())
     silent = Invocation(user_content=Content())
     sides: list[Any] = [(), (said,), (silent,), (said, silent)]
     return [
-        Evidence(case=Case(case_id="c", expects_state=state), actual=actual, expected=expected, final_state=state)
+        TrialView(case=Case(case_id="c", expects_state=state), actual=actual, expected=expected, final_state=state)
         for actual in sides
         for expected in [*sides, None]
         for state in (None, {"a": 1})

@@ -14,15 +14,15 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 498_800,
+    "tokens": 497_310,
     "tokens_per_statement": 11.7,
     "odd_names_per_1000": 123,
-    "modules": 256,
-    "value_classes": 489,
+    "modules": 255,
+    "value_classes": 488,
     "over_8_fields": 39,
-    "doubled_class_names": 43,
+    "doubled_class_names": 41,
     "words": 1393,
-    "replace": 179,
+    "replace": 182,
     "largest_room": 5647,  # lines
     "longest_function": 755,  # tokens
 }

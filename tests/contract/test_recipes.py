@@ -33,7 +33,7 @@ from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, 
 from evalgate.criteria.judged import Asking, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece
-from evalgate.model import CriterionUse, Evidence, Grade, Need, NotEvaluated, Reason
+from evalgate.model import CriterionUse, TrialView, Grade, Need, NotEvaluated, Reason
 
 VERSION: Final = "1"
 LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
@@ -46,7 +46,7 @@ def build(options: JudgedOptions, use: CriterionUse, services: CriterionServices
     return judged.with_judge(options, use, services, grade)
 
 
-def grade(evidence: Evidence, *, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, ask: Asking) -> Grade:
     """The share of polite answers."""
     ballots = []
     for turn in evidence.actual:
@@ -113,7 +113,7 @@ import functools
 from pydantic import Field
 
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score, turns
+from evalgate.model import CriterionUse, TrialView, Finding, Grade, NotEvaluated, Reason, Score, turns
 from evalgate.model.shapes import Wire
 
 
@@ -128,7 +128,7 @@ def build(options: Options, _use: CriterionUse, _services: CriterionServices) ->
     return functools.partial(grade, options=options)
 
 
-def grade(evidence: Evidence, *, options: Options) -> Grade:
+def grade(evidence: TrialView, *, options: Options) -> Grade:
     """1.0 for each turn with a short answer, else 0.0; the score is their mean."""
     if not evidence.actual:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn")

@@ -23,7 +23,20 @@ from evalgate.text import markdown
 
 MARKDOWN = ("comment", "summary")
 NO_FILES = {"annotations", "terminal"}
-SHARED = {"agent_changes", "bets", "cases", "causes", "moved", "page_data", "trends", "turns", "view", "wording"}
+SHARED = {
+    "agent_changes",
+    "bets",
+    "cases",
+    "causes",
+    "edits",
+    "moved",
+    "page_data",
+    "sentences",
+    "trends",
+    "turns",
+    "view",
+    "wording",
+}
 
 
 def test_every_file_of_the_family_stands_in_its_table() -> None:

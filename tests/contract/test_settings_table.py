@@ -194,7 +194,7 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     about = {"python": "3"}
     around = unchanged.surroundings(settings, tree="t", environment=environment, about=about, description=None)
     tasks = (
-        Task(key=TrialKey(suite=suite.key, case_id=case.case_id, repeat=0), suite=suite, case=case)
+        Task(key=TrialKey(suite=suite.key, case_id=case.case_id), suite=suite, case=case)
         for suite in suites
         for case in suite.eval_set.cases
     )

@@ -140,7 +140,10 @@ def test_a_crash_is_run_again_before_it_blocks(repo: Repository, asked: str, cod
 
 
 def test_nothing_is_run_again_for_an_advisory_suite(repo: Repository) -> None:
+    repo.git("checkout", "-q", "main")
     repo.gate_file(threshold="new", suites=[{"match": ["**"], "severity": "advisory"}])
+    repo.commit("advisory")
+    repo.git("checkout", "-qb", "other")
     repo.agent("head", wrong=(1, 2))
     repo.commit("head")
     code, said = repo.run()
@@ -283,6 +286,37 @@ def test_at_a_desk_without_a_base_nothing_is_run_again_unless_somebody_asks(repo
     code, said = repo.run("--confirm", base="")
     assert (code, repo.results()["verdict"]["kind"]) == (3, "not_measured"), said
     assert "Increase `budget`" in repo.comment()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "budget", "threshold", "code", "most", "said"),
+    [
+        # the second of 20 cases is broken: six pairs of runs are kept back, so that it is confirmed
+        ((2,), 40, "confirmed", 1, 40, "Worse than the base"),
+        # nothing fails: all of it goes to the first runs
+        ((), 40, "confirmed", 0, 40, "All 20 cases passed"),
+        # where nothing is rerun, nothing is kept back
+        ((2,), 40, "all", 1, 40, "1 of 20 cases failed"),
+        # the last case is broken: what is left does not confirm it, and nobody says that all is well
+        ((20,), 40, "confirmed", 3, 40, "the budget of 40 agent runs is spent"),
+        # too few for all cases: what was confirmed blocks all the same
+        ((1,), 28, "confirmed", 1, 28, "Worse than the base"),
+    ],
+)
+def test_a_budget_keeps_back_what_confirming_needs(
+    repo: Repository, wrong: tuple[int, ...], budget: int, threshold: str, code: int, most: int, said: str
+) -> None:
+    repo.git("checkout", "-q", "main")
+    repo.cases(*range(1, 21))
+    repo.gate_file(threshold=threshold, budget={"agent_calls": budget})
+    repo.commit("twenty cases")
+    repo.git("checkout", "-q", "-B", "change")
+    repo.agent("head", wrong=wrong)
+    repo.commit("head")
+    exit_code, output = repo.run("--concurrency", "1")  # what is under way when a case fails is let end
+    assert exit_code == code, output
+    assert said in output
+    assert repo.asked("head") + repo.asked("base") <= most
 
 
 def test_parts_confirm_each_their_own(repo: Repository) -> None:

@@ -55,15 +55,16 @@ def changed(folder: Path, python: str, *, cases: int, **rules: str) -> Repositor
     return repo
 
 
-@pytest.mark.parametrize("policy", ["head", "base"])
+@pytest.mark.parametrize("policy", ["head", "both"])
 def test_whose_metric_decides(tmp_path: Path, python: str, policy: str) -> None:
     """Head's passes whatever is said."""
     repo = changed(tmp_path, python, cases=2, policy=policy)
     repo.write("metrics.py", METRIC.format(score="1.0").replace("else 0.0", "else 1.0"))
     repo.commit("head")
     code, said = repo.run()
-    assert code == (1 if policy == "base" else 0), said
-    assert "`contents of metrics.py`" in repo.comment().partition("<details>")[0]
+    assert code == (1 if policy == "both" else 0), said
+    assert "`metrics.py` (+" in repo.comment().partition("</details>")[0]
+    assert ("passes only by the rules that this change brings" in repo.comment()) is (policy == "head")
 
 
 def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, python: str) -> None:
@@ -72,11 +73,12 @@ def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, 
     repo.commit("head")
     code, said = repo.run("--runs", "2", "--fail-on", "regression", "--threshold", "confirmed")
     assert code == 1, said
-    comparison = repo.results()["comparison"]
+    results = repo.results()
+    comparison = results["comparison"]
     (row,) = [row for row in comparison["criteria"] if row["rule"]["gating"]]
     assert (row["name"], row["base"], row["head"]) == ("word", 1.0, 0.0)
-    assert [each["subject"] for each in comparison["relaxed"]] == ["contents of metrics.py"]
-    assert "`contents of metrics.py`" in repo.comment()
+    assert [edit["subject"] for edit in results["edits"]["edits"]] == ["code of word", "metrics.py"]
+    assert "`metrics.py` (+" in repo.comment()
 
 
 EVIL = "import sys; open({marker!r}, 'a').write('{name} in ' + ' '.join(sys.orig_argv) + chr(10))"

@@ -92,7 +92,7 @@ def test_a_new_failure_is_confirmed_by_fresh_runs_of_both_sides(repo: Repository
 def test_a_case_whose_runs_differ_is_run_again_and_flaky(repo: Repository) -> None:
     repo.agent("head", flaky=(5,))
     repo.commit("head")
-    code, said = repo.run("--runs", "2", "--threshold", "new")
+    code, said = repo.run("--runs", "2", "--threshold", "new", "--concurrency", "1")  # the agent counts its runs
     assert code == 0, said
     assert repo.asked("head") == repo.asked("base") <= 6 * 2 + 3
     assert "1 flaky" in repo.comment()
@@ -114,22 +114,21 @@ def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
     assert results["verdict"]["kind"] == "pass"
     assert "Nothing to compare with yet: the base has no agent" in repo.comment()
     assert code == 0, said
-    assert {each["kind"] for each in results["comparison"]["relaxed"]} == {"threshold", "case_removed"}
-    assert "Relaxed rules" in repo.comment()
-    repo.run("--policy", "base", base="HEAD~1")
-    assert len(repo.results()["suites"][0]["cases"]) == 3, "the base's rules are known though it has no agent"
+    kinds = {edit["kind"] for edit in results["edits"]["edits"]}
+    assert {"rule", "case_removed"} <= kinds, "the base's rules are known though it has no agent"
+    assert "This change edits its own gate" in repo.comment()
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "words"),
+    ("change", "kinds", "words"),
     [
-        ("threshold", "threshold", "threshold of `response_match_score` lowered from `0.90` to `0.50`"),
-        ("case", "case_removed", "case `case_5` deleted"),
-        ("policy", "policy", "`fail_on` changed from `with regression` to `without regression`"),
-        ("expectation", "case_changed", "expectation of case `case_0` changed"),
+        ("threshold", {"rule", "file"}, "`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.50`"),
+        ("case", {"case_removed"}, "case `case_5` deleted"),
+        ("policy", {"file"}, "`evalgate.yml` (+1, -1)"),
+        ("expectation", {"case_changed"}, "expectation of case `case_0` changed"),
     ],
 )
-def test_a_bar_that_is_lowered_is_shown_first(repo: Repository, change: str, kind: str, words: str) -> None:
+def test_what_a_change_edits_of_its_gate_is_shown(repo: Repository, change: str, kinds: set[str], words: str) -> None:
     match change:
         case "threshold":
             repo.cases(*range(6), threshold=0.5)
@@ -141,23 +140,22 @@ def test_a_bar_that_is_lowered_is_shown_first(repo: Repository, change: str, kin
             repo.cases(*range(6), answers={0: "answer 0 indeed"})
     repo.commit("head")
     repo.run()
-    found = repo.results()["comparison"]["relaxed"]
-    assert {each["kind"] for each in found} == {kind}
+    assert {edit["kind"] for edit in repo.results()["edits"]["edits"]} == kinds
     comment = repo.comment()
     assert words in comment
-    assert comment.index("Relaxed rules") < comment.index("| Criterion")
+    assert comment.index("edits its own gate") < comment.index("| Criterion")
 
 
-def test_policy_base_gates_by_the_bases_threshold_and_cases(repo: Repository) -> None:
-    repo.agent("head", wrong=(5,))
-    repo.cases(*range(5), threshold=0.1)
+def test_with_policy_both_the_worse_of_both_books_counts(repo: Repository) -> None:
+    repo.agent("head", wrong=(4,))
+    repo.cases(*range(5), threshold=0.0)
     repo.commit("head")
     assert repo.run("--fail-on", "threshold")[0] == 0
-    assert "The base branch's rules apply" not in repo.comment()
-    code, said = repo.run("--fail-on", "threshold", "--policy", "base")
+    assert "The base branch's rules decided" not in repo.comment()
+    assert "passes only by the rules that this change brings" in repo.comment()
+    code, said = repo.run("--fail-on", "threshold", "--policy", "both")
     assert code == 1, said
-    assert repo.asked("head") == 6
-    assert "The base branch's rules apply" in repo.comment()
+    assert "The base branch's rules decided" in repo.comment()
     # a criteria file of the base that cannot be read stops nobody from repairing it
     repo.git("stash", "-q", "--include-untracked")
     repo.git("checkout", "-q", "main")

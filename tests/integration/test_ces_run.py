@@ -540,7 +540,7 @@ CHANGES: list[tuple[str, Callable[[Path], None], str, int, str]] = [
     ("an evaluation that is not text any more", replaced(DESK, '{"event": {"event": "welcome"}}', '{"dtmf": "1"}'), "",
      0, f"evaluation file `{DESK}` deleted"),
     ("an evaluation is excluded", replaced("evalgate.yml", "env:", 'exclude: ["evaluations/desk/**"]\nenv:'), "", 0,
-     f"evaluation file `{DESK}` deleted"),
+     "`evalgate.yml` (+1, -0)"),
     ("an evaluation that cannot be read", replaced(DESK, '"golden"', '"bogus": 1, "golden"'), "", 3, "unknown key"),
     ("what fails is skipped", renewals_skipped, "weeks", 0, "the expectation is not evaluated"),
     ("metrics are off", written("app.json", {"displayName": "desk", **METRICS_OFF}), "", 0,

@@ -169,6 +169,13 @@ def hides(repo: Repository) -> None:
     repo.git("mv", "other.evalset.json", ".hidden/desk.evalset.json")
 
 
+def excludes(repo: Repository) -> None:
+    """An easy file remains, so that there is something to evaluate."""
+    text = json.loads((repo.root / "desk.evalset.json").read_text())
+    repo.write("easy.evalset.json", json.dumps({**text, "eval_cases": text["eval_cases"][:1]}))
+    repo.gate_file(exclude=["desk*"])
+
+
 def hides_among_remarks(repo: Repository) -> None:
     """Where nothing is compared, a lower threshold among more remarks than a comment has room for."""
     criteria(response_match_score=0.0)(repo)
@@ -181,9 +188,9 @@ def hides_among_remarks(repo: Repository) -> None:
 def hides_among_rules(repo: Repository) -> None:
     """A lower threshold behind hundreds of entries that count for nothing yet."""
     criteria(response_match_score=0.0)(repo)
-    entry = "- {{file: desk.evalset.json, case: {}, owner: '@me', expires: {}, reason: x}}\n"
-    expires = datetime.now(UTC).date() + timedelta(days=20)
-    repo.write("evalgate-quarantine.yml", "".join(entry.format(f"{'z' * 60}{n}", expires) for n in range(300)))
+    until = f"{datetime.now(UTC).date() + timedelta(days=20)}"
+    names = (f"desk.evalset.json:{'z' * 60}{number}" for number in range(300))
+    repo.gate_file(quarantine=[{"case": name, "owner": "@me", "until": until} for name in names])
 
 
 def tokens_below_zero(repo: Repository) -> None:
@@ -206,16 +213,18 @@ SPEAKS_AS_USER = """part = {"text": text.replace("question", "answer")}
             say(type="event", session=session, author="user", content={"role": "user", "parts": [part]}, final=True)
             part = """
 
+ONLY = "**evalgate: passes only by the rules that this change brings:** `response_match_score` `0.90`"
+
 GAMES = {
     "a lower threshold among hundreds of quarantined cases": Game(
         play=hides_among_rules,
-        said="compared with the base:\n> - threshold of `response_match_score` lowered from `0.90` to `0.00`",
+        said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`",
     ),
     "a lower threshold among many remarks, where nothing is compared": Game(
         base=rules(baseline="none"),
         play=lambda repo: (repo.gate_file(baseline="none"), hides_among_remarks(repo))[0],
         code=0,
-        said="threshold of `response_match_score` lowered from `0.90` to `0.00`",
+        said=ONLY,
     ),
     "it crashes where it would fail, and few need be measured": Game(
         base=rules(**{"min-measured": 0.3}),
@@ -233,15 +242,16 @@ GAMES = {
         said="tokens where the base used",
     ),
     "a suite is advisory": Game(
-        play=rules(suites=[{"match": ["desk*"], "severity": "advisory"}]),
-        code=0,
-        said="`severity of desk.evalset.json`",
+        play=rules(suites=[{"match": ["desk*"], "severity": "advisory"}]), said="Worse than the base"
     ),
     "a criterion that does not gate": Game(
-        play=rules(compare={"response_match_score": {"gating": False}}), said="`gating of response_match_score`"
+        play=rules(compare={"response_match_score": {"gating": False}}),
+        said="`gating of response_match_score` `unset` \N{RIGHTWARDS ARROW} `false`",
     ),
-    "a drop of everything is tolerated": Game(play=rules(**{"max-drop": 1}), said="`max_drop` changed"),
-    "no significance is enough": Game(play=rules(alpha=0.000001), said="`alpha` changed"),
+    "a drop of everything is tolerated": Game(
+        play=rules(**{"max-drop": 1}), said="`max_drop` `0.05` \N{RIGHTWARDS ARROW} `1.00`"
+    ),
+    "no significance is enough": Game(play=rules(alpha=0.000001), said="`alpha` `0.05`"),
     "only easy cases are selected": Game(play=rules(grep="case_0"), code=2),
     "two cases of one name": Game(play=twice),
     "the file is hidden, few cases remain": Game(play=hides, code=0, said="4 cases deleted"),
@@ -276,30 +286,34 @@ GAMES = {
         play=expects_nonsense, code=0, said="expectations of 4 cases changed"
     ),
     "cases get other ids": Game(play=renames_ids, said="6 cases deleted"),
-    "a lower threshold": Game(play=criteria(response_match_score=0.0), said="threshold of `response_match_score`"),
+    "a lower threshold": Game(
+        play=criteria(response_match_score=0.0), said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`"
+    ),
     "another criterion": Game(
         play=criteria(tool_trajectory_avg_score=0.0),
         code=0,
-        said="criterion `response_match_score` (was `0.90`) removed",
+        said=ONLY,
     ),
-    "criteria beside a file that moves": Game(play=second_config, said="threshold of `response_match_score`"),
-    "another seed": Game(play=rules(seed=7), said="`seed` changed from `0` to `7`"),
-    "fewer runs": Game(base=rules(runs=2), play=rules(runs=1), said="`runs` changed from `2` to `1`"),
+    "criteria beside a file that moves": Game(
+        play=second_config, said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`"
+    ),
+    "another seed": Game(play=rules(seed=7), said="`evalgate.yml` (+"),
+    "fewer runs": Game(base=rules(runs=2), play=rules(runs=1), said="`evalgate.yml` (+"),
     "no regression gate": Game(
         base=rules(**{"fail-on": ["regression"]}),
         play=rules(**{"fail-on": ["not_measured"]}),
-        code=0,
-        said="`fail_on` changed from `with regression` to `without regression`",
+        said="Worse than the base",
     ),
-    "a lower pass rate": Game(play=rules(**{"pass-rate": 0.1}), said="`pass_rate` changed from `1.00` to `0.10`"),
+    "a lower pass rate": Game(play=rules(**{"pass-rate": 0.1}), said="`pass_rate` `1.00` \N{RIGHTWARDS ARROW} `0.10`"),
     "the file is excluded": Game(play=rules(exclude=["desk*"]), code=4),
+    "the file is excluded, another remains": Game(play=excludes, said="Worse than the base"),
     "an agent that passes": Game(
         play=lambda repo: repo.gate_file(
             agents=[{"driver": "command", "command": [sys.executable, "other.py"]}],
         ),
-        said="`agent of desk.evalset.json` changed",
+        said="`evalgate.yml` (+",
     ),
-    "a budget of one run": Game(play=rules(budget="agent_calls=1"), code=3, said="`budget` changed"),
+    "a budget of one run": Game(play=rules(budget="agent_calls=1"), code=3, said="`evalgate.yml` (+"),
     "results of its own": Game(play=commits_results),
     "an easier question under the same name": Game(play=asks_another, code=0, said="expectations of 4 cases changed"),
     "easy turns behind a hard one": Game(play=talks_on, code=0, said="expectations of 4 cases changed"),
@@ -319,16 +333,16 @@ GAMES = {
             "test_config.json",
             '{"criteria": {"response_match_score": 0.9}, "criteria": {"response_match_score": 0.0}}',
         ),
-        said="threshold of `response_match_score` lowered from `0.90` to `0.00`",
+        said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.00`",
     ),
     "a lower pass rate for one file": Game(
-        play=rules(suites=[{"match": ["desk*"], "pass_rate": 0.1}]), said="`pass_rate of desk.evalset.json` changed"
+        play=rules(suites=[{"match": ["desk*"], "pass_rate": 0.1}]), said="`pass_rate of desk.evalset.json` `1.00`"
     ),
     "a rubric that always holds": Game(
         base=rubric("The answer names the price."),
         play=rubric("The answer is a text."),
         arguments=("--skip-judged",),
-        said="criterion `rubric_based_final_response_quality_v1` changed",
+        said="rubric_based_final_response_quality_v1` `The answer names the price.`",
     ),
     "new cases eat the budget before the hard ones": Game(
         base=rules(budget="agent_calls=20"), play=eats_the_budget, code=3, said="the budget of 20 agent runs is spent"
@@ -349,8 +363,7 @@ GAMES = {
             (repo.root / "evalgate.yml").rename(repo.root / ".github/evalgate.yml"),
         )[0],
         play=rules(**{"pass-rate": 0.1, "fail-on": ["not_measured"]}),
-        code=0,
-        said="`fail_on` changed from `with threshold` to `without threshold`",
+        said="Worse than the base",
     ),
     "so many runs that the budget does not last": Game(
         base=rules(budget="agent_calls=20"),
@@ -403,7 +416,7 @@ GAMES = {
     ),
     "a description of hundreds of agents": Game(
         play=lambda repo: (as_if("sessions=1)", DESCRIBED)(repo), criteria(response_match_score=0.1)(repo))[0],
-        said="threshold of `response_match_score` lowered from `0.90` to `0.10`",
+        said="`response_match_score` `0.90` \N{RIGHTWARDS ARROW} `0.10`",
     ),
     "it puts the right answer into the user's mouth": Game(play=as_if("part = ", SPEAKS_AS_USER)),
     "it ends its turn without a word where it would fail": Game(
@@ -451,4 +464,4 @@ def test_a_game_is_red_or_told(tmp_path: Path, game: Game) -> None:
     assert code == game.code or (game.code, code) == (3, 1), said
     assert game.code or game.said
     if game.said:
-        assert game.said in repo.comment().partition("<details>")[0], repo.comment()
+        assert game.said in repo.comment().partition("</details>")[0], repo.comment()

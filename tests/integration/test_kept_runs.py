@@ -216,7 +216,7 @@ def interrupt(repo: Repository, *arguments: str) -> None:
 
 @pytest.fixture
 def slow(repo: Repository) -> Repository:
-    slower = 'import time; time.sleep(0.3 if os.environ.get("SLOW") else 0); text = message'
+    slower = 'import time; time.sleep(1 if os.environ.get("SLOW") else 0); text = message'
     repo.write("agent.py", (repo.root / "agent.py").read_text().replace("text = message", slower, 1))
     repo.gate_file(env=["ASKED_LOG", "SLOW"])
     return repo

@@ -14,7 +14,6 @@ from builders.gated_repository import Repository
 
 pytestmark = pytest.mark.integration
 
-LISTED = "evalgate-quarantine.yml"
 STORE = ("--baseline-folder", "store")
 KEPT = (*STORE, "--runs", "2", "--save-baseline", "always")
 
@@ -23,8 +22,8 @@ def day(days: int) -> str:
     return (dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days)).isoformat()
 
 
-def entry(case: str, *, days: int = 30, file: str = "desk.evalset.json") -> str:
-    return f'- file: {file}\n  case: {case}\n  owner: "@maria"\n  expires: {day(days)}\n'
+def entry(case: str, *, days: int = 30, file: str = "desk.evalset.json") -> dict[str, str]:
+    return {"case": f"{file}:{case}", "owner": "@maria", "until": day(days)}
 
 
 @pytest.fixture
@@ -45,15 +44,13 @@ def branch(repo: Repository, **agent: tuple[int, ...]) -> None:
 
 
 def told(repo: Repository) -> str:
-    """What the comment says before the details."""
-    return repo.comment().partition("<details>")[0]
+    """What the comment says before the cases."""
+    return repo.comment().partition("### ")[0]
 
 
 def test_a_case_with_mixed_results_is_demoted_and_back_once_it_breaks(repo: Repository) -> None:
     assert repo.run(*KEPT, base="")[0] == 1
-    code, said = repo.call("quarantine", "add", "desk.evalset.json:case_1", "--owner", "@maria", *STORE)
-    assert code == 0, said
-    assert "(passed 1 of 2 known runs), @maria, until " + day(30) in said
+    repo.gate_file(quarantine=[entry("case_1")])
     repo.commit("quarantined")
 
     branch(repo, wrong=(1,))
@@ -78,11 +75,10 @@ def test_a_case_with_mixed_results_is_demoted_and_back_once_it_breaks(repo: Repo
     branch(repo, wrong=(1,))
     assert repo.run("--runs", "2", *STORE)[0] == 1
     assert "`desk.evalset.json:case_1` is quarantined, but failed its last 3 base runs" in repo.comment()
-    assert "broken: failed its last 3 base runs" in repo.call("quarantine", "list", *STORE)[1]
 
 
 def test_parts_and_their_merge_go_by_the_same_list(repo: Repository) -> None:
-    repo.write(LISTED, entry("case_1"))
+    repo.gate_file(quarantine=[entry("case_1")])
     repo.commit("quarantined")
     branch(repo, wrong=(1,))
     for part in ("1/2", "2/2"):
@@ -90,26 +86,6 @@ def test_parts_and_their_merge_go_by_the_same_list(repo: Repository) -> None:
     code, said = repo.call("merge", "parts", "--output", "merged", "--base", "main")
     assert code == 0, said
     assert "1 quarantined case (non-blocking): `case_1` failed" in said
-
-
-@pytest.mark.parametrize(
-    ("case", "listed", "said"),
-    [
-        ("case_0", "", "passed 2 of 2 known runs, so its results are not mixed"),
-        ("case_2", "", "failed all 2 known runs: it is broken"),
-        ("case_9", "", "there is no case `desk.evalset.json:case_9`"),
-        ("case_1", entry("case_1", days=-1), "`desk.evalset.json:case_1` is listed already"),
-        ("case_1", "cases: []\n", "must be a list of entries"),
-        ("case_1", entry("case_2").replace("owner", "owned"), f"{LISTED}:1:3 ($[0]): error: `owner`: required key is"),
-    ],
-)
-def test_only_a_case_whose_runs_differ_is_demoted(repo: Repository, case: str, listed: str, said: str) -> None:
-    repo.agent("base", wrong=(2,), flaky=(1,))
-    repo.run(*KEPT, base="")
-    repo.write(LISTED, listed)
-    code, output = repo.call("quarantine", "add", f"desk.evalset.json:{case}", "--owner", "@maria", *STORE)
-    assert (code, said in output) == (2, True), output
-    assert (repo.root / LISTED).read_text() == listed
 
 
 def test_an_entry_is_told_before_it_expires_and_when(repo: Repository) -> None:
@@ -122,7 +98,7 @@ def test_an_entry_is_told_before_it_expires_and_when(repo: Repository) -> None:
         (91, 1, "more than 90 days: it does not count"),  # duties: for ever is no date
     ):
         repo.git("checkout", "-q", "main")
-        repo.write(LISTED, entry("case_1", days=days))
+        repo.gate_file(quarantine=[entry("case_1", days=days)])
         repo.commit("listed")
         repo.git("checkout", "-q", "change")
         repo.git("merge", "-q", "main", "-m", "merged")
@@ -137,7 +113,7 @@ class Game:
     """A change beside an agent that breaks cases 2 and 3. `listed`: on the base; `said`: before the details."""
 
     play: Callable[[Repository], None]
-    listed: str = entry("case_1")
+    listed: tuple[dict[str, str], ...] = (entry("case_1"),)
     said: str
     code: int = 1
 
@@ -173,35 +149,30 @@ def travels(repo: Repository) -> None:
 
 GAMES = {
     "its own failures": Game(
-        play=lambda repo: repo.write(LISTED, entry("case_1") + entry("case_2") + entry("case_3")),
-        said="`quarantine of desk.evalset.json:case_2` changed from `none` to",
+        play=lambda repo: repo.gate_file(quarantine=[entry(f"case_{number}") for number in (1, 2, 3)]),
+        said="`quarantine`: the base's evalgate.yml counts, not this change's",
     ),
     "an entry that has expired lasts longer": Game(
-        listed=entry("case_2", days=-3) + entry("case_3", days=-3),
-        play=lambda repo: repo.write(LISTED, entry("case_2") + entry("case_3")),
-        said=f"changed from `until {day(-3)}` to `until {day(30)}",
+        listed=(entry("case_2", days=-3), entry("case_3", days=-3)),
+        play=lambda repo: repo.gate_file(quarantine=[entry("case_2"), entry("case_3")]),
+        said="`quarantine`: the base's evalgate.yml counts, not this change's",
     ),
     "a broken question under a quarantined name": Game(play=swaps, said="expectations of 2 cases changed"),
     "failing cases are new again": Game(play=renames_case, said="2 cases deleted"),
     "failing cases in a file with entries of old": Game(
-        listed=entry("gone_0", file="other.evalset.json") + entry("gone_1", file="other.evalset.json"),
+        listed=(entry("gone_0", file="other.evalset.json"), entry("gone_1", file="other.evalset.json")),
         play=moves_cases,
         said="2 cases deleted",
     ),
     "another clock": Game(
-        listed=entry("case_2", days=-1) + entry("case_3", days=-1), play=travels, said="2 of 6 cases failed (2 new)"
-    ),
-    "a link in place of the list": Game(
-        play=lambda repo: ((repo.root / LISTED).unlink(), (repo.root / LISTED).symlink_to("/etc/hostname"))[0],
-        said="",
-        code=2,
+        listed=(entry("case_2", days=-1), entry("case_3", days=-1)), play=travels, said="2 of 6 cases failed (2 new)"
     ),
 }
 
 
 @pytest.mark.parametrize("game", GAMES.values(), ids=list(GAMES))
 def test_a_change_quarantines_nothing(repo: Repository, game: Game) -> None:
-    repo.write(LISTED, game.listed)
+    repo.gate_file(quarantine=list(game.listed))
     repo.commit("quarantined")
     branch(repo, wrong=(2, 3))
     game.play(repo)
@@ -209,18 +180,18 @@ def test_a_change_quarantines_nothing(repo: Repository, game: Game) -> None:
     code, said = repo.run("--runs", "2")
     assert code == game.code, said
     if game.said:
-        assert game.said in told(repo), told(repo)
+        assert game.said in repo.comment(), repo.comment()
 
 
 def test_a_change_whose_base_is_unknown_quarantines_nothing(repo: Repository) -> None:
-    repo.write(LISTED, entry("case_1"))
+    repo.gate_file(quarantine=[entry("case_1")])
     branch(repo, wrong=(1,))
     assert repo.run("--runs", "2", base="")[0] == 0  # somebody's own machine
     workflow = {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "1", "CI": "1"}
     asked = ("--runs", "2", "--baseline", "none", "--base", "nowhere", "--env", "ASKED_LOG")
     code, said = repo.call("run", *asked, environment=workflow)
     assert code == 1, said
-    assert "evalgate-quarantine.yml does not count" in said
+    assert "`quarantine` does not count" in said
 
 
 def test_the_change_that_brings_the_first_cases_pays_for_none_twice(tmp_path: Path) -> None:
@@ -234,3 +205,10 @@ def test_the_change_that_brings_the_first_cases_pays_for_none_twice(tmp_path: Pa
     repo.commit("first")
     assert repo.run()[0] == 0
     assert repo.asked("head") == 3
+
+
+def test_the_file_of_old_is_refused_with_what_replaces_it(repo: Repository) -> None:
+    repo.write("evalgate-quarantine.yml", "[]")
+    code, said = repo.run()
+    assert code == 2
+    assert "Write `quarantine:` in evalgate.yml" in said

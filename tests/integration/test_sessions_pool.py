@@ -23,7 +23,6 @@ from evalgate.model import (
     Case,
     Content,
     CriterionUse,
-    Evidence,
     FailureKind,
     Invocation,
     NotEvaluated,
@@ -32,6 +31,7 @@ from evalgate.model import (
     SessionInput,
     Text,
     TrialKey,
+    TrialView,
 )
 from evalgate.system.python_env import World
 
@@ -239,7 +239,7 @@ def test_a_pool_tells_what_answered() -> None:
 # --- metrics --------------------------------------------------------------------------------------
 
 TURN = Invocation(user_content=user("hi"))
-EVIDENCE = Evidence(case=case(), actual=(TURN, TURN), expected=(TURN,))
+EVIDENCE = TrialView(case=case(), actual=(TURN, TURN), expected=(TURN,))
 USE = CriterionUse(name="mine", threshold=0.5, code="m.any")
 
 

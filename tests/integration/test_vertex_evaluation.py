@@ -18,7 +18,7 @@ from evalgate.criteria.base import CriterionServices
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.usage import Budget, UsageLedger
-from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
+from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
 
 pytestmark = pytest.mark.integration
 
@@ -87,7 +87,7 @@ def judged(environment: dict[str, str]) -> Callable[..., Grade]:
         built = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=panel))
         side = (turn("what?", answer="seven"), turn("and?", answer="eight"))
         try:
-            return built(Evidence(case=case("c"), actual=side, expected=side))
+            return built(TrialView(case=case("c"), actual=side, expected=side))
         finally:
             panel.close()
 

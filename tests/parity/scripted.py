@@ -14,7 +14,7 @@ from evalgate.criteria.base import CriterionServices
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire, ScenarioWire
 from evalgate.judges import gemini
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
-from evalgate.model import Case, CriterionUse, Ending, Evidence, Grade, Text
+from evalgate.model import Case, CriterionUse, Ending, Grade, Text, TrialView
 
 THRESHOLD = 0.5
 MARK = re.compile(r"@[a-z0-9.]+@")
@@ -57,7 +57,7 @@ def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | Jud
     return say
 
 
-def _evidence(request: Scripted) -> Evidence:
+def _evidence(request: Scripted) -> TrialView:
     actual, expected = (
         None if side is None else tuple(InvocationWire.model_validate(each).noun() for each in side)
         for side in (request["actual"], request["expected"])
@@ -66,4 +66,4 @@ def _evidence(request: Scripted) -> Evidence:
     rubrics = tuple(RubricWire.model_validate(each).noun() for each in request.get("case_rubrics", ()))
     case = Case(case_id="c", conversation=expected, scenario=scenario, rubrics=rubrics)
     ended_by = Ending(request["ended_by"]) if request.get("ended_by") else None
-    return Evidence(case=case, actual=actual or (), expected=expected, ended_by=ended_by)
+    return TrialView(case=case, actual=actual or (), expected=expected, ended_by=ended_by)

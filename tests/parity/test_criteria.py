@@ -16,7 +16,7 @@ from evalgate import criteria
 from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
 from evalgate.formats.adk_shapes import InvocationWire
-from evalgate.model import Case, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Score, turns
+from evalgate.model import Case, CriterionUse, Grade, Invocation, NotEvaluated, Score, TrialView, turns
 
 pytestmark = pytest.mark.parity
 
@@ -36,7 +36,7 @@ class Judged:
     """One criterion of one sample, as both sides judged it."""
 
     sample: Any
-    evidence: Evidence
+    evidence: TrialView
     name: str
     options: dict[str, Any]
     threshold: float | None
@@ -63,19 +63,19 @@ def judged(ask_adk: Callable[..., Any], corpus_samples: list[Any], seeded_sample
     return found
 
 
-def _judged(sample: Any, evidence: Evidence, name: str, criterion: Any, adk: dict[str, Any]) -> Judged:
+def _judged(sample: Any, evidence: TrialView, name: str, criterion: Any, adk: dict[str, Any]) -> Judged:
     options = dict(criterion) if isinstance(criterion, dict) else {"threshold": criterion}
     threshold = options.pop("threshold")
     return Judged(sample=sample, evidence=evidence, name=name, options=options, threshold=threshold, adk=adk)
 
 
-def _evidence(sample: Any) -> Evidence:
+def _evidence(sample: Any) -> TrialView:
     # through JSON text, as files and workers give it
     actual, expected = (
         None if side is None else tuple(InvocationWire.model_validate_json(json.dumps(each)).noun() for each in side)
         for side in (sample.actual, sample.expected)
     )
-    return Evidence(case=Case(case_id=sample.origin, conversation=expected), actual=actual or (), expected=expected)
+    return TrialView(case=Case(case_id=sample.origin, conversation=expected), actual=actual or (), expected=expected)
 
 
 def _in_adks_words(grade: Grade, threshold: float | None) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Toolbox:
         self._seed = seed
         self._goes_on = goes_on
         self._lock = threading.Lock()
-        self._recorded: dict[tuple[str, str], dict[int, tuple[Entry, ...]]] = {}
+        self._recorded: dict[tuple[str, str], dict[TrialKey, tuple[Entry, ...]]] = {}
         self._before: dict[tuple[str, str], tuple[Entry, ...]] = {}
 
     def open(self, key: TrialKey, case: Case | None = None) -> ConversationTools:
@@ -81,7 +81,7 @@ class Toolbox:
         return setup, MockRules(rules, key=key, seed=self._seed)
 
     def _keep(self, key: TrialKey, name: str, entries: tuple[Entry, ...]) -> None:
-        case = (key.suite, key.case_id)
+        case = key.case
         try:
             path = within(self._root, name)
         except CassetteError as error:
@@ -91,7 +91,7 @@ class Toolbox:
                 with contextlib.suppress(CassetteError):
                     self._before[case] = (self._goes_on and read_entries(path)) or ()
             repeats = self._recorded.setdefault(case, {})
-            repeats[key.repeat] = entries
+            repeats[key] = entries
             merged = cassette.merge(*(repeats[number] for number in sorted(repeats)), self._before.get(case, ()))
             if merged or path.exists():
                 _write(path, cassette.render_cassette(merged, suite=key.suite, case=key.case_id))

@@ -14,7 +14,6 @@ from evalgate.model import (
     Case,
     Content,
     CriterionUse,
-    Evidence,
     FailureKind,
     NotEvaluated,
     Reason,
@@ -23,6 +22,7 @@ from evalgate.model import (
     Text,
     Transcript,
     TrialKey,
+    TrialView,
 )
 from tests.integration.agents.line_client import adk_python
 
@@ -75,7 +75,7 @@ def test_custom_metrics_run_where_the_agent_is(opened) -> None:
     agent = opened("adk", {"path": "adk_full", "python": adk_python("new")})
     said = talk(agent, "say yes").invocations
     case = Case(case_id="c", conversation=said)
-    evidence = Evidence(case=case, actual=said, expected=said)
+    evidence = TrialView(case=case, actual=said, expected=said)
     use = CriterionUse(name="mine", threshold=0.5, code="agent.metrics.exact_answer")
     grade = agent.run_metric("agent.metrics.exact_answer", use, evidence)
     assert isinstance(grade, Score)

@@ -16,7 +16,6 @@ from evalgate.model import (
     Content,
     ConversationScenario,
     CriterionUse,
-    Evidence,
     FailureKind,
     Invocation,
     LoadedAgent,
@@ -26,6 +25,7 @@ from evalgate.model import (
     SessionInput,
     Text,
     ToolCall,
+    TrialView,
 )
 
 TURN = Invocation(user_content=Content(parts=(Text(text="hi"),)))
@@ -192,7 +192,7 @@ def test_none_among_a_tools_arguments_is_kept() -> None:
 )
 def test_a_metric_is_told_the_scenario_as_adk_writes_it(persona: Persona, written: object) -> None:
     scenario = ConversationScenario(starting_prompt="hi", conversation_plan="plan", persona=persona)
-    evidence = Evidence(case=Case(case_id="c", scenario=scenario), actual=(), expected=None)
+    evidence = TrialView(case=Case(case_id="c", scenario=scenario), actual=(), expected=None)
     said = protocol.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=0.5), evidence=evidence)
     assert said["scenario"] == {"starting_prompt": "hi", "conversation_plan": "plan", "user_persona": written}
     assert said["metric"] == {"metric_name": "mine", "threshold": 0.5, "criterion": {"threshold": 0.5}}
@@ -205,7 +205,7 @@ def test_a_metric_finds_the_rubrics_where_adk_puts_them() -> None:
 
     asked = dataclasses.replace(TURN, rubrics=(rubric("short"),))
     case = Case(case_id="c", conversation=(asked, TURN), rubrics=(rubric("polite"),))
-    evidence = Evidence(case=case, actual=(TURN, TURN, TURN), expected=case.conversation)
+    evidence = TrialView(case=case, actual=(TURN, TURN, TURN), expected=case.conversation)
     said = protocol.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=None), evidence=evidence)
     ids = [[each["rubric_id"] for each in turn["rubrics"]] for turn in said["actual"]]
     assert ids == [["polite", "short"], ["polite"], ["polite"]]

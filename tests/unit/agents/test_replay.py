@@ -53,7 +53,7 @@ def user(text: str) -> Content:
 def replayed(agent: Agent, name: str, *texts: str, suite: str = "a/trips.evalset.json", repeat: int = 0) -> list[str]:
     """What is answered to each text; the case's conversation is those texts."""
     case = Case(case_id=name, conversation=tuple(Invocation(user_content=user(text)) for text in texts))
-    with agent.converse(case, TrialKey(suite=suite, case_id=name, repeat=repeat)) as talk:
+    with agent.converse(case, TrialKey(suite=suite, case_id=name, number=repeat)) as talk:
         answers = []
         for text in texts:
             response = talk.send(user(text)).final_response

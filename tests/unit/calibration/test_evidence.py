@@ -68,7 +68,7 @@ GRADES = {
 
 def stored(*uses: CriterionUse) -> Stored:
     own = dataclasses.replace(suite(Case(case_id="loan", conversation=TURNS), key=KEY), criteria=uses or USES)
-    good, bad = TrialKey(suite=KEY, case_id="loan"), TrialKey(suite=KEY, case_id="loan", repeat=1)
+    good, bad = TrialKey(suite=KEY, case_id="loan"), TrialKey(suite=KEY, case_id="loan", number=1)
     failure = AgentFailure(kind=FailureKind.RAISED, message="KeyError")
     transcripts = InMemoryTranscripts({good: Transcript(invocations=TURNS)})
     grades = {**GRADES, "safety_v1": Score(value=1.0, findings=(verdict("safe", 1.0, 1),))}

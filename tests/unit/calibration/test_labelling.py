@@ -19,7 +19,6 @@ from evalgate.model import (
     Case,
     ConversationScenario,
     CriterionUse,
-    Evidence,
     Finding,
     Invocation,
     Need,
@@ -29,6 +28,7 @@ from evalgate.model import (
     Rubric,
     Score,
     ToolCall,
+    TrialView,
 )
 
 GOLDEN = {"golden": {"turns": [ces_evidence.turn(ces_evidence.says("hello"))]}}
@@ -78,7 +78,7 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
         scenario = ConversationScenario(starting_prompt="how much?", conversation_plan="Ask.")
         asked = Case(case_id="c", scenario=scenario)
     try:
-        evidence = OF_CES.get(name) or Evidence(
+        evidence = OF_CES.get(name) or TrialView(
             case=asked, actual=(said, said), expected=None if asked.scenario else (said, said)
         )
         criteria.build(use, CriterionServices(judge=held, adk_compat=adk_compat))(evidence)
@@ -158,7 +158,7 @@ def test_the_verdict_in_a_grade(
 def test_rubrics_are_known_by_id_and_by_text() -> None:
     use = CriterionUse(name=ABLE[1], threshold=0.5, options=by_model(ABLE[1]))
     own = dataclasses.replace(case("c"), rubrics=(Rubric(rubric_id="short", text="It is short."),))
-    known = calibration_evidence.rubrics_of(use, Evidence(case=own, actual=(), expected=None))
+    known = calibration_evidence.rubrics_of(use, TrialView(case=own, actual=(), expected=None))
     assert calibration_evidence.text_of_rubric("kind", known) == "It is kind."
     assert calibration_evidence.text_of_rubric("It is  short.", known) == "It is short."
     assert calibration_evidence.text_of_rubric("It is blue.", known) is None
@@ -166,7 +166,7 @@ def test_rubrics_are_known_by_id_and_by_text() -> None:
 
 def test_one_turn_is_asked_about_alone() -> None:
     first, second = turn("one", answer="1"), turn("two", answer="2")
-    whole = Evidence(case=case("c", first, second), actual=(first, second), expected=(first, second))
+    whole = TrialView(case=case("c", first, second), actual=(first, second), expected=(first, second))
     only = calibration_evidence.only_turn(whole, 2)
     assert (only.actual, only.expected, only.case.conversation) == ((second,), (second,), (second,))
     assert calibration_evidence.only_turn(dataclasses.replace(whole, expected=None), 1).expected is None

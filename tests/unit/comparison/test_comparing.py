@@ -297,7 +297,7 @@ def of_scores(cases: list[list[float]]) -> Run:
     run = sides.run([["00"] * len(cases)])
     values = {f"c{number}": values for number, values in enumerate(cases)}
     trials = (
-        dataclasses.replace(trial, grades={"m": Score(value=values[trial.key.case_id][trial.key.repeat])})
+        dataclasses.replace(trial, grades={"m": Score(value=values[trial.key.case_id][trial.key.number])})
         for trial in run.trials
     )
     return dataclasses.replace(run, trials=tuple(trials))

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from builders import sides
 
-from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison import compare
 from evalgate.model import (
     AgentFailure,
     BaseSource,
@@ -35,7 +35,7 @@ def decide(text: str, *, policy: Policy | None = None, **more: object) -> Verdic
     head, base = sides.sides(text, **more)
     comparison = sides.compare_runs(head, base, policy=policy, **inner)  # type: ignore[arg-type]
     unreliable = dict.fromkeys(inner.get("unreliable", ()), HELD)  # type: ignore[call-overload]  # of any type
-    return comparison_verdict.decide(head, policy, comparison=comparison, unreliable=unreliable)  # type: ignore[arg-type]
+    return sides.decide(head, comparison, policy, held=unreliable)
 
 
 def kinds(verdict: Verdict) -> dict[str, str]:
@@ -107,7 +107,7 @@ def test_cases_that_a_change_adds_make_up_for_no_failure(text: str, new: int, th
 
 def test_without_a_comparison_there_is_one_gate() -> None:
     head, _ = sides.sides("FF/PP")
-    verdict = comparison_verdict.decide(head, Policy(**NEW), comparison=None)  # type: ignore[arg-type]
+    verdict = sides.decide(head, None, Policy(**NEW))  # type: ignore[arg-type]
     assert kinds(verdict) == {"threshold": "fail"}
 
 
@@ -133,7 +133,7 @@ def test_a_budget_that_head_alone_spends_blocks(
     )
     policy = Policy(threshold=ThresholdRule.ALL)
     compared = sides.compare_runs(ours, theirs, policy=policy)
-    verdict = comparison_verdict.decide(ours, policy, comparison=compared)
+    verdict = sides.decide(ours, compared, policy)
     assert kinds(verdict)["regression"] == regression
     assert verdict.blocks is (regression == "not_measured")
     if verdict.blocks and base is None:
@@ -167,13 +167,13 @@ def test_an_agent_that_starts_on_the_base_alone_blocks(
     rules = Policy(**given)  # type: ignore[arg-type]
     compared = sides.compare_runs(head, base, policy=rules)
     compared = dataclasses.replace(compared, origin=dataclasses.replace(compared.origin, source=source))
-    assert comparison_verdict.decide(head, rules, comparison=compared).blocks is blocks
+    assert sides.decide(head, compared, rules).blocks is blocks
 
 
 def test_a_base_that_could_not_be_measured_is_said_and_not_skipped() -> None:
     head, _ = sides.sides("PP/PP")
     comparison = Comparison(origin=sides.ORIGIN, problem="its agent does not start: No module named 'flights'")
-    verdict = comparison_verdict.decide(head, Policy(), comparison=comparison)
+    verdict = sides.decide(head, comparison, Policy())
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
     assert verdict.reason == "Not compared with the base: its agent does not start: No module named 'flights'."
     assert verdict.blocks
@@ -184,7 +184,7 @@ def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, k
     head, _ = sides.sides(" ".join(f"{each}/PP" for each in text.split()))
     comparison = Comparison(origin=sides.ORIGIN, problem="it has no agent", no_agent=True)
     every = Policy(fail_on=frozenset(FailOn))
-    verdict = comparison_verdict.decide(head, every, comparison=comparison)
+    verdict = sides.decide(head, comparison, every)
     assert (verdict.kind.value, verdict.blocks) == (kind, kind != "pass")
     assert kinds(verdict) == {"threshold": kind, "regression": "pass"}
     if kind == "pass":
@@ -207,8 +207,7 @@ def test_the_bases_own_failures_are_runs_that_did_not_pass(text: str, kind: str,
     head, base = sides.sides(text)
     marked = (dataclasses.replace(each, own_failure=own and each.failure is not None) for each in base.trials)
     comparison = sides.compare_runs(head, dataclasses.replace(base, trials=tuple(marked)))
-    gate = comparison_verdict.regression_gate(head, comparison, Policy())
-    assert gate is not None
+    gate = sides.regression(head, comparison, Policy())
     # what the change may have made fail is not known
     expected = kind if own or kind == "fail" else "not_measured"
     assert gate.kind.value == expected
@@ -248,7 +247,7 @@ def test_the_bases_own_failures_are_runs_that_did_not_pass(text: str, kind: str,
     ],
 )
 def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said: str) -> None:
-    found = comparison_verdict.why_failed(AgentFailure(kind=kind, message=message, detail=detail))
+    found = compare.why_failed(AgentFailure(kind=kind, message=message, detail=detail))
     assert found == said
 
 
@@ -299,7 +298,7 @@ def test_threshold_new_lets_pass_what_the_base_fails_too(
     comparison = sides.compare_runs(
         head, base, policy=policy, unpaired={(sides.SUITE, case_id): each for case_id, each in unpaired.items()}
     )
-    verdict = comparison_verdict.decide(head, policy, comparison=comparison)
+    verdict = sides.decide(head, comparison, policy)
     assert kinds(verdict)["threshold"] == expected
 
 
@@ -309,7 +308,7 @@ def test_advisory_suites_never_decide() -> None:
     policy = Policy(advisory=frozenset({"other"}))
     both = joined(head, other_head), joined(base, other_base)
     comparison = sides.compare_runs(*both, policy=policy)
-    verdict = comparison_verdict.decide(both[0], policy, comparison=comparison)
+    verdict = sides.decide(both[0], comparison, policy)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert [(suite.advisory, suite.kind.value) for suite in verdict.suites] == [(False, "pass"), (True, "fail")]
 
@@ -417,8 +416,7 @@ def test_a_criterion_that_fell_does_not_hide_one_that_was_not_measured(
 ) -> None:
     policy = Policy(fail_on=frozenset(map(FailOn, fail_on.split())))
     head, base = sides.sides("FF/PP " * 9 + "; " + "PP/?? " * 9)
-    gate = comparison_verdict.regression_gate(head, sides.compare_runs(head, base, policy=policy), policy)
-    assert gate is not None
+    gate = sides.regression(head, sides.compare_runs(head, base, policy=policy), policy)
     assert gate.kind.value == "fail"
     assert gate.blocks is blocks
     assert gate.reason.startswith(begins)
@@ -428,8 +426,7 @@ def test_a_criterion_that_fell_does_not_hide_one_that_was_not_measured(
 def test_a_criterion_that_fell_for_certain_does_not_hide_what_it_lacks(fail_on: str, *, blocks: bool) -> None:
     policy = Policy(fail_on=frozenset({FailOn(fail_on)}))
     head, base = sides.sides("FF/PP " * 9 + "PP/?? ")
-    gate = comparison_verdict.regression_gate(head, sides.compare_runs(head, base, policy=policy), policy)
-    assert gate is not None
+    gate = sides.regression(head, sides.compare_runs(head, base, policy=policy), policy)
     assert gate.kind.value == "fail"
     assert gate.blocks is blocks
     assert gate.reason.startswith("Too few scores to compare `m` with the base: 1 case lacks a score.") is blocks

@@ -45,7 +45,7 @@ def judge(
             name: NotEvaluated(reason=Reason.AGENT_FAILED, message="x") if crashed else grade(word)
             for name, word in words.items()
         }
-        key = TrialKey(suite="s", case_id="c", repeat=repeat)
+        key = TrialKey(suite="s", case_id="c", number=repeat)
         trials.append(GradedTrial(key=key, failure=CRASH if crashed else None, grades=grades))
     uses = [CriterionUse(name=name, threshold=threshold_of, lower_is_better=lower) for name in names]
     if "info" in columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from builders import sides
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def run_of(text: str, *, complete: bool = True) -> Run:
 
 
 def decide(text: str, *, complete: bool = True, **policy: object) -> Verdict:
-    return comparison_verdict.threshold_gate(run_of(text, complete=complete), Policy(**policy))  # type: ignore[arg-type]
+    return sides.decide(run_of(text, complete=complete), None, Policy(**policy))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_what_blocks_is_looked_for_behind_the_kind_as_well(
 def test_a_budget_is_looked_for_behind_failures_and_crashes() -> None:
     for text in ("a: fail -", "a: error -", "a: fail error -", "a: fail / b: -", "a: error / b: pass"):
         run = dataclasses.replace(run_of(text), truncated="1.00 USD were spent")
-        verdict = comparison_verdict.threshold_gate(run, Policy(fail_on=frozenset({FailOn.INCONCLUSIVE})))
+        verdict = sides.decide(run, None, Policy(fail_on=frozenset({FailOn.INCONCLUSIVE})))
         assert verdict.blocked_by is VerdictKind.INCONCLUSIVE, text
         assert verdict.reason.startswith("The run was cut short (1.00 USD were spent)")
         assert ("failed." in verdict.reason) == ("fail" in text)
@@ -175,7 +176,7 @@ def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(*, 
     trial = dataclasses.replace(run.trials[0], grades={**run.trials[0].grades, "judged": outage})
     run = dataclasses.replace(run, suites=(suite,), trials=(trial,))
     policy = Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), adk_compat=adk_compat)
-    verdict = comparison_verdict.threshold_gate(run, policy)
+    verdict = sides.decide(run, None, policy)
     assert verdict.kind is VerdictKind.FAIL
     assert verdict.blocks is not adk_compat  # ADK passes over criteria without a score
     if not adk_compat:

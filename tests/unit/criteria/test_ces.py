@@ -17,7 +17,6 @@ from evalgate.criteria.base import CriterionServices
 from evalgate.judges.base import JudgeRequest
 from evalgate.model import (
     CriterionUse,
-    Evidence,
     Grade,
     GradedTrial,
     NotEvaluated,
@@ -25,12 +24,13 @@ from evalgate.model import (
     Score,
     ToolCall,
     TrialKey,
+    TrialView,
     VerdictKind,
 )
 from tests.builders.judging import ScriptedJudge, panel
 
 
-def grade(name: str, seen: Evidence, answer: Any = None) -> Grade:
+def grade(name: str, seen: TrialView, answer: Any = None) -> Grade:
     """By a judge that says `answer` of the request; texts of one word are verdicts."""
 
     def script(request: JudgeRequest) -> str:

@@ -4,9 +4,9 @@ import pytest
 
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
-from evalgate.model import Case, Content, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Score
+from evalgate.model import Case, Content, CriterionUse, Grade, Invocation, NotEvaluated, Reason, Score, TrialView
 
-EVIDENCE = Evidence(case=Case(case_id="c"), actual=(Invocation(user_content=Content()),), expected=None)
+EVIDENCE = TrialView(case=Case(case_id="c"), actual=(Invocation(user_content=Content()),), expected=None)
 
 
 def grade(answer: Grade, *, threshold: float = 0.5, lower_is_better: bool = False) -> Grade:
@@ -19,7 +19,7 @@ def grade(answer: Grade, *, threshold: float = 0.5, lower_is_better: bool = Fals
     )
     asked = []
 
-    def run_metric(code: str, asked_use: CriterionUse, evidence: Evidence) -> Grade:
+    def run_metric(code: str, asked_use: CriterionUse, evidence: TrialView) -> Grade:
         asked.append((code, asked_use, evidence))
         return answer
 

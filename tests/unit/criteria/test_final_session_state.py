@@ -6,12 +6,12 @@ import pytest
 
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
-from evalgate.model import Case, CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
+from evalgate.model import Case, CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
 
 
 def grade(actual: Any, expected: Any, **options: Any) -> Grade:
     use = CriterionUse(name="final_session_state", threshold=1.0, options=options)
-    evidence = Evidence(case=Case(case_id="c", expects_state=expected), actual=(), expected=(), final_state=actual)
+    evidence = TrialView(case=Case(case_id="c", expects_state=expected), actual=(), expected=(), final_state=actual)
     return criteria.build(use, CriterionServices())(evidence)
 
 

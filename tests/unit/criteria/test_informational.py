@@ -11,7 +11,6 @@ from evalgate.model import (
     Content,
     CriterionUse,
     Event,
-    Evidence,
     Grade,
     Invocation,
     NotEvaluated,
@@ -19,6 +18,7 @@ from evalgate.model import (
     Score,
     Timings,
     ToolCall,
+    TrialView,
     Usage,
 )
 
@@ -43,7 +43,7 @@ def using(**tokens: int) -> Event:
 
 def grade(name: str, *actual: Invocation, adk_compat: bool = False) -> Grade:
     use = CriterionUse(name=name, threshold=None, informational=True)
-    evidence = Evidence(case=Case(case_id="c"), actual=actual, expected=None)
+    evidence = TrialView(case=Case(case_id="c"), actual=actual, expected=None)
     return criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
 
 

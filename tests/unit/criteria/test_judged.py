@@ -20,7 +20,6 @@ from evalgate.model import (
     ConversationScenario,
     CriterionUse,
     Event,
-    Evidence,
     Grade,
     Invocation,
     NotEvaluated,
@@ -28,6 +27,7 @@ from evalgate.model import (
     Rubric,
     Score,
     Text,
+    TrialView,
 )
 from evalgate.results import shapes
 
@@ -84,7 +84,7 @@ def grade(
     **options: Any,
 ) -> Grade:
     held = panel(scripted)
-    evidence = Evidence(
+    evidence = TrialView(
         case=of or case("c"),
         actual=tuple(actual),
         expected=None if expected is None else tuple(expected),
@@ -528,7 +528,7 @@ def test_a_stand_in_says_so() -> None:
 @pytest.mark.parametrize("name", JUDGED)
 def test_without_a_judge_they_are_skipped(name: str) -> None:
     built = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices())
-    assert reason(built(Evidence(case=case("c"), actual=(ONE,), expected=(REFERENCE,))))[0] is Reason.SKIPPED
+    assert reason(built(TrialView(case=case("c"), actual=(ONE,), expected=(REFERENCE,))))[0] is Reason.SKIPPED
 
 
 @pytest.mark.parametrize("name", JUDGED)

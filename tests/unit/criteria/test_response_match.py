@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evalgate import criteria
 from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
-from evalgate.model import Case, Content, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Score, Text
+from evalgate.model import Case, Content, CriterionUse, Grade, Invocation, NotEvaluated, Reason, Score, Text, TrialView
 
 # ruff: noqa: RUF001 - letters of every script are the subject here
 
@@ -24,7 +24,7 @@ def turn(*texts: str | Text) -> Invocation:
 def grade(actual: list[Invocation], expected: list[Invocation] | None, *, adk_compat: bool = False) -> Grade:
     use = CriterionUse(name="response_match_score", threshold=0.8)
     reference = None if expected is None else tuple(expected)
-    evidence = Evidence(case=Case(case_id="c"), actual=tuple(actual), expected=reference)
+    evidence = TrialView(case=Case(case_id="c"), actual=tuple(actual), expected=reference)
     return criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
 
 

@@ -16,13 +16,13 @@ from evalgate.model import (
     ConversationScenario,
     CriterionUse,
     Ending,
-    Evidence,
     Grade,
     Need,
     NotEvaluated,
     Persona,
     Reason,
     Score,
+    TrialView,
 )
 
 QUALITY = "per_turn_user_simulator_quality_v1"
@@ -31,13 +31,13 @@ RUBRIC = {"rubric_id": "polite", "rubric_content": {"text_property": "The agent 
 FEW = {"judge_model_options": {"num_samples": 1}}
 
 
-def evidence(*users: str, ended_by: Ending | None = Ending.STOP_SIGNAL, **scenario: object) -> Evidence:
+def evidence(*users: str, ended_by: Ending | None = Ending.STOP_SIGNAL, **scenario: object) -> TrialView:
     led = ConversationScenario(**{"starting_prompt": "Hello.", "conversation_plan": "Book a table.", **scenario})
     actual = tuple(turn(user, answer=f"answer to {user}") for user in users)
-    return Evidence(case=Case(case_id="c", scenario=led), actual=actual, expected=None, ended_by=ended_by)
+    return TrialView(case=Case(case_id="c", scenario=led), actual=actual, expected=None, ended_by=ended_by)
 
 
-def grade(seen: Evidence, *verdicts: str, adk_compat: bool = False) -> tuple[Grade, list[JudgeRequest]]:
+def grade(seen: TrialView, *verdicts: str, adk_compat: bool = False) -> tuple[Grade, list[JudgeRequest]]:
     """`verdicts`: on the second message, the third ... and the end."""
     by_message: dict[str, str] = {}
 
@@ -89,7 +89,7 @@ def test_a_conversation_that_was_cut_has_no_end_to_judge():
         (evidence("Hello.", "a"), ["perhaps", "valid"], Reason.JUDGE_UNREADABLE),
         (evidence("Hello.", "a"), ["valid", "<unauthorized>"], Reason.CREDENTIALS_MISSING),
         (evidence(), [], Reason.NOTHING_RECORDED),
-        (Evidence(case=Case(case_id="c", conversation=()), actual=(), expected=()), [], Reason.NOT_APPLICABLE),
+        (TrialView(case=Case(case_id="c", conversation=()), actual=(), expected=()), [], Reason.NOT_APPLICABLE),
     ],
 )
 def test_what_stays_unknown(seen, verdicts, reason):
@@ -133,7 +133,7 @@ def test_how_a_conversation_ended(ended_by, expected):
     made = criteria.build(CriterionUse(name="conversation_ended", threshold=1.0), CriterionServices())
     found = made(evidence("Hello.", ended_by=ended_by))
     assert (found.reason if isinstance(found, NotEvaluated) else found.value) == expected
-    written = Evidence(case=Case(case_id="c", conversation=()), actual=(), expected=())
+    written = TrialView(case=Case(case_id="c", conversation=()), actual=(), expected=())
     assert made(written).value == 1.0  # its turns are written down: it ends with the last one
 
 

@@ -15,13 +15,13 @@ from evalgate.model import (
     Content,
     CriterionUse,
     Event,
-    Evidence,
     Grade,
     Invocation,
     NotEvaluated,
     Reason,
     Score,
     ToolCall,
+    TrialView,
 )
 
 
@@ -40,7 +40,7 @@ def grade(
 ) -> Grade:
     use = CriterionUse(name="tool_trajectory_avg_score", threshold=1.0, options=options)
     reference = None if expected is None else tuple(expected)
-    evidence = Evidence(case=Case(case_id="c"), actual=tuple(actual), expected=reference)
+    evidence = TrialView(case=Case(case_id="c"), actual=tuple(actual), expected=reference)
     return criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
 
 

@@ -43,8 +43,6 @@ def checkout(root: Path) -> Path:
         (FOLDER, "evalgate-report/results.json", False),
         (FOLDER, "tool-cassettes/x.json", False),  # they are told apart by themselves
         (FOLDER, "verdicts.jsonl", False),  # what a judge said
-        (FOLDER, "evalgate-quarantine.yml", False),
-        (FOLDER, "agents/evalgate-quarantine.yml", True),  # that is some other file
         (REPLAY, "shared.py", False),  # only recordings answer
         (REPLAY, "recorded/a.session.json", True),
         (BESIDE, "recorded/a.session.json", True),

@@ -9,7 +9,7 @@ from builders import build, comparing
 
 from evalgate.config.settings import Settings
 from evalgate.gate import post
-from evalgate.model import FRESH, GradedTrial, Links, RelaxedKind, RelaxedRule, RuleChanges
+from evalgate.model import EditKind, Edits, GateEdit, GradedTrial, Links, Purpose
 from evalgate.reports import comment
 from evalgate.results.file import Stored
 
@@ -53,28 +53,15 @@ def test_a_claim_of_merged_shards_is_judged_by_the_share_of_each(shards: int, or
 @pytest.mark.parametrize("has_base", [True, False])
 def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> None:
     base = claimed("pass", "") if has_base else None
-    report = post.decide(choice(), claimed("fail", ""), base, links=Links())
-    assert report.comparison is not None
-    assert not report.comparison.by_base
+    head = dataclasses.replace(claimed("fail", ""), edits=Edits(by_base=True))
+    assert not post.decide(choice(), head, base, links=Links()).edits.by_base
 
 
-@pytest.mark.parametrize("has_base", [True, False])
-def test_that_stricter_rules_are_the_cause_is_taken_from_a_claim(*, has_base: bool) -> None:
-    head = claimed("fail", "")
-    assert head.comparison is not None
-    head = dataclasses.replace(head, comparison=dataclasses.replace(head.comparison, stricter=("*bar* 0.1 -> 0.9",)))
-    report = post.decide(choice(), head, claimed("pass", "") if has_base else None, links=Links())
-    assert report.comparison is not None
-    assert report.comparison.stricter == ("*bar* 0.1 -> 0.9",)
-    assert "The stricter rules of this change cause it (`*bar* 0.1 -> 0.9`)" in comment.render(report)
-
-
-def test_what_a_claim_relaxes_is_told_where_it_was_compared_with_nothing() -> None:
-    rule = RelaxedRule(kind=RelaxedKind.POLICY, subject="max_drop", base="0.1", head="0.9")
-    head = dataclasses.replace(claimed("pass", ""), comparison=None, rules=RuleChanges(relaxed=(rule,)))
+def test_what_a_claim_edits_is_told() -> None:
+    rule = GateEdit(kind=EditKind.RULE, subject="max_drop", base="0.1", head="0.9")
+    head = dataclasses.replace(claimed("pass", ""), comparison=None, edits=Edits(edits=(rule,), decide=True))
     shown = comment.render(post.decide(choice(), head, None, links=Links()))
-    assert "**Relaxed rules** in this change (1 rule)" in shown
-    assert "`max_drop` changed from `0.1` to `0.9`" in shown
+    assert "passes only by the rules that this change brings:** `max_drop` `0.1` \u2192 `0.9`" in shown
 
 
 def choice() -> Settings:
@@ -92,13 +79,13 @@ def claimed(word: str, fresh: str) -> Stored:
         outcomes=None,  # type: ignore[arg-type]  # nobody looks at what agents said
         version="0.1.0",
         criteria={},
-        comparison=dataclasses.replace(told, by_base=True),
+        comparison=told,
     )
 
 
 def _fresh(words: str) -> tuple[GradedTrial, ...]:
     trials = [build.report(word).run.trials[0] for word in words.split()]
     return tuple(
-        dataclasses.replace(trial, key=dataclasses.replace(trial.key, repeat=FRESH + at))
+        dataclasses.replace(trial, key=dataclasses.replace(trial.key, purpose=Purpose.PAIR, number=at))
         for at, trial in enumerate(trials)
     )

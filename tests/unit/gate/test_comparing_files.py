@@ -74,7 +74,7 @@ def test_the_conversations_of_a_renamed_file_are_found(tmp_path: Path, monkeypat
         run = cases(sides.run([["P"]], suite=key), "a")
         suite = dataclasses.replace(run.suites[0], eval_set=EvalSet(eval_set_id="s", cases=(scenario,)))
         said = Transcript(invocations=(build.turn("Hello.", answer=answer),))
-        at = TrialKey(suite=key, case_id="c0", repeat=0)
+        at = TrialKey(suite=key, case_id="c0")
         return dataclasses.replace(run, suites=(suite,), transcripts=InMemoryTranscripts({at: said}))
 
     comparison = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch).comparison

@@ -129,7 +129,7 @@ JUDGE = {"judge_model_options": {"judge_model": "gemini-2.5-flash", "num_samples
 def test_what_a_run_says_before_it_starts(driver: str, criteria: str, given: dict[str, Any], said: str) -> None:
     made = suite(case("a", 1), case("b", 0), criteria=criteria, options=JUDGE)
     made = dataclasses.replace(made, agent=AgentUse(driver=driver))
-    assert prepare.tell_expected(trials.tasks([[made]], range(1)), Settings.model_validate(given)) == said
+    assert prepare.tell_expected(trials.tasks([[made]], trials.first_rounds(1)), Settings.model_validate(given)) == said
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_scenario_without_a_conversation_is_counted() -> None:
 
 
 def test_where_the_first_run_failed_the_next_one_counts() -> None:
-    later = {TrialKey(suite="two.json", case_id="a", repeat=2): Transcript(invocations=(TURN, TURN))}
+    later = {TrialKey(suite="two.json", case_id="a", number=2): Transcript(invocations=(TURN, TURN))}
     repeated = dataclasses.replace(run(), transcripts=InMemoryTranscripts(later), repeats=3)
     cases, left_out = record.cases_of(repeated)
     assert ([len(case.conversation or ()) for case in cases], left_out) == ([2], 1)

@@ -12,7 +12,7 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.formats import fingerprints
 from evalgate.gate import measure
-from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, Suite
+from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
 from evalgate.results.journal import Journal
 
 SUITE = Suite(
@@ -27,7 +27,7 @@ SUITE = Suite(
 def test_results_of_an_agent_that_is_kept_apart_are_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the door decides it, not a setting: the action always keeps agents apart."""
     monkeypatch.setattr(measure, "isolated", lambda *_: contextlib.nullcontext())
-    rules = Rules(settings=Settings(root=tmp_path), suites=(SUITE,), policy=Policy())
+    rules = Rules(settings=Settings(root=tmp_path), suites=(SUITE,), books=(RuleBook(policy=Policy()),))
     known = set()
     for isolate in (False, True):
         context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path / "cache", isolate=isolate)

@@ -17,7 +17,7 @@ from evalgate.github.comment import Job
 from evalgate.github.publish import Posting, ProgressWatcher
 from evalgate.model import TrialKey
 
-KEY = TrialKey(suite="s", case_id="c", repeat=0)
+KEY = TrialKey(suite="s", case_id="c")
 DOWN = GitHubFailed(FailureKind.UNREACHABLE, "nobody answers")
 DENIED = GitHubFailed(FailureKind.FORBIDDEN, "may not", hint="grant it")
 

@@ -23,13 +23,13 @@ from evalgate.model import (
     Content,
     CriterionUse,
     Event,
-    Evidence,
     Invocation,
     Persona,
     Rubric,
     Score,
     Text,
     ToolResponse,
+    TrialView,
 )
 from evalgate.simulation.prompt import Script
 
@@ -177,12 +177,12 @@ class Obedient:
         return reply_of(self.name, honest if outside in self.known else wanted)
 
 
-def attacked_evidence(attack: str) -> Evidence:
+def attacked_evidence(attack: str) -> TrialView:
     response = ToolResponse(name="lookup", response={"note": attack}, id=None)
     said = turn("what is it?", call("lookup", q=attack), answer=attack)
     events = (*(said.events or ()), Event(author="agent", content=Content(parts=(response, Text(text=attack)))))
     actual = Invocation(user_content=said.user_content, final_response=said.final_response, events=events)
-    return Evidence(case=case("c"), actual=(actual,), expected=(turn("what is it?", answer="7"),))
+    return TrialView(case=case("c"), actual=(actual,), expected=(turn("what is it?", answer="7"),))
 
 
 def options_of(name: str) -> Iterator[tuple[str, object]]:

@@ -16,7 +16,7 @@ from evalgate.judges import replay
 from evalgate.judges.base import JudgeReply
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.replay import Recorder
-from evalgate.model import FRESH, Text
+from evalgate.model import Text
 
 KEY = "AIzaSyD-very-secret-0001"
 
@@ -37,11 +37,11 @@ KEY = "AIzaSyD-very-secret-0001"
         {"sample": 1},
         {"repeat": 1},  # another run of the case, though the agent gave the same answer
         {"sample": 1, "repeat": 1},
-        {"repeat": FRESH},  # a confirmation
+        {"repeat": "pair 0"},  # a confirmation
     ],
 )
 def test_every_field_counts(changed: dict[str, object]) -> None:
-    others = ({}, {"sample": 2}, {"sample": FRESH})
+    others = ({}, {"sample": 2}, {"repeat": "single 0"})
     known = {judges_cache.address_of(request(**each)) for each in others}
     assert judges_cache.address_of(request(**changed)) not in known
 

@@ -38,7 +38,7 @@ def test_another_run_stands_in_where_the_base_has_fewer() -> None:
     report = comparing.report("pass/fail/fail", "pass/never/never")
     (case,) = view.of(report).cases
     assert case.shown is not None
-    assert case.shown.key.repeat == 1
+    assert case.shown.key.number == 1
     assert shown(comparing.report("fail*2", "pass*2")) != ()
 
 

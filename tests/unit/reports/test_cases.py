@@ -27,7 +27,7 @@ def only(report: Report) -> cases.CaseView:
 def test_the_trial_that_shows_what_went_wrong(words: str, shown: int, why: str) -> None:
     trial = only(build.report(words)).shown
     assert trial is not None, why
-    assert trial.key.repeat == shown, why
+    assert trial.key.number == shown, why
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,9 @@ from evalgate.model import (
     Change,
     FailureOrigin,
     Power,
-    RelaxedKind,
-    RelaxedRule,
     VerdictKind,
 )
-from evalgate.reports import cases, comment, view, wording
+from evalgate.reports import cases, comment
 from evalgate.text import words
 
 SHA = comparing.BASE_SHA
@@ -40,7 +38,6 @@ def test_every_kind_has_words() -> None:
     assert set(cases.ORIGINS) == {*labels.FAILURES, CaseLabel.FLAKY, CaseLabel.QUARANTINED}
     assert set(cases.IN_COUNTS) == {*labels.FAILURES} - {CaseLabel.FAILED}
     assert set(labels.OF_ORIGIN) == set(FailureOrigin)
-    assert set(wording.RELAXED) == set(RelaxedKind)
     assert all(cases.origin_words(BaseOrigin(source=source)) for source in BaseSource)
 
 
@@ -207,28 +204,6 @@ def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
     assert told.startswith(said)
     assert ("a criterion" in told) is ("a criterion" in said)
     assert bool(said) == bool(told)
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        (RelaxedKind.THRESHOLD, "threshold of <x> lowered from <0.80> to <0.50>"),
-        (RelaxedKind.CRITERION_REMOVED, "criterion <x> (was <0.80>) removed"),
-        (RelaxedKind.CRITERION_CHANGED, "criterion <x> changed from <0.80> to <0.50>"),
-        (RelaxedKind.CASE_REMOVED, "case <x> deleted"),
-        (RelaxedKind.CASE_CHANGED, "expectation of case <x> changed: <0.50>"),
-        (RelaxedKind.SUITE_REMOVED, "evaluation file <x> deleted"),
-        (RelaxedKind.POLICY, "<x> changed from <0.80> to <0.50>"),
-    ],
-)
-def test_rules_that_were_weakened(kind: RelaxedKind, said: str) -> None:
-    each = RelaxedRule(kind=kind, subject="x", base="0.80", head="0.50")
-    assert view._relaxed_sentence(each, mark="<{}>".format) == said
-
-
-def test_a_name_with_braces_is_no_placeholder() -> None:
-    each = RelaxedRule(kind=RelaxedKind.POLICY, subject="{base}", base="{0}", head="{head}")
-    assert wording.relaxed(each) == "{base} changed from {0} to {head}"
 
 
 def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:

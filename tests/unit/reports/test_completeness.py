@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalgate.model import (
-    FRESH,
     AgentFailure,
     Attachment,
     Case,
@@ -30,6 +29,7 @@ from evalgate.model import (
     Invocation,
     NotEvaluated,
     Opinion,
+    Purpose,
     Quarantine,
     Reason,
     Report,
@@ -181,7 +181,9 @@ def failing(draw: Draw) -> tuple[Report, list[dict[str, Any]]]:
     assert report.comparison.base is not None
     sides, kept = [], []
     for run in (report.run, report.comparison.base):
-        made = {TrialKey(suite=suite.key, case_id=case.case_id, repeat=at): texts.outcome() for at in (0, 1, FRESH)}
+        runs = ((Purpose.FIRST, 0), (Purpose.FIRST, 1), (Purpose.PAIR, 0))
+        keys = [TrialKey(suite=suite.key, case_id=case.case_id, purpose=why, number=number) for why, number in runs]
+        made = {key: texts.outcome() for key in keys}
         trials = [
             GradedTrial(
                 key=key,

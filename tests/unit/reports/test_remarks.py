@@ -71,7 +71,7 @@ def test_what_does_not_decide_yet_is_a_warning_that_says_so() -> None:
 def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
     (found,) = view.remarks(COMPARED["base_relaxed"]())
     assert (found.level, found.file, found.line) == (Severity.WARNING, "agents/travel/test_config.json", 4)
-    assert found.message == "threshold of response_match_score lowered from 0.80 to 0.50"
+    assert found.message == "passes only by the rules that this change brings: response_match_score 0.80 \u2192 0.50"
 
 
 def test_remarks_are_bounded() -> None:

@@ -29,7 +29,7 @@ def keep(folder: Path, *, days_ago: float = 0, measured_days_ago: float | None =
     """What a run that many days ago kept, with one trial of `a` in the suite `s`."""
     said = Content(role="model", parts=(Text(text="yes"),))
     turn = Invocation(user_content=said, final_response=said, events=())
-    key, at = TrialKey(suite="s", case_id="a", repeat=0), NOW - timedelta(days=days_ago)
+    key, at = TrialKey(suite="s", case_id="a"), NOW - timedelta(days=days_ago)
     measured_at = "" if measured_days_ago is None else (NOW - timedelta(days=measured_days_ago)).isoformat()
     with Journal.create(folder / f"{days_ago}.jsonl", about={}) as journal:
         trial = Trial(key=key, outcome=Transcript(invocations=(turn,)), seconds=1.0, attempts=1)
@@ -45,7 +45,7 @@ def ages(folder: Path, **whose: str) -> list[float]:
         recent = [
             datetime.fromisoformat(at)
             for at, each in zip(times, found, strict=True)
-            if each.is_recent(at) and each.journal.trial("address", TrialKey(suite="s", case_id="a", repeat=0))
+            if each.is_recent(at) and each.journal.trial("address", TrialKey(suite="s", case_id="a"))
         ]
     return [(NOW - at).total_seconds() / 86400 for at in recent]
 

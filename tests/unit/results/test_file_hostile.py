@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from evalgate.errors import ConfigError
 from evalgate.results import file
 
 TRIAL: dict[str, Any] = {
-    "repeat": 0,
+    "purpose": "pair",
+    "number": 0,
     "outcome": {"kind": "transcript", "invocations": [], "final_state": None},
     "grades": {"m": {"value": 1.0}},
 }
 RESULTS: dict[str, Any] = {
-    "schema_version": 3,
+    "schema_version": 4,
     "evalgate": "0",
     "verdict": {"kind": "pass", "reason": "", "exit_code": 0},
     "suites": [
@@ -54,21 +56,32 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 @pytest.mark.parametrize("place", places(RESULTS), ids=str)
 def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
-    for number, new in enumerate(ANY):
+    for version, (number, new) in itertools.product((3, 4), enumerate(ANY)):
         path = tmp_path / f"{number}.json"
-        path.write_text(json.dumps(replaced(RESULTS, place, new)))
+        path.write_text(json.dumps(replaced(RESULTS | {"schema_version": version}, place, new)))
         try:
             read = file.read_results(path)
         except ConfigError:
             continue
         assert read.run.repeats >= 1
         for trial in read.run.trials:
-            assert trial.key.repeat >= 0
+            assert trial.key.number >= 0
             read.outcomes.find(trial.key)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema_version": 3, "a": ' + "[" * 900 + "]" * 900 + "}"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema_version": 4, "a": ' + "[" * 900 + "]" * 900 + "}"])
 def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.json").write_text(text)
     with pytest.raises(ConfigError):
         file.read_results(tmp_path / "deep.json")
+
+
+def test_the_schema_before_said_by_a_number_what_a_run_was_for(tmp_path: Path) -> None:
+    case = RESULTS["suites"][0]["cases"][0]
+    told = {name: value for name, value in TRIAL.items() if name not in ("purpose", "number")}
+    trials = [told | {"repeat": number} for number in (0, 1, 2, 1_000_000, 1_000_001)]  # the third was a further one
+    old = replaced(RESULTS, ("suites", 0, "cases", 0), case | {"trials": trials})
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(old | {"schema_version": 3, "repeats": 2}))
+    run = file.read_results(path).run
+    assert [trial.key.repeat for trial in (*run.trials, *run.confirmations)] == [0, 1, "pair 0", "pair 1"]

@@ -21,12 +21,12 @@ from evalgate.model import (
     CaseComparison,
     CaseStatus,
     Comparison,
+    EditKind,
+    Edits,
+    GateEdit,
     JudgeUse,
     Policy,
-    RelaxedKind,
-    RelaxedRule,
     Report,
-    RuleChanges,
     Run,
     TrialKey,
     VerdictKind,
@@ -58,7 +58,7 @@ def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
     shard = shards.plan(run.suites, index=index, of=of, durations={}, settings=changes.pop("settings", ()))
     own = shards.own(run.suites, shard)
     has = {(suite.key, case.case_id) for suite in own for case in suite.eval_set.cases}
-    trials = tuple(trial for trial in run.trials if (trial.key.suite, trial.key.case_id) in has)
+    trials = tuple(trial for trial in run.trials if trial.key.case in has)
     return dataclasses.replace(run, **{"suites": own, "trials": trials, "shard": shard, **changes})
 
 
@@ -271,18 +271,15 @@ def told(**more: Any) -> Comparison:
 
 
 def test_what_parts_tell_of_the_base_is_joined() -> None:
-    relaxed = RelaxedRule(kind=RelaxedKind.POLICY, subject="fail-on", base="a", head="b")
     one = told(
         cases=(case("mine", CaseStatus.REMOVED), case("gone", CaseStatus.REMOVED), case("new", CaseStatus.NEW)),
-        relaxed=(relaxed,),
     )
     two = told(
-        origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)}, relaxed=(relaxed,)
+        origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)},
     )
     joined = shards.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
     assert joined is not None
     assert {each.case_id: each.status for each in joined.cases} == {"gone": CaseStatus.REMOVED, "new": CaseStatus.NEW}
-    assert joined.relaxed == (relaxed,)
     assert (joined.origin.source, joined.origin.reused, joined.origin.run) == (BaseSource.MIXED, 2, 4)
     assert (joined.origin.distance, joined.origin.age_days, joined.origin.notes) == (3, 2.0, ("stale",))
 
@@ -311,31 +308,28 @@ def written(comparison: Comparison, folder: Path) -> Path:
 
 
 def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
-    relaxed = RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject="x", suite="s")
     comparison = told(
         cases=(case("a", CaseStatus.NEW), case("b", CaseStatus.PAIRED)),
-        relaxed=(relaxed,),
         problem="p",
         no_agent=True,
         base_failed=True,
-        by_base=True,
     )
     again = file.read_results(written(comparison, tmp_path)).comparison
     assert again == dataclasses.replace(comparison, cases=(case("a", CaseStatus.NEW),))
 
 
-def test_rules_without_a_comparison_survive_results_json_and_are_joined(tmp_path: Path) -> None:
+def test_what_a_change_edits_survives_results_json_and_is_joined(tmp_path: Path) -> None:
+    place = Place(file="evalgate.yml", line=2)
     one, two = (
-        RelaxedRule(kind=RelaxedKind.POLICY, subject=name, place=Place(file="evalgate.yml", line=2)) for name in "ab"
+        GateEdit(kind=kind, subject="a", lines=("-a", "+b"), place=place) for kind in (EditKind.RULE, EditKind.FILE)
     )
-    told = [RuleChanges(relaxed=(one,)), RuleChanges(relaxed=(one, two), by_base=True)]
+    told = [Edits(edits=(one,)), Edits(edits=(one, two), decide=True, by_base=True, unasked=("x",))]
     parts = []
-    for number, rules in enumerate(told, start=1):
+    for number, edits in enumerate(told, start=1):
         run = part_of(whole(), number, 2)
-        report = Report(
-            run=run, verdict=comparison_verdict.threshold_gate(run, Policy()), policy=Policy(), version="1", rules=rules
-        )
+        verdict = comparison_verdict.threshold_gate(run, Policy())
+        report = Report(run=run, verdict=verdict, policy=Policy(), version="1", edits=edits)
         parts.append("".join(file.render_results(report, outcomes=Kept())))
     found = read(parts, tmp_path)
-    assert [each.rules for each in found] == told
-    assert shards.join(shards.parts_of(found)).rules == RuleChanges(relaxed=(one, two), by_base=True)
+    assert [part.edits for part in found] == told
+    assert shards.join(shards.parts_of(found)).edits == Edits(edits=(one, two))

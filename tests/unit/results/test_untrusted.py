@@ -82,7 +82,7 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("negative repeats", lambda raw: raw.update(repeats=-1), "results.json (repeats): does not fit"),
     ("too many repeats", lambda raw: raw.update(repeats=5_000), "invalid number of repeats"),
     ("repeats times cases", many, "exceeds the limit"),
-    ("a repeat far away", lambda raw: case(raw)["trials"][0].update(repeat=10**6 - 1), "with an invalid repeat number"),
+    ("a repeat far away", lambda raw: case(raw)["trials"][0].update(number=5), "with an invalid repeat number"),
     ("a trial twice", lambda raw: case(raw)["trials"].append(case(raw)["trials"][0]), "the same run of a case twice"),
     ("a case twice", lambda raw: raw["suites"][0]["cases"].append({**case(raw), "trials": []}), "the same case twice"),
     ("a file twice", lambda raw: raw["suites"].append({**raw["suites"][0], "cases": []}), "the same evaluation file"),

@@ -19,7 +19,6 @@ from evalgate.model import (
     CriterionUse,
     EvalSet,
     Event,
-    Evidence,
     FailureKind,
     Grade,
     Invocation,
@@ -31,6 +30,7 @@ from evalgate.model import (
     Text,
     ToolCall,
     TrialKey,
+    TrialView,
     Usage,
 )
 
@@ -71,7 +71,7 @@ class FakeAgent:
             self.asked.append(key)
         yield FakeConversation(self, key)
 
-    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+    def run_metric(self, code: str, use: CriterionUse, evidence: TrialView) -> Grade:
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message="fake")
 
     def start(self) -> None:
@@ -108,7 +108,7 @@ def failed(kind: FailureKind, message: str = "no") -> AgentFailed:
     return AgentFailed(AgentFailure(kind=kind, message=message))
 
 
-def all_calls(evidence: Evidence) -> Grade:
+def all_calls(evidence: TrialView) -> Grade:
     """The share of turns with a tool call."""
     turns = tuple(1.0 if turn.tool_calls else 0.0 for turn in evidence.actual)
     return Score(value=sum(turns) / len(turns), turns=turns)

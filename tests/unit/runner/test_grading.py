@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from evalgate.criteria.base import Criterion
 from evalgate.model import (
     CriterionUse,
-    Evidence,
     Finding,
     Grade,
     NotEvaluated,
@@ -22,6 +21,7 @@ from evalgate.model import (
     Transcript,
     Trial,
     TrialKey,
+    TrialView,
 )
 from evalgate.runner import session
 from evalgate.runner.trials import Task
@@ -64,7 +64,7 @@ def test_criteria_that_ask_a_judge_do_so_at_the_same_time_and_are_kept_in_their_
     both, kept = threading.Barrier(2), list[str]()
 
     def asks(value: float, pause_s: float) -> Criterion:
-        def judged(_: Evidence) -> Grade:
+        def judged(_: TrialView) -> Grade:
             both.wait(10)
             time.sleep(pause_s)
             return Score(value=value)
@@ -90,7 +90,7 @@ def test_criteria_that_ask_a_judge_do_so_at_the_same_time_and_are_kept_in_their_
 def test_a_criterion_that_breaks_breaks_no_other() -> None:
     suite = fakes.suite("s", CASE, criteria=("one", "two", "known"))
 
-    def broken(_: Evidence) -> Grade:
+    def broken(_: TrialView) -> Grade:
         raise ValueError("no")
 
     found = session.grade(

@@ -24,7 +24,6 @@ from evalgate.model import (
     AgentFailure,
     AgentUse,
     CaseKey,
-    Evidence,
     FailureKind,
     Grade,
     NotEvaluated,
@@ -35,6 +34,7 @@ from evalgate.model import (
     Score,
     Suite,
     TrialKey,
+    TrialView,
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
@@ -121,7 +121,7 @@ def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(
 ) -> None:
     waiting, called_off = threading.Event(), threading.Event()
 
-    def in_backoff(evidence: Evidence) -> Grade:
+    def in_backoff(evidence: TrialView) -> Grade:
         waiting.set()
         ended_early.append(called_off.wait(10))
         return NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="the run ended")
@@ -249,7 +249,7 @@ def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_criterion_is_unknown_and_not_zero(tmp_path: Path, value: object, words: str) -> None:
-    def broken(evidence: Evidence) -> Grade:
+    def broken(evidence: TrialView) -> Grade:
         if isinstance(value, Exception):
             raise value
         return value  # type: ignore[return-value]

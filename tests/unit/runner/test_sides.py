@@ -14,11 +14,8 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.purse import Rerun
 from evalgate.errors import ConfigError
 from evalgate.model import (
-    ALONE,
-    FRESH,
     Case,
     CaseStatus,
-    Evidence,
     FailureKind,
     Grade,
     Policy,
@@ -26,6 +23,7 @@ from evalgate.model import (
     Run,
     Suite,
     TrialKey,
+    TrialView,
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
@@ -49,7 +47,7 @@ class Pair:
         skipped: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.order: list[str] = []
-        self.graded: list[Evidence] = []
+        self.graded: list[TrialView] = []
         self.agents = [fakes.FakeAgent(self._noting("head")), fakes.FakeAgent(self._noting("base"))]
         self.journals = [Journal.create(folder / f"{name}{number}", about={}) for number in range(2)]
         self.measuring = session_of(concurrency=1, budget=budget)
@@ -63,7 +61,7 @@ class Pair:
     def run(self, side: int) -> Run:
         return self.measuring.run(self.sides[side])
 
-    def _grade(self, evidence: Evidence) -> Grade:
+    def _grade(self, evidence: TrialView) -> Grade:
         self.graded.append(evidence)
         return fakes.all_calls(evidence)
 
@@ -75,7 +73,7 @@ class Pair:
         return note
 
     def tasks(self, side: int, repeats: int) -> list[trials.Task]:
-        every = trials.tasks([self.suites, self.suites], range(repeats))
+        every = trials.tasks([self.suites, self.suites], trials.first_rounds(repeats))
         return [task for task in every if task.side == side]
 
 
@@ -114,7 +112,7 @@ def test_each_case_runs_on_both_sides_one_right_after_the_other(pairs: Pairs) ->
 
 def test_a_coin_says_which_side_comes_first() -> None:
     tosses = iter((0.1, 0.9, 0.9, 0.1, 0.5))
-    order = trials.tasks([SUITES, SUITES], range(1), coin=lambda: next(tosses))
+    order = trials.tasks([SUITES, SUITES], trials.first_rounds(1), coin=lambda: next(tosses))
     assert [task.side for task in order] == [0, 1, 1, 0, 1, 0, 0, 1, 1, 0]
 
 
@@ -129,7 +127,7 @@ def test_a_side_may_leave_cases_out(tmp_path: Path, pairs: Pairs) -> None:
     assert pair.run(1).complete
 
 
-PAIR, ALONE_RUN = (Rerun(key=("a", "x"), is_pair=is_pair) for is_pair in (True, False))
+PAIR, SINGLE = (Rerun(key=("a", "x"), is_pair=is_pair) for is_pair in (True, False))
 
 
 def test_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
@@ -137,18 +135,18 @@ def test_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
     pair.measuring.first(2)
     pair.order.clear()
     assert pair.measuring.rerun([PAIR])
-    assert set(pair.order) == {f"head a:x#{FRESH}", f"base a:x#{FRESH}"}
+    assert set(pair.order) == {"head a:x#pair 0", "base a:x#pair 0"}
     pair.order.clear()
     pair.measuring.rerun([PAIR, PAIR])
-    assert {each.partition("#")[2] for each in pair.order} == {f"{FRESH + 1}", f"{FRESH + 2}"}
+    assert {each.partition("#")[2] for each in pair.order} == {"pair 1", "pair 2"}
     assert len(pair.order) == 4
     pair.order.clear()
-    pair.measuring.rerun([ALONE_RUN])
-    assert pair.order == [f"head a:x#{ALONE}"]
+    pair.measuring.rerun([SINGLE])
+    assert pair.order == ["head a:x#single 0"]
     run = pair.run(0)
     assert len(run.trials) == 2 * 5
-    assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1, FRESH + 2, ALONE]
-    assert [trial.key.repeat for trial in pair.run(1).confirmations] == [FRESH, FRESH + 1, FRESH + 2]
+    assert [trial.key.repeat for trial in run.confirmations] == ["pair 0", "pair 1", "pair 2", "single 0"]
+    assert [trial.key.repeat for trial in pair.run(1).confirmations] == ["pair 0", "pair 1", "pair 2"]
     assert run.complete
 
 
@@ -157,11 +155,11 @@ def test_what_a_side_lacks_of_a_pair_is_run_alone(pairs: Pairs) -> None:
     pair.measuring.first(1)
     assert pair.measuring.rerun([PAIR])  # the budget ends with the one side
     half = sum(len(pair.run(side).confirmations) for side in (0, 1))
-    assert (half, pair.measuring.goes_on) == (1, False)
-    pair.measuring.budget.ended = ""
+    assert (half, pair.measuring.budget.ended) == (1, "the budget of 11 agent runs is spent")
+    pair.measuring.budget.ended = pair.measuring.budget.truncated = ""
     pair.measuring.budget._calls = 0
     pair.measuring.rerun([PAIR])
-    assert [[trial.key.repeat for trial in pair.run(side).confirmations] for side in (0, 1)] == [[FRESH], [FRESH]]
+    assert [[trial.key.repeat for trial in pair.run(side).confirmations] for side in (0, 1)] == [["pair 0"], ["pair 0"]]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +179,7 @@ def test_a_budget_ends_a_run_and_is_named(pairs: Pairs, budget: str, trials_run:
     assert len(pair.order) == trials_run
     run = pair.run(0)
     assert words in run.truncated
-    assert bool(run.truncated) is (not pair.measuring.goes_on)
+    assert bool(run.truncated) is bool(words)
     assert run.complete
     assert pair.measuring.budget.unpriced == (frozenset({"a model without a name"}) if budget else frozenset())
 

@@ -26,7 +26,7 @@ AT_ONCE: Pace = lambda _, attempt: attempt()  # noqa: E731 - one of a family of 
 
 def test_the_order_is_fair() -> None:
     suites = [fakes.suite("a", fakes.case("1"), fakes.case("2")), fakes.suite("b", fakes.case("1"))]
-    order = [str(task.key) for task in trials.tasks([suites], range(2))]
+    order = [str(task.key) for task in trials.tasks([suites], trials.first_rounds(2))]
     assert order == ["a:1#0", "a:2#0", "b:1#0", "a:1#1", "a:2#1", "b:1#1"]
 
 

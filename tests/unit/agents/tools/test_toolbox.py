@@ -23,7 +23,7 @@ def made(root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False,
 
 
 def record(box: Toolbox, *calls: tuple[str, Any], case: str = "c", repeat: int = 0) -> None:
-    tools = box.open(TrialKey(suite="s.evalset.json", case_id=case, repeat=repeat))
+    tools = box.open(TrialKey(suite="s.evalset.json", case_id=case, number=repeat))
     for number, (city, result) in enumerate(calls):
         call = AskedCall(number=number, tool="weather", args={"city": city})
         tools.answer(call)
@@ -41,7 +41,7 @@ def held(root: Path, case: str = "c") -> dict[str, Any]:
 
 def test_what_is_recorded_is_replayed(tmp_path: Path) -> None:
     record(made(tmp_path), ("Oslo", 1), ("Rome", 2))
-    tools = made(tmp_path, ToolMode.REPLAY).open(TrialKey(suite="s.evalset.json", case_id="c", repeat=3))
+    tools = made(tmp_path, ToolMode.REPLAY).open(TrialKey(suite="s.evalset.json", case_id="c", number=3))
     answer = tools.answer(AskedCall(number=1, tool="weather", args={"city": "Rome"}))
     assert isinstance(answer, Replied)
     assert answer.reply.response == 2

@@ -1,18 +1,18 @@
-"""What a pull request's own evalgate.yml does not decide: what agents see, whom judges ask with which key, where files
-are, and that less is told of it.
+"""The settings that count: a door's, the base's or the change's, as their rows say.
 
-The workflow's inputs decide, else the base's evalgate.yml; where they differ from what the change says, a notice tells.
+A notice tells where the change's evalgate.yml says something that does not count.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from pydantic import BaseModel
 
 from evalgate import config, errors
 from evalgate.baseline.base import Base
-from evalgate.baseline.rules import Rules
 from evalgate.config import Decider, Door
 from evalgate.config import settings as config_settings
 from evalgate.config.context import Context
@@ -24,10 +24,13 @@ from evalgate.judges import clients, models
 from evalgate.model import CriterionUse, Json, Suite
 from evalgate.text import plain, words
 
-SETTINGS = config.names_with(Settings, Decider.DOOR, Door.FILE)
+OF_DOORS = config.names_with(Settings, Decider.DOOR, Door.FILE)
+"""What a change does not decide: what agents see, where files are, who is told."""
+OF_BASE = tuple(name for name in config.names_with(Settings, Decider.BASE) if name not in ("baseline", "policy"))
+"""What a change decides from the moment on that it is merged; of the other two both sides' words count."""
 TELLING = {"comment": ("always", "changes", "failures", "off"), "check_run": (True, False)}
 """Of these, those that say whom the verdict is told, most first: a change may have more of it told, not less."""
-JUDGE = config.names_with(JudgeRule, Decider.DOOR)
+OF_JUDGES = config.names_with(JudgeRule, Decider.DOOR)
 CLIENT_OPTIONS = ("http_options", "httpOptions")
 """Where a model's configuration says how it is reached: another address, further headers."""
 WIDTH = 120
@@ -37,44 +40,55 @@ HINT = "Change it in a pull request of its own first."
 HINT_INPUT = "Give it as an input of the workflow, or change it in a pull request of its own first."
 
 
-def applied(rules: Rules, base: Base | None, context: Context) -> Rules:
-    """The rules, with these settings as the workflow or the base has them; a notice for each that the change has
-    otherwise. Outside a pull request they are the user's own; in one there is a `base`, whatever is wrong with it."""
-    if not context.is_pull_request or base is None:
-        return rules
-    settings = rules.settings
-    theirs = base.project.settings
-    if theirs is None:
-        whose = _Whose(None, f"the base's evalgate.yml is not known ({base.problem}), so it is as if there were none")
-    elif theirs.places is None:
-        whose = _Whose(None, "the base has no evalgate.yml yet")
-    else:
-        whose = _Whose(theirs, "")
-    told = [*_settings(settings, whose), *_judge(settings, whose)]
-    update = {name: _trusted(settings, name, whose.settings) for name in SETTINGS}
-    judge = _trusted_judge(settings.gate_file.judge, whose.settings)
+def in_force(settings: Settings, base: Base | None, context: Context | None) -> tuple[Settings, tuple[Problem, ...]]:
+    """Head's settings with those of the doors and of the base in them, and notices of what the change has otherwise."""
+    if base is None or context is None:
+        return settings, ()
+    whose = _Whose.of(base)
+    names: tuple[str, ...] = ()
+    if context.is_pull_request:  # elsewhere they are the user's own; in one there is a base, whatever is wrong with it
+        names += OF_DOORS
+    if base.project.settings is not None and base.project.rules is not None:
+        names += OF_BASE
+    counting = {name: _trusted(settings, name, whose.settings) for name in names}
+    notices = [*_settings(settings, counting, whose)]
+    judge = settings.gate_file.judge
+    if names:
+        judge, of_judge = _judge(settings, whose, is_guarded=context.is_pull_request)
+        notices += of_judge
+    if not notices:
+        return settings, ()
     gate_file = settings.gate_file.model_copy(update={"judge": judge})
-    settings = settings.model_copy(update={**update, "gate_file": gate_file})
-    suites = rules.suites
-    if judge != rules.settings.gate_file.judge:  # each criterion knows where its judge is asked
+    return settings.model_copy(update={**counting, "gate_file": gate_file}), tuple(notices)
+
+
+def reached(
+    suites: tuple[Suite, ...], settings: Settings, base: Base | None, context: Context | None, *, was: JudgeRule
+) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+    """The suites, with their judges and simulated users reached as a door or the base says; notices of what the change
+    has otherwise. `was`: the judges that the suites' criteria know."""
+    if settings.gate_file.judge != was:  # each criterion knows where its judge is asked
         suites = criteria_judges.settle_suites(suites, criteria_judges.defaults_of(settings))
-    pairs = [_with_client_options(suite, base, whose) for suite in suites]
-    found = (*told, *(problem for _, problems in pairs for problem in problems))
-    return dataclasses.replace(
-        rules,
-        settings=settings if found else rules.settings,
-        suites=tuple(suite for suite, _ in pairs),
-        problems=(*rules.problems, *found),
-    )
+    if base is None or context is None or not context.is_pull_request:
+        return suites, ()
+    pairs = [_with_client_options(suite, base, _Whose.of(base)) for suite in suites]
+    return tuple(suite for suite, _ in pairs), tuple(problem for _, problems in pairs for problem in problems)
 
 
 def judge_keys(
-    own: Settings, rules: Rules, base: Base | None, context: Context, *, asked_with: Mapping[str, str]
+    own: Settings,
+    settings: Settings,
+    suites: Sequence[Suite],
+    base: Base | None,
+    context: Context,
+    *,
+    asked_with: Mapping[str, str],
 ) -> frozenset[str]:
     """The variables with keys of judges: of those that are asked; in a pull request also of those that the base asks,
     and what either evalgate.yml names. A change that asks no judge any more gets its key no more than any other.
-    `own`: head's settings. `asked_with`: the environment, and what an agent's .env adds for its judges."""
-    environ, sides = asked_with, [(rules.settings, rules.suites)]
+    `own`: head's settings; `settings`: those in force. `asked_with`: the environment, and what an agent's .env adds for
+    its judges."""
+    environ, sides = asked_with, [(settings, suites)]
     named: set[str] = set()
     if context.is_pull_request and base is not None:
         theirs, known = base.project.settings or own, base.project.rules
@@ -92,6 +106,13 @@ class _Whose:
     settings: Settings | None
     why: str
 
+    @classmethod
+    def of(cls, base: Base) -> _Whose:
+        theirs = base.project.settings
+        if theirs is None:
+            return cls(None, f"the base's evalgate.yml is not known ({base.problem}), so it is as if there were none")
+        return cls(theirs, "") if theirs.places is not None else cls(None, "the base has no evalgate.yml yet")
+
     def notice(self, name: str, *, theirs: Any, ours: Any, place: Place | None, hint: str) -> Problem:
         """What counts, and what does not."""
         if self.settings is not None:
@@ -107,6 +128,8 @@ def _shown(value: Any) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
         return f"`{plain.label(', '.join(value), WIDTH)}`" if value else "nothing"
+    if isinstance(value, BaseModel):
+        value = ", ".join(f"{name}={limit:g}" for name, limit in value if limit is not None)
     return f"`{plain.label(value, WIDTH)}`" if value else "unset"
 
 
@@ -118,44 +141,46 @@ def _trusted(settings: Settings, name: str, theirs: Settings | None) -> Any:
     if name in settings.given:
         return getattr(settings, name)
     trusted = Settings.model_fields[name].default if theirs is None else getattr(theirs, name)
+    if _has_no_limit(trusted):  # a bound that the base has none of
+        return getattr(settings, name)
     order = TELLING.get(name)
     return trusted if order is None else min(trusted, getattr(settings, name), key=order.index)
 
 
-def _settings(settings: Settings, whose: _Whose) -> Iterator[Problem]:
-    for name in SETTINGS:
-        ours, theirs = getattr(settings, name), _trusted(settings, name, whose.settings)
+def _has_no_limit(value: object) -> bool:
+    return isinstance(value, BaseModel) and not any(limit for _, limit in value)
+
+
+def _settings(settings: Settings, counting: Mapping[str, Any], whose: _Whose) -> Iterator[Problem]:
+    for name, theirs in counting.items():
+        ours = getattr(settings, name)
         if ours != theirs:
             shown, place = config_settings.input_name(name), settings.place_of(name)
             hint = HINT_INPUT if name in config.names_with(Settings, Door.ACTION) else HINT
             yield whose.notice(shown, theirs=theirs, ours=ours, place=place, hint=hint)
 
 
-def _trusted_judge(ours: JudgeRule, theirs: Settings | None) -> JudgeRule:
-    """The change's judges, asked where the base's are, with the base's key; where the base has none yet, where the
-    change says if that is a known provider."""
-    if theirs is not None:
-        return ours.model_copy(update={name: getattr(theirs.gate_file.judge, name) for name in JUDGE})
-    if models.is_of_provider(ours.base_url):
-        return ours
-    return ours.model_copy(update=dict.fromkeys(JUDGE, ""))
-
-
-def _judge(settings: Settings, whose: _Whose) -> Iterator[Problem]:
+def _judge(settings: Settings, whose: _Whose, *, is_guarded: bool) -> tuple[JudgeRule, list[Problem]]:
+    """The change's judges with the base's budget; where they are guarded, asked where the base's are, with the base's
+    key, and where the base has none yet, where the change says if that is a known provider."""
     ours = settings.gate_file.judge
-    counts = _trusted_judge(ours, whose.settings)
-    for name in JUDGE:
-        if getattr(ours, name) != getattr(counts, name):
-            values = {"theirs": getattr(counts, name), "ours": getattr(ours, name)}
-            place = settings.place_of("judge", name)
-            yield whose.notice(f"judge.{name}", **values, place=place, hint=HINT)
-    asked = [name for name in ("model", "client", *JUDGE) if getattr(ours, name)]
-    if whose.settings is None and counts == ours and asked:
+    theirs = JudgeRule() if whose.settings is None else whose.settings.gate_file.judge
+    counting: dict[str, Any] = {} if _has_no_limit(theirs.budget) else {"budget": theirs.budget}
+    if is_guarded and not (whose.settings is None and models.is_of_provider(ours.base_url)):
+        counting |= {name: getattr(theirs, name) for name in OF_JUDGES}
+    notices = [
+        whose.notice(f"judge.{name}", theirs=value, ours=getattr(ours, name), place=place, hint=HINT)
+        for name, value in counting.items()
+        for place in (settings.place_of("judge", name),)
+        if getattr(ours, name) != value
+    ]
+    asked = [name for name in ("model", "client", *OF_JUDGES) if getattr(ours, name)]
+    if is_guarded and whose.settings is None and not notices and asked:
         said = words.listed(f"`{name}: {plain.label(getattr(ours, name), WIDTH)}`" for name in asked)
         message = f"the judge of this change's evalgate.yml is asked ({said}): {whose.why}"
         why = "It counts because it is asked at a known provider's own address."
-        place = settings.place_of("judge")
-        yield errors.note(NO_FILE, message, place, why)
+        notices.append(errors.note(NO_FILE, message, settings.place_of("judge"), why))
+    return ours.model_copy(update=counting), notices
 
 
 # --- how models are reached ----------------------------------------------------------------------

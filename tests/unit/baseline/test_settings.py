@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from evalgate.baseline import guarded
+from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
-from evalgate.config.settings import Settings
+from evalgate.config.settings import AgentBudget, Settings
 from evalgate.judges import models
 from evalgate.model import (
     AgentUse,
@@ -30,6 +30,7 @@ from evalgate.model import (
 
 ELSEWHERE = {"http_options": {"base_url": "https://thief.example"}}
 GATEWAY = {"httpOptions": {"headers": {"x-team": "a"}}}
+FAIL_ON = ("threshold", "regression", "not_measured")
 OPENAI = "https://api.openai.com/v1"
 
 
@@ -60,9 +61,11 @@ def settled(
     problem = "" if then is not None else "no such commit"
     origin = BaseOrigin(source=BaseSource.RERUN)
     base = Base(origin=origin, project=BaseProject(settings=then, rules=before), problem=problem)
-    rules = Rules(settings=head, suites=(own or suite(),), policy=Policy())
     about = {"is_pull_request": True, **context}
-    return guarded.applied(rules, base, Context(environ={}, watcher=SilentWatcher(), cache=Path("/none"), **about))
+    where = Context(environ={}, watcher=SilentWatcher(), cache=Path("/none"), **about)
+    rules = baseline_rules.of(head, (own or suite(),), base, where)
+    of_settings = (problem for problem in rules.problems if problem.code != "base-rules-unchecked")
+    return dataclasses.replace(rules, problems=tuple(of_settings))
 
 
 @pytest.mark.parametrize(
@@ -208,3 +211,31 @@ def test_how_models_are_reached_is_the_bases_word(
 )
 def test_a_known_provider_is_one_at_its_own_address(url: str, *, known: bool) -> None:
     assert models.is_of_provider(url) is known
+
+
+@pytest.mark.parametrize(
+    ("change", "base", "given", "counts", "said"),
+    [
+        # what ends the job is the base's word, also where it says nothing
+        ("fail-on: [not_measured]", "fail-on: [threshold]", {}, {"fail_on": ("threshold",)}, "`fail-on`: the base's"),
+        ("fail-on: [not_measured]", "runs: 1", {}, {"fail_on": FAIL_ON}, "counts (`threshold, regression, not_"),
+        ("fail-on: [not_measured]", "", {}, {"fail_on": FAIL_ON}, "does not count: the base has no evalgate.yml yet"),
+        ("fail-on: [inconclusive]", "", {"fail_on": "inconclusive"}, {"fail_on": ("inconclusive",)}, ""),
+        ("skip-judged: true", "runs: 1", {}, {"skip_judged": False}, "`skip-judged`: the base's"),
+        # a bound that the base has, and one that it does not have
+        ("budget: tokens=1", "budget: tokens=9", {}, {"budget": AgentBudget(tokens=9)}, "`budget`: the base's"),
+        ("budget: tokens=1", "runs: 1", {}, {"budget": AgentBudget(tokens=1)}, ""),
+        ("judge: {budget: {calls: 1}}", "judge: {budget: {calls: 9}}", {}, {"fail_on": FAIL_ON}, "`judge.budget`: the"),
+        # how is measured, and what decides, the change says
+        ("{runs: 3, pass-rate: 0.5}", "runs: 1", {}, {"runs": 3, "pass_rate": 0.5}, ""),
+    ],
+)  # fmt: skip
+def test_the_base_decides_what_ends_the_job(
+    tmp_path: Path, change: str, base: str, given: dict[str, Any], counts: dict[str, Any], said: str
+) -> None:
+    sides = [settings(tmp_path / side, text, **given) for side, text in (("head", change), ("base", base))]
+    for is_pull_request in (True, False):
+        rules = settled(*sides, theirs=suite(), is_pull_request=is_pull_request)
+        assert {name: getattr(rules.settings, name) for name in counts} == counts
+        told = [problem.message for problem in rules.problems if problem.code == "setting-of-base"]
+        assert [said in each for each in told] == [True] * bool(said)
