@@ -79,8 +79,9 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
     )
     failed, flaky, lacking = counts.failed, counts.flaky, counts.unmeasured
     shown = gate.blocked_by or gate.kind
-    named = (suite.suite for suite in suites if suite.cases and shown in (suite.kind, *suite.beside))
-    where = words.listed(named, limit=3)
+    where = words.listed(
+        (suite.suite for suite in suites if suite.cases and shown in (suite.kind, *suite.beside)), limit=3
+    )
     origins = _origin_counts(verdict, failed)
     said = f" ({origins})" if origins else ""
     broken = _broken_files(suites, run)

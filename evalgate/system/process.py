@@ -3,6 +3,7 @@ process's own habits and streams."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import errno
@@ -570,9 +571,10 @@ def collect_seldom() -> None:
     """Look seldom for garbage that only a search finds; to be called before all that is heavy is imported.
 
     What importing and a run make is mostly kept to their end, and looking through it again and again takes a tenth of
-    the one and a twentieth of the other.
+    the one and a twentieth of the other; so does a last look when all is over.
     """
     gc.set_threshold(50_000, 20, 20)
+    atexit.register(gc.freeze)
 
 
 def close_to_others() -> bool:
