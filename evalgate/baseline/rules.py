@@ -30,7 +30,6 @@ from evalgate.model import (
     CriterionUse,
     EditKind,
     Edits,
-    FailOn,
     GateEdit,
     Policy,
     Quarantine,
@@ -109,7 +108,7 @@ def _alone(own: Settings, settings: Settings, suites: tuple[Suite, ...], base: B
     policy = load.policy_of(settings, suites)
     if base is not None and base.problem and not base.no_agent and own.policy == "both":
         # the base's rules were to decide, and head's cannot tolerate that something is wrong with the base
-        policy = _blocking(policy)
+        policy = policy.blocking()
     problems = tuple(_unknown(own, base, hint))
     return Rules(settings=settings, suites=suites, books=(RuleBook(policy=policy),), problems=problems)
 
@@ -280,12 +279,7 @@ def _blocking_on_broken(
     broken = {suite.key for suite in suites if suite.problem or suite.agent.is_absent} - policy.advisory
     if not policy.fail_on or not any(renamed.get(key, key) in sound for key in broken):
         return policy
-    return _blocking(policy)
-
-
-def _blocking(policy: Policy) -> Policy:
-    """The policy; what is not measured blocks."""
-    return dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
+    return policy.blocking()
 
 
 def _unknown(settings: Settings, base: Base | None, hint: str) -> Iterator[Problem]:

@@ -67,8 +67,7 @@ def compare(
     table = comparison_cases.of(sides, verdicts)
     deciding = [key for key in table.paired if sides.blocks(key)]
     outcomes = [
-        [_passes(side.trials.get(key, ()), table.sides.uses[key]) for key in deciding]
-        for side in (table.head, table.base)
+        [_passes(side.trials.get(key, ()), sides.uses[key]) for key in deciding] for side in (table.head, table.base)
     ]
     rows = tuple(_rows(table, book))
     return Comparison(
@@ -76,7 +75,7 @@ def compare(
         base=base,
         cases=table.cases(book),
         criteria=rows,
-        overall=_overall(table, book, deciding),
+        overall=_overall(table, book, deciding, outcomes),
         head_rates=rates.rates(outcomes[0]),
         # pass^k of both sides by the same k
         base_rates=rates.rates(outcomes[1], most=base.repeats),
@@ -284,22 +283,22 @@ def _compared(row: _Row, table: Table, book: Book, *, is_shown: bool, largest: f
     )
 
 
-def _overall(table: Table, book: Book, deciding: Sequence[CaseKey]) -> CriterionComparison | None:
-    """The trials that pass every deciding criterion; None where no case decides."""
+def _overall(
+    table: Table, book: Book, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[float | None]]]
+) -> CriterionComparison | None:
+    """The trials that pass every deciding criterion; None where no case decides. `outcomes`: head's and the base's."""
     if not deciding:
         return None
-    samples = []
-    for key in deciding:
-        ours, theirs = (_passes(side.trials.get(key, ()), table.sides.uses[key]) for side in (table.head, table.base))
-        samples.append(
-            Sample(
-                head=pairing.known(ours),
-                base=pairing.known(theirs),
-                is_whole=bool(ours and theirs) and None not in (*ours, *theirs),
-                is_unrun=False,
-                base_failed=False,
-            )
+    samples = [
+        Sample(
+            head=pairing.known(ours),
+            base=pairing.known(theirs),
+            is_whole=bool(ours and theirs) and None not in (*ours, *theirs),
+            is_unrun=False,
+            base_failed=False,
         )
+        for ours, theirs in zip(*outcomes, strict=True)
+    ]
     kinds = [(table.base.kind(key, None), table.head.kind(key, None)) for key in deciding]
     row = _Row(
         rule=PolicyRule(name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0),

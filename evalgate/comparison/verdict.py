@@ -123,14 +123,7 @@ def threshold_gate(
     kinds |= {VerdictKind.INCONCLUSIVE} if run.truncated else set()
     blocked_by = None if toothless else _blocking(GateKind.THRESHOLD, kinds, policy)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, blocked_by=blocked_by)
-    return Verdict(
-        kind=kind,
-        blocked_by=blocked_by,
-        suites=suites,
-        gates=(gate,),
-        origins=allowed.origins,
-        open=allowed.open,
-    )
+    return Verdict(kind=kind, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
 
 def _blocking(gate: GateKind, kinds: Collection[VerdictKind], policy: Policy) -> VerdictKind | None:
@@ -235,8 +228,7 @@ def decide(
     cases without a comparison, where they are decided already.
     """
     if policy.fail_on and comparison is not None and _stopped_its_agent(run, comparison, advisory=policy.advisory):
-        # `fail-on` without it is for outages: this is none
-        policy = dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
+        policy = policy.blocking()  # this is no outage
     book = comparison.book if comparison is not None and comparison.base is not None else book
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable, book=book)
     # what a budget cut short after the comparison is decided anew
@@ -245,12 +237,14 @@ def decide(
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
     regression = None if comparison is None else _regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
-    return dataclasses.replace(
-        threshold,
+    return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
         blocked_by=min((gate.blocked_by for gate in gates if gate.blocked_by), key=SEVERITY.index, default=None),
+        suites=threshold.suites,
         gates=gates,
         book=book,
+        origins=allowed.origins,
+        open=allowed.open,
     )
 
 

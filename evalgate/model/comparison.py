@@ -71,6 +71,10 @@ class Policy:
     advisory: frozenset[str] = frozenset()
     criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
 
+    def blocking(self) -> Policy:
+        """The same, where what is not measured blocks: `fail-on` without it is for outages."""
+        return replace(self, fail_on=self.fail_on | {FailOn.NOT_MEASURED})
+
 
 class GateKind(enum.StrEnum):
     """The two questions of the gate."""
@@ -590,7 +594,7 @@ class RuleBook:
 
     def divided(self, parts: int) -> RuleBook:
         """The same with a part of the money, so that it takes as many times the evidence."""
-        return replace(self, policy=replace(self.policy, alpha=self.policy.alpha / parts))
+        return RuleBook(policy=replace(self.policy, alpha=self.policy.alpha / parts), criteria=self.criteria)
 
     def applied(self, run: Run) -> Run:
         """The run, as this book asks about it."""

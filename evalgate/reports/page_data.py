@@ -28,6 +28,7 @@ from evalgate.model import (
     Score,
     Suite,
     Text,
+    Transcript,
     VerdictKind,
 )
 from evalgate.reports import cases, causes, turns, wording
@@ -264,7 +265,7 @@ def _traces(
         of_runs: list[list[Any] | None] = []
         for trial in trials if run is not None else ():
             assert run is not None
-            traces = [turn.trace for turn in _turns_of(run, trial)]
+            traces = [turn.trace for turn in _turns_of(trial, run.transcripts.find(trial.key))]
             if trial.failure is not None and trial.failure.trace:
                 traces.append(trial.failure.trace)
             of_runs.append(traces if any(traces) else None)
@@ -284,7 +285,7 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
 
 def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> dict[str, Any]:
     transcript = run.transcripts.find(trial.key)
-    done = _turns_of(run, trial)
+    done = _turns_of(trial, transcript)
     parts = {name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)}
     return {
         "sign": _sign(trial, list(uses.values())),
@@ -301,8 +302,7 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> dict[st
     }
 
 
-def _turns_of(run: Run, trial: GradedTrial) -> Sequence[Invocation]:
-    transcript = run.transcripts.find(trial.key)
+def _turns_of(trial: GradedTrial, transcript: Transcript | None) -> Sequence[Invocation]:
     done = transcript.invocations if transcript is not None else ()
     return trial.failure.partial if trial.failure is not None and not done else done
 

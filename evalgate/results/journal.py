@@ -155,9 +155,9 @@ class Journal:
         address = self._by_key.get(key)
         if address is None:
             return None
+        line = self._line(self._trials[address])  # also of what is kept: who changed it is told
         if address not in self._found:
-            raw = self._read(self._trials[address])["outcome"]
-            outcome = shapes.parse_outcome(raw, agents_seen=self._agents)
+            outcome = shapes.parse_outcome(json.loads(line)["outcome"], agents_seen=self._agents)
             self._found[address] = outcome if isinstance(outcome, Transcript) else None
             if len(self._found) > MOST_FOUND:
                 self._found.pop(next(iter(self._found)), None)
@@ -313,7 +313,7 @@ class Journal:
                 raise _changed(self.path)
             return _Line(where, _mark_of(line))
 
-    def _read(self, place: _Line) -> dict[str, Any]:
+    def _line(self, place: _Line) -> bytes:
         """The line of a trial. Raises UnavailableError where it is no longer what it was."""
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
@@ -325,7 +325,10 @@ class Journal:
         line = data[: data.find(b"\n")]
         if _mark_of(line) != place.mark:
             raise _changed(self.path)
-        value: dict[str, Any] = json.loads(line)
+        return line
+
+    def _read(self, place: _Line) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self._line(place))
         return value
 
     def _read_all(self) -> int:

@@ -14,7 +14,7 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 497_310,
+    "tokens": 497_300,
     "tokens_per_statement": 11.7,
     "odd_names_per_1000": 123,
     "modules": 255,
@@ -22,7 +22,7 @@ MOST = {
     "over_8_fields": 39,
     "doubled_class_names": 41,
     "words": 1393,
-    "replace": 182,
+    "replace": 179,
     "largest_room": 5647,  # lines
     "longest_function": 755,  # tokens
 }

@@ -368,7 +368,8 @@ def test_a_trial_that_somebody_else_changed_is_told(change: Callable[[Path], Non
         said = Content(parts=(Text(text="hello"),))
         outcome = Transcript(invocations=(Invocation(user_content=said),))
         journal.add_trial("t", Trial(key=KEY, outcome=outcome))
-        change(path)  # before anybody looked: what was read is known, and stays what it was
+        assert journal.find(KEY) == outcome
+        change(path)
         for look in (journal.find, journal.find_json):
             with pytest.raises(
                 UnavailableError, match="was changed during the run, by the agent or by another"
