@@ -41,13 +41,11 @@ from evalgate.text import words
 
 ONE_ENDPOINT = (
     "the agent behind {url} is the same on both sides, so the base cannot be rerun; compare with stored results "
-    "(data-branch, baseline-folder), or set `baseline: none`"
+    "(baseline-folder), or set `baseline: none`"
 )
 WHY_NOT_STORED = "the stored results have no comparable run of this case"
 BORROWED = "the base's agent ran in head's environment ({}); it has none of its own"
 NOT_LENT = "head's environment ({}) is part of its commit, so the base's agent does not run in it"
-STORES = ("data_branch", "baseline_folder")
-"""Settings that name where results and the history of base runs are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,18 +219,18 @@ def _from_git(
         if wanted == "auto" and (timed := compare.clock_based(policies, suites)):
             context.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
             wanted = "rerun"
-        named_by = _settings_of_stores(settings, base.project, of_change=context.is_pull_request)
-        kept = stores.opened(named_by, repo, root=settings.root, say=say)
+        named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
+        store = stores.opened(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
         named = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
     if wanted == "rerun":
         return base
-    found = _of_today(stores.find(kept, repo, base.origin.commit, say=say), kept, say=say)
+    found = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
     earlier = None if found is None else found.stored
     if wanted == "store":
-        unset = "nowhere: neither data-branch nor baseline-folder is set"
-        where = words.listed(store.name for store in kept) or ("" if said else unset)
+        unset = "" if said else "nowhere: baseline-folder is not set"
+        where = unset if store is None else store.name
         looked = "; ".join(each for each in (where, *said) if each)
         nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
         base = _only_stored(settings, suites, context, base, found, nothing=nothing)
@@ -241,13 +239,15 @@ def _from_git(
     return dataclasses.replace(base, earlier=earlier)
 
 
-def _of_today(found: Found | None, kept: Sequence[Store], *, say: Callable[[str], None]) -> Found | None:
+def _of_today(store: Store, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
     """The stored results, but none from before the provider moved: another model gave them."""
-    past, _ = history.read_first(kept) if found is not None else (None, ())
-    moved = history.drifted_at(past)
-    if found is None or moved is None:
-        return found
-    if stores.moment(found.stored.run.started_at or found.saved_at) >= moved:
+    found = stores.find(store, repo, sha, say=say)
+    if found is None:
+        return None
+    moved = None
+    with contextlib.suppress(EvalgateError):  # a history that cannot be read, which the run tells
+        moved = history.drifted_at(history.read_history(store))
+    if moved is None or stores.moment(found.stored.run.started_at or found.saved_at) >= moved:
         return found
     say(f"the results of {found.commit[:7]} were not used: the provider's model moved after them, on {moved:%Y-%m-%d}")
     return None
@@ -259,13 +259,13 @@ def is_both(head: Settings, base: Settings | None) -> bool:
     return head.policy == "both" or (base is not None and base.policy == "both")
 
 
-def _settings_of_stores(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
-    """Head's settings; in a pull request and where the base's rules decide, with the base's stores: others may hold
-    whatever the change likes to be compared with. Where the base's are not known, a pull request has a door's alone."""
+def _settings_of_store(head: Settings, base: BaseProject, *, of_change: bool) -> Settings:
+    """Head's settings; in a pull request and where the base's rules decide, with the base's store: another may hold
+    whatever the change likes to be compared with. Where the base's is not known, a pull request has a door's alone."""
     if not of_change and (base.settings is None or not is_both(head, base.settings)):
         return head
-    theirs = base.settings or Settings(**{name: head.given[name] for name in STORES if name in head.given})
-    return head.model_copy(update={name: getattr(theirs, name) for name in STORES})
+    folder = head.given.get("baseline_folder", "") if base.settings is None else base.settings.baseline_folder
+    return head.model_copy(update={"baseline_folder": folder})
 
 
 def _checked_out(

@@ -122,7 +122,7 @@ def _in_force(
                 cases[suite.key, case.case_id] = Quarantine(owner=owner, expires=until, reason=rule.reason)
     if cases and past is None:
         message = "nobody can tell whether quarantined cases have broken: there is no history of base runs"
-        hint = "Set `data-branch` or `baseline-folder` (docs/quarantine.md)."
+        hint = "Set `baseline-folder` (docs/quarantine.md)."
         problems.append(errors.note(UNWATCHED, message, hint=hint))
     return InForce(cases=cases, problems=tuple(problems))
 

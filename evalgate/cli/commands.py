@@ -60,7 +60,7 @@ Examples:
   evalgate run --agent python:app:answer      another agent than the one that is found
 """
 
-MERGING = (*DECIDING, "base", "data_branch", "baseline_folder", "save_baseline", "cache", "debug")
+MERGING = (*DECIDING, "base", "baseline_folder", "save_baseline", "cache", "debug")
 
 
 def options(*names: str) -> Callable[[Command], Command]:

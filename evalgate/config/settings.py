@@ -195,11 +195,6 @@ class Settings(BaseModel):
         description="The commit or branch to compare with.\n"
         "Default: the base of the pull request, of the merge group or of the push; on the command line, none.",
     )
-    data_branch: Annotated[str, SETTING, COMPARING, DOOR, NONE] = Field(
-        default="",
-        description="A branch that stores the results of runs on the base branch. Pushes write to it (needs `contents: "
-        "write`), pull requests read it.",
-    )
     baseline_folder: Annotated[str, SETTING, COMPARING, DOOR, PATH] = Field(
         default="",
         description="A folder below `root` that keeps results of runs on the base branch; persist it with "
@@ -216,7 +211,7 @@ class Settings(BaseModel):
     )
     save_baseline: Annotated[Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE] = Field(
         default="auto",
-        description="Whether to store this run as a baseline in the data branch or folder. `auto`: on a push to the "
+        description="Whether to store this run as a baseline in `baseline-folder`. `auto`: on a push to the "
         "default branch; workflows always use it.",
         # a change must not have itself kept as what others are compared with
     )
@@ -408,6 +403,7 @@ class Settings(BaseModel):
 
 OLD_QUARANTINE = "evalgate-quarantine.yml"
 REMOVED: Mapping[str, str] = {
+    "data_branch": "Write `baseline-folder: .evalgate-base` instead, and keep it by actions/cache: docs/baseline.md.",
     "burn_in": "Delete the line: a new case that fails is rerun like any other.",
     "deterministic": "Write `threshold: all` instead: every failure counts, and nothing is rerun.",
 }

@@ -186,7 +186,7 @@ def opened(
     provider's model last did, before which nothing counts."""
     settings = rules.settings
     keeping = _keeping(context, judge_keys)
-    named = bool(settings.data_branch or settings.baseline_folder or (base is not None and base.earlier))
+    named = bool(settings.baseline_folder or (base is not None and base.earlier))
     if not settings.reuse_days or not (keeping or named):
         yield Earlier()
         return

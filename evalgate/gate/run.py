@@ -60,7 +60,7 @@ from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git, redact
-from evalgate.text import plain, words
+from evalgate.text import words
 
 NAME_WIDTH = 80
 """Of a criterion that drifted."""
@@ -148,9 +148,6 @@ def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     if found is None:
         return
     does = f"passes {words.percent(found.after)} instead of {words.percent(found.before)} of runs"
-    if found.criterion:
-        name = plain.label(found.criterion, NAME_WIDTH)
-        does = f"scores {found.after:.2f} instead of {found.before:.2f} by `{name}`"
     message = (
         f"since {found.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(found.evidence)})"
     )

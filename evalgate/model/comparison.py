@@ -503,15 +503,14 @@ class Power:
 class Drift:
     """That the unchanged agent of the base branch does otherwise than before: its model, a judge or a service moved.
 
-    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed,
-    or the means of `criterion` where its graded scores show it. `evidence`: what the bets made of 1.
+    `since`: when the first of the runs that differ began, ISO 8601, UTC. `before`, `after`: shares of runs that passed.
+    `evidence`: what the bets made of 1.
     """
 
     since: str
     before: float
     after: float
     evidence: float = 0.0
-    criterion: str = ""
 
 
 class BaseSource(enum.StrEnum):

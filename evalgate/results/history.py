@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from evalgate import errors
-from evalgate.comparison import drift, pairing
+from evalgate.comparison import book, pairing
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, UnavailableError
@@ -27,22 +27,22 @@ from evalgate.model.trial import MOST
 from evalgate.results import shapes
 from evalgate.results import stores as results_stores
 from evalgate.results.shapes import entry
-from evalgate.results.stores import BADGE, HISTORY, Revise, Store, Warn
+from evalgate.results.stores import HISTORY, Revise, Store, Warn
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 LAST_RUNS: Final = 50
 """How many base runs are remembered; a case that none of them had is forgotten."""
 RECENT: Final = 20
 """How many of them tell how reliable a case is, and make a trend."""
-SCORED: Final = 20
-"""How many of them keep their scores, which a drift of graded ones is seen by."""
-MOST_SCORES: Final = 20_000
-"""A run with more of them keeps none: history.json is to stay small."""
 DRIFT_DAYS: Final = 14
 """How long after it began a drift is told of."""
+NEEDED: Final = 20.0 * 31
+"""The evidence of a drift: that of one pull request for each look of a month, one a day at most."""
+WINDOWS: Final = (1, 2, 3, 5, 8)
+"""Numbers of last runs that are each compared with as many before them; the purse is split over them."""
 ENVIRONMENT: Final = ("framework_version", "python", "requirements")
 """What workers tell of their environment that may change what an agent does though its files are the same."""
 UNKNOWN: Final = "unknown"
@@ -76,20 +76,12 @@ class PastOutcome(NamedTuple):
     runs: Count
 
 
-class PastScores(NamedTuple):
-    """The scores that a criterion gave the repeats of a case in the run of this number."""
-
-    number: Count
-    values: tuple[Mean, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseHistory:
     """Outcomes of a case, oldest first, since its content or its criteria were last changed.
 
     `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and equal deciding
-    criteria, thresholds included; outcomes of different ones are never counted together. `scores`: by criterion that
-    decides, of the last `SCORED` runs.
+    criteria, thresholds included; outcomes of different ones are never counted together.
     """
 
     suite: str
@@ -97,7 +89,6 @@ class CaseHistory:
     question: str = ""
     fingerprint: str
     outcomes: Annotated[tuple[PastOutcome, ...], Field(min_length=1)]
-    scores: Mapping[str, tuple[PastScores, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +108,15 @@ class PastRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What the stores remember of base runs, and where a finished run is kept.
+    """What the store remembers of base runs, and where a finished run is kept.
 
-    `past` None: nobody knows, as there is no store, or none that can be read. `problems`: what could not be read.
+    `past` None: nobody knows, as there is no store, or it cannot be read. `problems`: what could not be read.
     """
 
     settings: Settings
     context: Context
     repo: Repository | None = None
-    stores: Sequence[Store] = ()
+    store: Store | None = None
     past: PastRuns | None = None
     problems: tuple[Problem, ...] = ()
 
@@ -162,7 +153,7 @@ class History:
         """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
         run, settings, results = report.run, self.settings, report.files.get("results")
         # a shard is no base for anybody
-        if not self.stores or results is None or settings.shard or not self.is_wanted or not run.complete:
+        if self.store is None or results is None or settings.shard or not self.is_wanted or not run.complete:
             return report
         if run.truncated:  # it would take the place of a whole run
             self.context.say(f"the results are not stored: {run.truncated}")
@@ -172,23 +163,20 @@ class History:
             return report
         commit = run.commit or (self.repo.head if self.repo is not None else "")
         revise = add_run(summary_of(run, commit, adk_compat=report.policy.adk_compat), warn=self.context.say)
-        unkept = []
-        for store in self.stores:
-            try:
-                store.save(commit, Path(results), now=self.context.now, revise=revise)
-            except EvalgateError as error:
-                message = f"the results were not stored in the {store.name}: {error.message}"
-                unkept.append(errors.warning("not-kept", message, hint=error.hint))
-            else:
-                self.context.say(f"results of {commit[:7]} stored in the {store.name}")
-        return replace(report, problems=(*report.problems, *unkept))
+        try:
+            self.store.save(commit, Path(results), now=self.context.now, revise=revise)
+        except EvalgateError as error:
+            message = f"the results were not stored in the {self.store.name}: {error.message}"
+            return replace(report, problems=(*report.problems, errors.warning("not-kept", message, hint=error.hint)))
+        self.context.say(f"results of {commit[:7]} stored in the {self.store.name}")
+        return report
 
 
 @contextlib.contextmanager
 def opened(settings: Settings, context: Context) -> Iterator[History]:
-    """The stores that the settings name and what they remember, before any agent runs; says what cannot be used."""
+    """The store that the settings name and what it remembers, before any agent runs; says what cannot be used."""
     unknown = History(settings=settings, context=context)
-    if not (settings.data_branch or settings.baseline_folder):
+    if not settings.baseline_folder:
         yield unknown
         return
     with contextlib.ExitStack() as stack:
@@ -197,32 +185,21 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
                 settings.root, environ=context.environ, token=context.token, under=context.cache / "bases"
             )
             repo = stack.enter_context(found)
-            stores = results_stores.opened(settings, repo, root=settings.root, say=context.say)
+            store = results_stores.opened(settings, repo, root=settings.root, say=context.say)
         except EvalgateError as error:
             context.say(f"stored base results cannot be used: {error.message}")
             yield unknown
             return
-        past, problems = read_first(stores)
-        for problem in problems:
-            context.say(problem.message)
-        yield History(settings=settings, context=context, repo=repo, stores=stores, past=past, problems=problems)
-
-
-def read_first(stores: Sequence[Store]) -> tuple[PastRuns | None, tuple[Problem, ...]]:
-    """The first history that a store has, and a warning for each that could not be read. An empty one where no store
-    has any; None where there may be one that could not be read, or no store."""
-    unread: list[str] = []
-    found = None
-    for store in stores:
-        try:
-            found = read_history(store)
-        except EvalgateError as error:
-            unread.append(f"the history of base runs in the {store.name} was not read: {error.message}")
-        if found is not None:
-            break
-    if found is None and not unread and stores:
-        found = PastRuns()
-    return found, tuple(errors.warning("history-unread", each) for each in unread)
+        past: PastRuns | None = None
+        problems: tuple[Problem, ...] = ()
+        if store is not None:
+            try:
+                past = read_history(store)
+            except EvalgateError as error:
+                message = f"the history of base runs in the {store.name} was not read: {error.message}"
+                problems = (errors.warning("history-unread", message),)
+                context.say(message)
+        yield History(settings=settings, context=context, repo=repo, store=store, past=past, problems=problems)
 
 
 # --- what it says --------------------------------------------------------------------------------
@@ -246,22 +223,6 @@ def is_broken(case: CaseHistory) -> bool:
     return len(measured) == BROKEN_RUNS and not any(outcome.passes for outcome in measured)
 
 
-def is_mixed(outcomes: Sequence[PastOutcome]) -> bool:
-    """Whether repeats of one run differed, or consecutive outcomes of a case turned twice, passed over what was not
-    measured; a single turn may be a true change. Outcomes are compared with the last run whose repeats agreed."""
-    turns = 0
-    before: bool | None = None
-    for outcome in outcomes:
-        if not outcome.measured:
-            continue
-        if outcome.passes not in {0, outcome.measured}:
-            return True
-        passed = outcome.passes > 0
-        turns += before is not None and passed is not before
-        before = passed
-    return turns > 1
-
-
 def trends(past: PastRuns, now: Mapping[str, float], *, recent: int = RECENT) -> tuple[Trend, ...]:
     """How each criterion of this run went in the last base runs, where at least two of them have it.
 
@@ -281,32 +242,6 @@ def trends(past: PastRuns, now: Mapping[str, float], *, recent: int = RECENT) ->
     return tuple(each for each in found if sum(mean is not None for mean in each.means) >= 2)
 
 
-def render_badge(past: PastRuns) -> str:
-    """How the cases of the newest run stand, as shields.io's endpoint reads it:
-    `{"schemaVersion":1,"label":"evalgate","message":"42/45 · 2 mixed","color":"yellow"}`.
-
-    A case that was not measured counts as not passed, and is named. Source: shields.io, endpoint badge.
-    """
-    newest = past.runs[-1].number if past.runs else 0
-    cases = [case for case in past.cases if case.outcomes[-1].number == newest]
-    last = [case.outcomes[-1] for case in cases]
-    passed = sum(outcome.passes == outcome.runs > 0 for outcome in last)
-    unmeasured = sum(outcome.measured < outcome.runs or not outcome.runs for outcome in last)
-    mixed = sum(is_mixed(case.outcomes[-RECENT:]) for case in cases)
-    message = f"{passed}/{len(cases)}" if cases else "no cases"
-    message += f" · {mixed} mixed" if mixed else ""
-    message += f" · {unmeasured} not measured" if unmeasured else ""
-    if unmeasured == len(cases):
-        color = "lightgrey"
-    elif passed == len(cases):
-        color = "green" if mixed else "brightgreen"
-    else:
-        share = passed / len(cases)
-        color = "yellow" if share >= 0.9 else "orange" if share >= 0.7 else "red"
-    badge = {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}
-    return json.dumps(badge, ensure_ascii=False) + "\n"
-
-
 # --- one run more --------------------------------------------------------------------------------
 
 
@@ -321,10 +256,6 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
         question = run.fingerprints.get(key) or UNKNOWN
         outcome = PastOutcome(1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.repeats)
         fingerprint = fingerprints.digest([question, rules[key[0]]])
-        known = {
-            use.name: pairing.known(pairing.value_of(trial, use.name) for trial in by_case.get(key, ()))
-            for use in deciding
-        }
         cases.append(
             CaseHistory(
                 suite=key[0],
@@ -332,16 +263,8 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
                 question=question,
                 fingerprint=fingerprint,
                 outcomes=(outcome,),
-                # rounded, as what is tested; few digits, as there are many
-                scores={
-                    name: (PastScores(1, tuple(float(f"{value:.4g}") for value in values)),)
-                    for name, values in known.items()
-                    if values
-                },
             )
         )
-    if sum(len(each[0].values) for case in cases for each in case.scores.values()) > MOST_SCORES:
-        cases = [replace(case, scores={}) for case in cases]
     this = PastRun(number=1, commit=commit, at=run.started_at, means=means_of(run), agent=_agent(run))
     return PastRuns(runs=(this,), cases=tuple(cases))
 
@@ -375,23 +298,14 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
         same = before is not None and before.fingerprint == case.fingerprint
         kept = [each for each in before.outcomes if each.number < number] if before is not None and same else []
         outcomes = (*kept, case.outcomes[0]._replace(number=number))
-        then = before.scores if before is not None and same else {}
-        scores = {name: (*then.get(name, ()), own[0]._replace(number=number)) for name, own in case.scores.items()}
-        cases[case.suite, case.case_id] = replace(case, outcomes=outcomes, scores={**then, **scores})
+        cases[case.suite, case.case_id] = replace(case, outcomes=outcomes)
     recent = []
     for _, case in sorted(cases.items()):
         outcomes = tuple(each for each in case.outcomes if each.number >= runs[0].number)
         if outcomes:
-            recent.append(replace(case, outcomes=outcomes, scores=_last(case.scores, runs)))
+            recent.append(replace(case, outcomes=outcomes))
     made = PastRuns(runs=runs, cases=tuple(recent))
     return replace(made, runs=(*runs[:-1], replace(runs[-1], drift=_look(made))))
-
-
-def _last(scores: Mapping[str, Sequence[PastScores]], runs: Sequence[PastRun]) -> dict[str, tuple[PastScores, ...]]:
-    """Those of the last runs."""
-    since = runs[-SCORED:][0].number
-    kept = {name: tuple(each for each in own if each.number >= since) for name, own in scores.items()}
-    return {name: own for name, own in kept.items() if own}
 
 
 # --- drift ---------------------------------------------------------------------------------------
@@ -408,18 +322,33 @@ def _look(past: PastRuns) -> Drift | None:
         if run.agent != last.agent or run.drift is not None:
             break
         stretch.insert(0, run)
-    by_number: dict[int, dict[CaseKey, tuple[int, int]]] = {run.number: {} for run in stretch}
+    outcomes: dict[int, dict[CaseKey, float]] = {run.number: {} for run in stretch}
     for case in past.cases:
-        for outcome in case.outcomes:
-            if outcome.number in by_number:
-                by_number[outcome.number][case.suite, case.case_id] = (outcome.passes, outcome.measured)
-    scores: dict[int, dict[str, dict[CaseKey, Sequence[float]]]] = {run.number: {} for run in stretch}
-    for case in past.cases:
-        for name, own in case.scores.items():
-            for number, values in own:
-                if number in scores:
-                    scores[number].setdefault(name, {})[case.suite, case.case_id] = values
-    return drift.look([drift.PastRun(run.at, by_number[run.number], scores[run.number]) for run in stretch])
+        for number, passes, measured, _ in case.outcomes:
+            if number in outcomes and measured:
+                outcomes[number][case.suite, case.case_id] = passes / measured
+    return _turn(stretch, [outcomes[run.number] for run in stretch])
+
+
+def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) -> Drift | None:
+    """Since when the last runs pass more or less often than those before; None where chance explains it.
+
+    The purse over pairs of runs, one before and one after, each run in one pair; half of it bets on a fall.
+    """
+    best, total = Drift(since="", before=0.0, after=0.0), 0.0
+    windows = [window for window in WINDOWS if 2 * window <= len(runs)]
+    for window in windows:
+        later, earlier = outcomes[-window:], outcomes[-2 * window : -window]
+        pairs = [
+            (then[key], now[key]) for now, then in zip(later, earlier, strict=True) for key in sorted(now.keys() & then)
+        ]
+        falls = [before - after for before, after in pairs]
+        evidence = fmean(book.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1))
+        total += evidence / len(windows)
+        if evidence > best.evidence:
+            before, after = (fmean(values) for values in zip(*pairs, strict=True))
+            best = Drift(since=runs[-window].at, before=before, after=after, evidence=evidence)
+    return replace(best, evidence=total) if total >= NEEDED else None
 
 
 def recent_drift(past: PastRuns) -> Drift | None:
@@ -503,21 +432,20 @@ def parse_history(text: bytes) -> PastRuns:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
             raise UnreadableHistory(f"{case.case_id[:80]}: more passed than were measured, or more than were asked for")
     by_case = [[outcome.number for outcome in case.outcomes] for case in past.cases]
-    by_case += [[each.number for each in own] for case in past.cases for own in case.scores.values()]
     for numbers in ([run.number for run in past.runs], *by_case):
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise UnreadableHistory("the runs are not in order")
     return past
 
 
-def read_history(store: Store) -> PastRuns | None:
-    """The history of a store; None where there is none.
+def read_history(store: Store) -> PastRuns:
+    """The history of a store, an empty one where it has none.
 
     Raises UnavailableError where the store is out of reach or what it has cannot be read: that is not the same as none.
     """
     stored = store.read(HISTORY)
     if stored is None:
-        return None
+        return PastRuns()
     try:
         return parse_history(stored)
     except UnreadableHistory as error:
@@ -525,21 +453,20 @@ def read_history(store: Store) -> PastRuns | None:
 
 
 def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
-    """What `Store.save` is to do with the history: add this run.
+    """What `Store.save` makes of the history: this run is added.
 
     An unreadable history starts anew, with a warning; that of a later evalgate stays as it is, with one.
     """
 
-    def revise(stored: bytes | None) -> Mapping[str, bytes]:
+    def revise(stored: bytes | None) -> bytes | None:
         try:
             past = parse_history(stored) if stored is not None else PastRuns()
         except UnreadableHistory as error:
             if error.newer:
                 warn(f"this run is not in the history: {error}")
-                return {}
+                return None
             warn(f"the history cannot be read and starts over: {error}")
             past = PastRuns()
-        past = update(past, run)
-        return {HISTORY: render_history(past), BADGE: render_badge(past).encode()}
+        return render_history(update(past, run))
 
     return revise

@@ -7,16 +7,13 @@ import dataclasses
 import fcntl
 import itertools
 import os
-import random
 import re
 import secrets
-import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, UnavailableError
@@ -24,7 +21,7 @@ from evalgate.model import BaseOrigin, Run
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored
 from evalgate.system import git
-from evalgate.system.git import Complaint, GitFailed, Repository
+from evalgate.system.git import Repository
 from evalgate.text.words import size
 
 RUNS = "runs"
@@ -49,7 +46,6 @@ the files. They can be deleted; the next run on the base branch starts over.
 | --- | --- |
 | `runs/TIME-COMMIT.json.gz` | results.json of the run of a commit, compressed; the newest ones are kept |
 | `history.json` | how reliable each case was in recent runs |
-| `badge.json` | a badge for shields.io's endpoint |
 """
 
 
@@ -161,24 +157,12 @@ def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
 
 
 HISTORY = "history.json"
-BADGE = "badge.json"
 
-Revise = Callable[[bytes | None], Mapping[str, bytes]]
-"""From the history that is stored (None: none) to the files to store beside the run: `history.json`, `badge.json`.
-
-Called again with a newer history where another run was faster: it must have no effects of its own.
-"""
+Revise = Callable[[bytes | None], bytes | None]
+"""From the history that is stored (None: none) to the one to store beside the run; None: leave it."""
 
 Warn = Callable[[str], None]
 """Told of what was found in a store and ignored, in a sentence."""
-
-
-def _files_beside(
-    known: Collection[str], revise: Revise | None, read_history: Callable[[], bytes | None]
-) -> dict[str, bytes]:
-    """What a save writes beside the run: README where it is not `known`, and what `revise` makes of the history."""
-    readme = {} if README in known else {README: README_TEXT.encode()}
-    return {**readme, **(revise(read_history()) if revise else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,234 +179,16 @@ class StoredRun:
     path: Path
 
 
-class Store(Protocol):
-    """Keeps results of runs on the base branch. Every method raises UnavailableError where it cannot be reached."""
-
-    @property
-    def name(self) -> str:
-        """As people call it: `data branch evalgate-data`."""
-        ...
-
-    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
-        """Readable results of `candidates` (commit SHAs), the nearest first, each read when it is asked for."""
-        ...
-
-    def read(self, name: str) -> bytes | None:
-        """A file beside the runs (`history.json`), None where there is none."""
-        ...
-
-    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
-        """Keep the results of `commit`, and the files that `revise` makes of the history; drop the oldest runs."""
-        ...
-
-
-def _unpacked(
-    picked: Iterable[tuple[int, Entry]], read: Callable[[Entry], bytes | None], *, scratch: Path, where: str, warn: Warn
-) -> Iterator[StoredRun]:
-    """The runs that can be unpacked to `scratch`. `read`: what is stored, None if dropped; raises Unreadable."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    for distance, entry in picked:
-        path = scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
-        try:
-            data = read(entry)
-            if data is None:
-                continue
-            unpack(data, path)
-        except Unreadable as error:
-            path.unlink(missing_ok=True)
-            warn(f"{entry.name} {where} was ignored: it {error}")
-        else:
-            yield StoredRun(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
-
-
-PATIENCE_S = 300.0
-LONGEST_PAUSE_S = 8.0
-AUTHOR = ("evalgate", "evalgate@users.noreply.invalid")
-_HISTORY = "Evalgate-History"
-_BRANCH_NAME = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\s\x00-\x1f\x7f~^:?*\[\\]+")
-"""Near enough; what git refuses beyond this it says itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Branch:
-    """The branch as it was fetched; `commit` "": there is none; `others`: names of links and folders at its top."""
-
-    commit: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    others: frozenset[str] = frozenset()
-    history: int = 0
-
-    @property
-    def entries(self) -> list[Entry]:
-        """The runs that it holds."""
-        return parse_names(name.removeprefix(f"{RUNS}/") for name in self.files if name.startswith(f"{RUNS}/"))
-
-    @property
-    def has_more(self) -> bool:
-        """Whether others keep something there."""
-        ours = {README, HISTORY, BADGE, *(f"{RUNS}/{each.name}" for each in self.entries)}
-        return bool(self.files.keys() - ours or self.others - {RUNS})
-
-
-class DataBranch:
-    """See `Store`. Only what is asked for is fetched; each save is one commit on top of the newest.
-
-    After twice `keep` commits the branch starts anew with what it holds, so that clones of the repository do not
-    carry old runs for ever; where others keep something there, or the remote allows no such push, it goes on growing.
-    """
-
-    def __init__(
-        self,
-        repo: Repository,
-        *,
-        branch: str,
-        keep: int = KEPT_RUNS,
-        warn: Warn = lambda _: None,
-        pause: Callable[[float], None] = time.sleep,
-        patience_s: float = PATIENCE_S,
-    ) -> None:
-        """`repo`: any repository whose remote holds the branch. Raises UnavailableError for an impossible name."""
-        if not _BRANCH_NAME.fullmatch(branch):
-            raise UnavailableError(f"{branch!r} is not a valid branch name")
-        self._repo = git.empty_beside(repo, f"data-{random.randrange(16**8):08x}")  # noqa: S311 - no secret
-        self._branch = branch
-        self._ref = f"refs/heads/{branch}"
-        self._keep = keep
-        self._warn = warn
-        self._pause = pause
-        self._patience_s = patience_s
-        self._may_start_anew = True
-
-    @property
-    def name(self) -> str:
-        """See `Store`."""
-        return f"data branch {self._branch}"
-
-    def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
-        """See `Store`."""
-        tip = self._fetched()
-
-        def read(entry: Entry) -> bytes | None:
-            try:
-                return self._read(tip, f"{RUNS}/{entry.name}", MOST_PACKED_BYTES)
-            except GitFailed as error:
-                raise Unreadable(error.words) from error
-
-        picked = pick(tip.entries, candidates)
-        yield from _unpacked(picked, read, scratch=self._repo.folder, where=f"on the {self.name}", warn=self._warn)
-
-    def read(self, name: str) -> bytes | None:
-        """See `Store`."""
-        tip = self._fetched()
-        if name in tip.others:
-            raise UnavailableError(f"{name} on the {self.name} is not a plain file")
-        return self._read(tip, name)
-
-    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
-        """See `Store`. Raises GitFailed where others push faster for `patience_s`, or the token may not, and
-        UnavailableError for a branch that holds other things and no run."""
-        entry = made_now(commit, now)
-        packed = self._repo.folder / "packed.gz"
-        pack(results, packed)
-        run = self._repo.run("hash-object", "-w", "--no-filters", str(packed))
-        deadline = time.monotonic() + self._patience_s
-        for tries in itertools.count():
-            tip = self._fetched()
-            if tip.has_more and not tip.entries:  # a branch of code is no place for results
-                raise UnavailableError(
-                    f"the branch {self._branch} contains other files and no results, so none are stored there",
-                    hint="Set `data-branch` to a separate branch; it need not exist yet.",
-                )
-            lease = f"--force-with-lease={self._ref}:{tip.commit}"  # provided that it still holds `tip`
-            try:
-                made = self._made(tip, entry, run=run, revise=revise, now=now)
-                self._repo.run_with_remote("push", "--quiet", "--no-verify", lease, "origin", f"{made}:{self._ref}")
-            except GitFailed as error:
-                if self._may_start_anew and self._starts_anew(tip) and "remote rejected" in error.words:
-                    self._may_start_anew = False
-                elif error.complaint is not Complaint.LOST_RACE or time.monotonic() > deadline:
-                    raise
-                longest = min(0.1 * 2 ** min(tries, 10), LONGEST_PAUSE_S)
-                self._pause(random.uniform(0, longest))  # noqa: S311 - never two runs alike; no secret
-            else:
-                return
-
-    # --- reading -----------------------------------------------------------------------------------
-
-    def _fetched(self) -> _Branch:
-        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1", "--filter=blob:none")
-        try:
-            self._repo.run_with_remote("fetch", *options, "origin", f"+{self._ref}:refs/evalgate/data")
-        except GitFailed as error:
-            if error.complaint is Complaint.MISSING and "couldn't find remote ref" in error.words:
-                return _Branch()
-            raise
-        commit = self._repo.run("rev-parse", "--verify", "refs/evalgate/data")
-        message = self._repo.run_bytes("cat-file", "commit", commit).decode("utf-8", "replace")
-        found = re.findall(rf"^{_HISTORY}: (\d{{1,9}})$", message, re.MULTILINE)
-        listed = list(self._listed(commit))
-        return _Branch(
-            commit=commit,
-            files={name: blob for name, blob in listed if blob},
-            others=frozenset(name for name, blob in listed if not blob),
-            history=int(found[-1]) if found else 1,
-        )
-
-    def _listed(self, commit: str) -> Iterator[tuple[str, str]]:
-        """What is at the top and in `runs`: plain files with their object names, all else with ""."""
-        for tree in (f"{commit}:", f"{commit}:{RUNS}"):
-            try:
-                listed = self._repo.run_bytes("ls-tree", "-z", tree).decode("utf-8", "surrogateescape")
-            except GitFailed:
-                continue  # no `runs` yet
-            prefix = f"{RUNS}/" if tree.endswith(RUNS) else ""
-            for line in listed.split("\0"):
-                about, _, name = line.partition("\t")
-                if name:
-                    yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
-
-    def _read(self, tip: _Branch, name: str, most_bytes: int = MOST_HISTORY_BYTES) -> bytes | None:
-        if name not in tip.files:
-            return None
-        return self._repo.run_with_remote("cat-file", "blob", tip.files[name], most_bytes=most_bytes)
-
-    # --- writing -----------------------------------------------------------------------------------
-
-    def _made(self, tip: _Branch, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
-        files = {f"{RUNS}/{entry.name}": run}
-        for name, data in _files_beside(tip.files.keys(), revise, lambda: self._read(tip, HISTORY)).items():
-            path = self._repo.folder / "file"
-            path.write_bytes(data)
-            files[name] = self._repo.run("hash-object", "-w", "--no-filters", str(path))
-        dropped = pick_removed(tip.entries, keep=self._keep, new=entry)
-        lines = [f"100644 {blob}\t{name}\0" for name, blob in files.items()]
-        lines += [f"0 {'0' * len(run)}\t{RUNS}/{each.name}\0" for each in dropped]
-        index = self._repo.folder / "index"
-        index.unlink(missing_ok=True)
-        at_index = {"GIT_INDEX_FILE": str(index)}
-        if tip.commit:
-            self._repo.run("read-tree", tip.commit, environment=at_index)
-        self._repo.run("update-index", "-z", "--index-info", given="".join(lines).encode(), environment=at_index)
-        tree = self._repo.run("write-tree", "--missing-ok", environment=at_index)
-        anew = not tip.commit or (self._may_start_anew and self._starts_anew(tip))
-        # [skip ci]: a push with a personal token would start the workflows of every push
-        history = 1 if anew else tip.history + 1
-        message = f"Results of {entry.commit[:12]} [skip ci]\n\n{_HISTORY}: {history}\n"
-        about = {"NAME": AUTHOR[0], "EMAIL": AUTHOR[1], "DATE": f"{int(now.timestamp())} +0000"}
-        who = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in about.items()}
-        parents = () if anew else ("-p", tip.commit)
-        return self._repo.run("commit-tree", tree, *parents, given=message.encode(), environment=who)
-
-    def _starts_anew(self, tip: _Branch) -> bool:
-        return tip.history >= 2 * self._keep and not tip.has_more
-
-
 LOCK = ".lock"
 LEFTOVER_S = 86400.0
 
 
-class Folder:
-    """See `Store`. Writers take turns; readers need not wait, since every file appears whole."""
+class Store:
+    """A folder that keeps results of runs on the base branch; a data branch of earlier versions, checked out, is one.
+
+    Writers take turns; readers need not wait, since every file appears whole. Every method raises UnavailableError
+    where the folder cannot be used.
+    """
 
     def __init__(self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None) -> None:
         """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
@@ -433,22 +199,28 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """See `Store`."""
+        """As people call it."""
         return f"folder {self._folder}"
 
     def find(self, candidates: Sequence[str]) -> Iterator[StoredRun]:
-        """See `Store`."""
+        """Readable results of `candidates` (commit SHAs), the nearest first, each read when it is asked for."""
         with _unavailable(self._folder):
-            yield from _unpacked(
-                pick(self._entries(), candidates),
-                lambda entry: _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES),
-                scratch=self._scratch,
-                where=f"in the {self.name}",
-                warn=self._warn,
-            )
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            for distance, entry in pick(self._entries(), candidates):
+                path = self._scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
+                try:
+                    data = _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES)
+                    if data is None:
+                        continue
+                    unpack(data, path)
+                except Unreadable as error:
+                    path.unlink(missing_ok=True)
+                    self._warn(f"{entry.name} in the {self.name} was ignored: it {error}")
+                else:
+                    yield StoredRun(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
 
     def read(self, name: str) -> bytes | None:
-        """See `Store`."""
+        """A file beside the runs (`history.json`), None where there is none."""
         with _unavailable(self._folder):
             try:
                 return _read(self._folder / name, MOST_HISTORY_BYTES)
@@ -456,7 +228,7 @@ class Folder:
                 raise UnavailableError(f"{name} in the {self.name} {error}") from error
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
-        """See `Store`."""
+        """Keep the results of `commit`, and the history that `revise` makes; drop the oldest runs."""
         entry = made_now(commit, now)
         runs = self._folder / RUNS
         with _unavailable(self._folder):
@@ -466,11 +238,12 @@ class Folder:
                 pack(results, packed)
                 with self._turn():
                     packed.replace(runs / entry.name)
-                    known = {README} if (self._folder / README).exists() else frozenset[str]()
-                    for name, data in _files_beside(known, revise, lambda: self.read(HISTORY)).items():
+                    (self._folder / README).write_text(README_TEXT)
+                    history = revise(self.read(HISTORY)) if revise else None
+                    if history is not None:
                         fresh = _fresh(self._folder)
-                        fresh.write_bytes(data)
-                        fresh.replace(self._folder / name)
+                        fresh.write_bytes(history)
+                        fresh.replace(self._folder / HISTORY)
                     for dropped in pick_removed(self._entries(), keep=self._keep, new=entry):
                         (runs / dropped.name).unlink(missing_ok=True)
                     _remove_stale(runs, now)
@@ -549,30 +322,22 @@ class Found:
     distance: int
 
 
-def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> list[Store]:
-    """The stores that the settings name, but no folder that the commit brings along: a change could write what it is
-    compared with. Raises UnavailableError for an impossible name."""
-    stores: list[Store] = []
-    if settings.baseline_folder:
-        folder = root / settings.baseline_folder
-        if git.is_committed(folder, repo):
-            say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
-        else:
-            stores.append(Folder(folder, scratch=repo.folder / "stored", warn=say))
-    if settings.data_branch:
-        stores.append(DataBranch(repo, branch=settings.data_branch, warn=say))
-    return stores
+def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> Store | None:
+    """The store that the settings name, but no folder that the commit brings along: a change could write what it is
+    compared with."""
+    if not settings.baseline_folder:
+        return None
+    folder = root / settings.baseline_folder
+    if git.is_committed(folder, repo):
+        say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
+        return None
+    return Store(folder, scratch=repo.folder / "stored", warn=say)
 
 
-def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
+def find(store: Store, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
     """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What is passed over, or
-    wrong with a store, is said, and the next nearest is taken."""
-    candidates = _candidates(repo, sha, say=say) if stores else ()
-    found: Found | None = None
-    for store in stores:
-        nearer = candidates[: None if found is None else found.distance]
-        found = next(_usable(store, nearer, say=say), found)
-    return found
+    wrong with the store, is said, and the next nearest is taken."""
+    return next(_usable(store, _candidates(repo, sha, say=say), say=say), None)
 
 
 def _candidates(repo: Repository, sha: str, *, say: Callable[[str], None]) -> Sequence[str]:

@@ -20,7 +20,7 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
@@ -63,10 +63,6 @@ HARDENED: Sequence[tuple[str, str]] = (
     ("maintenance.auto", "false"),
     ("fetch.recurseSubmodules", "false"),
     ("submodule.recurse", "false"),
-    ("push.recurseSubmodules", "no"),
-    ("push.followTags", "false"),
-    ("push.gpgSign", "false"),
-    ("commit.gpgSign", "false"),
     ("log.showSignature", "false"),
     ("filter.lfs.process", ""),
     ("filter.lfs.smudge", ""),
@@ -127,7 +123,6 @@ class Complaint(enum.Enum):
 
     CREDENTIALS = "credentials"  # the remote wants other ones, or refuses these
     MISSING = "missing"  # no such commit, branch or repository
-    LOST_RACE = "lost race"  # another push came first
     NETWORK = "network"
     TIMEOUT = "timeout"
     NO_GIT = "no git"
@@ -138,10 +133,9 @@ class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
     """A git command that did not do what was asked; the message holds git's own words, secrets taken out."""
 
     hints: ClassVar[Mapping[Complaint, str]] = {
-        Complaint.CREDENTIALS: "Give the job a token that can read the repository (`permissions: contents: read`; "
-        "`write` for a data branch), or leave `persist-credentials` of actions/checkout on.",
+        Complaint.CREDENTIALS: "Give the job a token that can read the repository (`permissions: contents: read`), "
+        "or leave `persist-credentials` of actions/checkout on.",
         Complaint.MISSING: "Check out with `fetch-depth: 0`, or name a commit or branch that the remote has.",
-        Complaint.LOST_RACE: "Another run pushed at the same time; rerun.",
         Complaint.NETWORK: "The remote is unreachable. Check out with `fetch-depth: 0`, or rerun.",
         Complaint.TIMEOUT: "The remote or the disk is too slow. Check out with `fetch-depth: 0`, or rerun.",
         Complaint.NO_GIT: "Install git 2.31 or newer.",
@@ -162,18 +156,11 @@ class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
 
 _COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
     (
-        Complaint.LOST_RACE,
-        re.compile(
-            r"\[rejected\]|non-fast-forward|fetch first|stale info|cannot lock ref|failed to update ref"
-            r"|incorrect old value|reference already exists|failed to lock"
-        ),
-    ),
-    (
         Complaint.CREDENTIALS,
         re.compile(
             r"could not read (Username|Password)|Authentication failed|Invalid username or password"
-            r"|Permission (to .* )?denied|returned error: 40[13]|Write access to repository not granted"
-            r"|terminal prompts disabled|Host key verification failed|protected branch|GH006|GH013",
+            r"|Permission (to .* )?denied|returned error: 40[13]"
+            r"|terminal prompts disabled|Host key verification failed",
             re.IGNORECASE,
         ),
     ),
@@ -632,15 +619,6 @@ def open_repository(root: Path, *, environ: Mapping[str, str], token: str | None
             git=git,
             ways=tuple(ways),
         )
-
-
-def empty_beside(repo: Repository, name: str) -> Repository:
-    """An empty repository in a new folder of `repo`'s, with the same remote; contents are fetched when asked for."""
-    folder = repo.folder / name
-    folder.mkdir()
-    git_dir = _made(repo.git, folder, object_format="sha256" if len(repo.head) == 64 else "sha1")
-    partial = (("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "blob:none"))
-    return replace(repo, folder=folder, git_dir=git_dir, head="", remote=replace(repo.remote, partial=partial))
 
 
 def _made(git: Git, folder: Path, *, object_format: str) -> Path:
