@@ -15,8 +15,9 @@ import enum
 import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import ClassVar
+
+from evalgate.values import frozen_dataclass
 
 
 class ExitCode(enum.IntEnum):
@@ -36,7 +37,7 @@ def below(folder: str, file: str) -> str:
     return file if not folder or file.startswith("/") else f"{folder}/{file}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Place:
     """Where in the user's files something stands; lines and columns count from 1."""
 
@@ -66,7 +67,7 @@ class Severity(enum.StrEnum):
     NOTE = "notice"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Problem:
     """One finding about the user's files or inputs.
 

@@ -8,7 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -30,6 +30,7 @@ from evalgate.model import (
 )
 from evalgate.system.python_env import World
 from evalgate.text import plain
+from evalgate.values import frozen_dataclass
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
@@ -80,7 +81,7 @@ class CallKind(enum.StrEnum):
     LISTING = "listing"  # the tools that a remote toolset has, recorded like any call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AskedCall:
     """A call that waits for an answer; `number` counts the calls of its conversation from 1."""
 
@@ -90,7 +91,7 @@ class AskedCall:
     kind: CallKind = CallKind.TOOL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ToolError:
     """What a tool raised: `type` is the exception's name as its language writes it (`httpx.ConnectError`)."""
 
@@ -98,7 +99,7 @@ class ToolError:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ToolReply:
     """What a call came to: any JSON, or an error.
 
@@ -110,7 +111,7 @@ class ToolReply:
     effects: Json | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Replied:
     """The tool does not run: this is what it would have given, `delay_s` seconds from now."""
 
@@ -118,7 +119,7 @@ class Replied:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class RunTool:
     """The tool runs; with `report` the worker tells what came of it."""
 
@@ -126,7 +127,7 @@ class RunTool:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Unmatched:
     """Nothing answers this call, and it must not run."""
 
@@ -228,7 +229,7 @@ class Agent(Protocol):
         return  # as above
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentLimits:
     """Bounds of one agent; seconds, bytes.
 
@@ -245,7 +246,7 @@ class AgentLimits:
     isolate_cases: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentSetting:
     """Where an agent is opened: in the checkout `root` (an absolute path), in `world`, within its `limits`.
 
@@ -266,7 +267,7 @@ class AgentSetting:
     why_absent: Callable[[str], str] = "{} is not set".format
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Missing:
     """An agent that somebody named and that is not there: the option that names it, what to tell, and a hint.
 

@@ -9,7 +9,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +46,7 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 _LISTS: Final = frozenset({"eval_case_results", "eval_cases"})
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
@@ -55,7 +55,7 @@ RECORDED = ("*.evalset_result.json", "*.session.json", "*.recording.json", "*.re
 NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Record:
     """A recording of a case: the file that it stands in, the id of its evaluation set where one is named.
 

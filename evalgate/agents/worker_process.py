@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, get_args
 
 from evalgate.agents import protocol
@@ -34,6 +34,7 @@ from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -228,7 +229,7 @@ class Mailboxes:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Launch:
     """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`; `about`:
     what is known of its environment beside what it says itself; `prefix`: what starts it as another user."""

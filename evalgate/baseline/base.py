@@ -7,7 +7,6 @@ import dataclasses
 import functools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -38,6 +37,7 @@ from evalgate.simulation import user
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 ONE_ENDPOINT = (
     "the agent behind {url} is the same on both sides, so the base cannot be rerun; compare with stored results "
@@ -48,7 +48,7 @@ BORROWED = "the base's agent ran in head's environment ({}); it has none of its 
 NOT_LENT = "head's environment ({}) is part of its commit, so the base's agent does not run in it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class BaseRules:
     """What the base's own files ask for: suites with their criteria and cases, and the policy.
 
@@ -69,7 +69,7 @@ class BaseRules:
         return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class BaseProject:
     """What the base's own files say, for the suites of head.
 
@@ -90,7 +90,7 @@ class BaseProject:
         return tuple(sorted(suite.key for suite in self.rules.suites if not is_unknown(suite.agent)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Base:
     """The base, before anything of it was measured.
 

@@ -8,7 +8,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ from evalgate.errors import UnavailableError
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 DEEPENING = (50, 500, 5000)
 """Commits of history that are fetched, step by step, until base and head have an ancestor in common."""
@@ -24,7 +24,7 @@ How = Literal["merge-base", "base", "given"]
 _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Commit:
     """What a commit object says. `parents` are the real ones, also where a shallow checkout does not have them."""
 
@@ -33,7 +33,7 @@ class Commit:
     subject: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class BaseCommit:
     """The commit to compare with; it is here, and can be checked out.
 
@@ -238,7 +238,7 @@ _POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*
 _GITLINK = "160000 "
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Checkout:
     """A commit on disk.
 

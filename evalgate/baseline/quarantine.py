@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evalgate import errors
 from evalgate.baseline.base import Base
@@ -18,6 +18,7 @@ from evalgate.model import CaseKey, Quarantine, Suite
 from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 NOT_HEADS, CHANGED = "quarantine-of-change", "quarantine-changed-case"
 BROKEN, UNWATCHED = "quarantine-broken", "quarantine-unwatched"
@@ -26,7 +27,7 @@ MOST_DAYS, NOTICE_DAYS = 90, 7
 """Of an entry: how long it lasts at most, and from when on its end is told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class InForce:
     """The cases that are quarantined, and what is to be told of the others that are listed."""
 

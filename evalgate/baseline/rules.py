@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
@@ -38,6 +38,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 UNKNOWN, UNCHECKED, SEVERITY = "base-rules-unknown", "base-rules-unchecked", "severity-of-base"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
@@ -48,7 +49,7 @@ CHOOSING = ("paths", "grep")
 """Settings that choose what is evaluated; so does `exclude`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Rules:
     """What is measured, and the books that decide.
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,6 +39,7 @@ from evalgate.results import file
 from evalgate.runner import session
 from evalgate.runner.trials import Task
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 AT_ONCE = 16
 SEED = 0
@@ -47,7 +47,7 @@ NOWHERE = "labels"
 """Key of the suite that stands for criteria which no suite of the repository uses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Judged:
     """The labels' verdicts, with what their reader must know, and what asking for them took."""
 

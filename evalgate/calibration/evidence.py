@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from evalgate import errors
 from evalgate.calibration import labels
@@ -29,9 +28,10 @@ from evalgate.model import (
 )
 from evalgate.results.file import Stored
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class LabelledItem:
     """What a label is about. `turn`: of the evidence, None for a verdict on all; `subject`: rubric or sentence."""
 
@@ -43,7 +43,7 @@ class LabelledItem:
     subject: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class LabelledVerdict:
     """A label beside what the judge said of the same thing.
 

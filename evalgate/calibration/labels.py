@@ -34,6 +34,7 @@ from evalgate.model import (
 from evalgate.model.shapes import Wire, to_snake
 from evalgate.results.file import Stored
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 COMMON: Mapping[str, bool] = {
     **dict.fromkeys(("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True),
@@ -116,7 +117,7 @@ class LabelLine(LabelEvidence, LabelPlace):
         return self.rubric or self.sentence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Label:
     """What a person says, yes or no, of one thing that a judge can say yes or no to; `evidence`: where the line holds
     what was judged, else the line names a trial of results.json."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from evalgate import errors
@@ -47,6 +46,7 @@ from evalgate.model import (
 )
 from evalgate.model import SessionInput as AdkSession
 from evalgate.model import ToolResponse as AdkResponse
+from evalgate.values import frozen_dataclass
 
 EXPECTATIONS: Final = "ces_expectations"
 SIMILARITY: Final = "ces_semantic_similarity"
@@ -65,7 +65,7 @@ WELCOME: Final = "<event>welcome</event>"
 """How a conversation begins in which the agent speaks first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _App:
     """What an app says of its evaluations, and what is written beside it."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from evalgate.formats.json_source import Path, path_text
+from evalgate.values import frozen_dataclass
 
 
 class _Missing:
@@ -22,7 +22,7 @@ MISSING: Final = _Missing()
 LONGEST_SHOWN: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Change:
     """A field that differs. Places within lists are those of the old version; of what is added those of the new one.
     `is_last`: it is added behind all that was in the list."""
@@ -36,7 +36,7 @@ class Change:
         return f"{path_text(self.path) or '(whole)'}: {shown(self.old)} -> {shown(self.new)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Relaxation:
     """A change after which less is asked, and why."""
 

@@ -43,6 +43,7 @@ from evalgate.model import Event as AdkEvent
 from evalgate.model import SessionInput as AdkSession
 from evalgate.model import ToolCall as AdkCall
 from evalgate.model import ToolResponse as AdkResponse
+from evalgate.values import frozen_dataclass
 
 STARTING_PROMPT: Final = "Hello."
 """What a simulated user of ADK begins with; CES lets it find its own words."""
@@ -64,7 +65,7 @@ class Effect(enum.StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Loss:
     """A value of the source, and what is not the same in the result. `becomes`: the value that it comes back as;
     `order`: the items of a list in the order in which they come back, by their places in the source."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Self, TypeVar
 
 from evalgate.ces import read, shapes
@@ -50,6 +50,7 @@ from evalgate.model import Invocation, Json, Text, json_match
 from evalgate.model import ToolCall as ActualCall
 from evalgate.model import ToolResponse as ActualResponse
 from evalgate.model.json_match import Matcher
+from evalgate.values import frozen_dataclass
 
 SIMILARITY_LABELS: Final = (
     "Completely Inconsistent / Contradictory",
@@ -82,7 +83,7 @@ def _nearest(given: Iterable[T | None], default: T) -> T:
 # --- what applies ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Plan:
     """An evaluation and what applies to it: the app's thresholds and switches, the prompts of expectations by the last
     part of their name. `goals`: the ordered ones of a simulation for `cxas`."""
@@ -240,7 +241,7 @@ class Kind(enum.StrEnum):
     GOAL = "goal"  # the whole conversation, -1, 0 or 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Asked:
     """A question to a judge. `turn`, `step` count from 0; -1: the whole conversation. `passes`: the scores that do."""
 
@@ -258,7 +259,7 @@ class Asked:
         return self.kind, self.turn, self.step, self.argument
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Verdict:
     """What a judge said; `score` None: it said nothing that could be used."""
 
@@ -891,7 +892,7 @@ class Group(enum.StrEnum):
     GOAL = "goal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Check:
     """One thing that an evaluation asks for, and what came of it; `turn` counts from 1. `score`: on its own scale."""
 

@@ -37,6 +37,7 @@ from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 ENDINGS: Final = (".json", ".yaml", ".yml")
 LOCAL_APP: Final = "projects/local/locations/local/apps/local"
@@ -103,7 +104,7 @@ COLLECTIONS: Final[Mapping[str, Kind]] = {
 """In names of resources, and folders of an export."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Resource:
     """A resource, or what a file for `cxas` has in place of one. `path`: where it stands in its file.
 
@@ -131,7 +132,7 @@ class Resource:
         return next((name for name in names if name), "") or stem(self.file)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Reading:
     """What stands in a file; `raw` is its whole content as it is written, None where it cannot be read.
 
@@ -545,7 +546,7 @@ def _within(raw: Any, loc: Path) -> Path:
 # --- what a message says ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Told:
     """What is wrong with an evaluation that has the right shape."""
 
@@ -626,7 +627,7 @@ def _pattern(pattern: Any, path: Path) -> Iterator[Told]:
 # --- a repository's resources ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Library:
     """CES resources of a repository, by file, and everything that is wrong with their files. `beside`: files that were
     not selected, which say what applies to those that were."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from evalgate.ces.cxas import TRANSFER
@@ -46,6 +45,7 @@ from evalgate.ces.shapes import (
     TurnReplayResult,
 )
 from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
+from evalgate.values import frozen_dataclass
 
 _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
@@ -54,7 +54,7 @@ _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
 """All others are runtime failures."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Measured:
     """One run of an evaluation: what the agent did, and what the evaluation says of it.
 
@@ -73,7 +73,7 @@ class Measured:
     method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Batch:
     """What was run together: `run_id` and `created_at` (RFC 3339) of it, the `version` of the agent, a commit."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from evalgate.comparison import book, divergence, pairing
 from evalgate.comparison.book import Sides
@@ -24,6 +23,7 @@ from evalgate.model import (
     Suite,
     VerdictKind,
 )
+from evalgate.values import frozen_dataclass
 
 WHY: Mapping[CaseStatus, str] = {
     CaseStatus.PAIRED: "",
@@ -33,7 +33,7 @@ WHY: Mapping[CaseStatus, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SideResults:
     """A run's trials by case, and the threshold gate's word on each of head's cases."""
 
@@ -65,7 +65,7 @@ class SideResults:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Table:
     """Head's cases on both sides, judged by head's criteria. `paired`: those that are compared; `pairs`: their runs of
     the same number on both sides, fresh ones too."""

@@ -6,7 +6,6 @@ import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from evalgate.comparison import book as comparison_book
 from evalgate.comparison import cases as comparison_cases
@@ -38,6 +37,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.text import plain
+from evalgate.values import frozen_dataclass
 
 OVERALL = "trials that pass"
 """The name of the row over all deciding criteria."""
@@ -121,7 +121,7 @@ def _passes(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse]) -> list
     return [None if passed is None else float(passed) for passed in known]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Sample:
     """One criterion's scores of a case on both sides, those of crashes left out.
 
@@ -158,7 +158,7 @@ def _sample(table: Table, key: CaseKey, name: str) -> Sample | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Row:
     """One criterion over its cases. `evidence`, `against`: what bets on it made of 1, that head is worse and that it is
     better; `past`: the first, with the pairs beside results of another day."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from evalgate.model import (
     CaseKey,
@@ -15,6 +14,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
+from evalgate.values import frozen_dataclass
 
 
 class CaseLabel(enum.StrEnum):
@@ -83,7 +83,7 @@ def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, Case
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CaseCounts:
     """How many cases each word has. `passed`, `failed`, `flaky`, `quarantined`, `inconclusive` and `not_measured` add
     up to `total`; `fixed` ones are among those that passed, and the others among those that failed, which they need

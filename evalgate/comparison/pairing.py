@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from evalgate.comparison import threshold
@@ -24,6 +23,7 @@ from evalgate.model import (
     Scale,
     Score,
 )
+from evalgate.values import frozen_dataclass
 
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
 
@@ -148,7 +148,7 @@ def cell_of(head: Pattern | None, base: Pattern | None) -> Cell | None:
     return Cell.PASSED if len(both) == len(head) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PolicyRule:
     """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean where it is open."""
 

@@ -13,10 +13,11 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
+from evalgate.values import frozen_dataclass
 
 ASIDE: Final = 0.5
 """The share of the purse that bets on every pair alike, for a drop that is spread over cases."""
@@ -101,7 +102,7 @@ class Suspect:
         self._look()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Pair:
     """One run of a case on each side.
 
@@ -119,7 +120,7 @@ class Pair:
         return dataclasses.replace(self, cell=cell, falls={name: -fall for name, fall in self.falls.items()})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CaseRuns:
     """All that is known of one case.
 
@@ -142,7 +143,7 @@ class CaseRuns:
     can_rerun: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Rerun:
     """What to run next: a case, as a pair or on head alone."""
 
@@ -150,7 +151,7 @@ class Rerun:
     is_pair: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Terms:
     """`needed`: what a purse must hold to speak. `tolerated`: how many failures each group lets pass. `graded`: the
     drop that each graded criterion may have, as a share of its scale. `asks_alone`: whether what fails on the base too

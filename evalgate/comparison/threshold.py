@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from evalgate.model import (
     CaseKey,
@@ -20,9 +19,10 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Counts:
     """How a suite's cases ended. `allowed` failures are among `passed`; `unrun`: a budget kept them from running;
     `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evalgate.comparison import pairing
 from evalgate.comparison import threshold as comparison_threshold
@@ -35,9 +35,10 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Allowed:
     """What the threshold gate knows of failures.
 

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from evalgate.errors import Problem
 from evalgate.model import Links, Outcome, Report, TrialKey, VerdictKind
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Context:
     """Where a run takes place, made once by a door (`gate.prepare.make_context`).
 

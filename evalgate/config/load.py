@@ -6,7 +6,7 @@ import dataclasses
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 
 def load_settings(given: Mapping[str, Any]) -> Settings:
@@ -193,7 +194,7 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class GateFileReading:
     """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it. A key that
     is wrong is left out of the rules.

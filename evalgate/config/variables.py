@@ -12,6 +12,7 @@ from typing import Final
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.system import redact
+from evalgate.values import frozen_dataclass
 
 HARMLESS = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
@@ -139,7 +140,7 @@ def is_of_ci(name: str) -> bool:
     return matches(name, NEVER) and name not in OF_PEOPLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentVariables:
     """What agents get of `environ`.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from evalgate import errors
 from evalgate.errors import Place, Problem
+from evalgate.values import frozen_dataclass
 
 MOST_LEVELS = 100
 MOST_VALUES = 1_000_000
@@ -22,7 +22,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Document:
     """What a text holds; `node`: the same with its marks, for a Locator. `warnings`: keys that stand twice."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -13,9 +13,10 @@ from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
 from evalgate.model import CriterionUse, Grade, Need, Scale, TrialView
 from evalgate.model.shapes import Wire
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionServices:
     """What the world offers a criterion.
 
@@ -39,7 +40,7 @@ class Criterion(Protocol):
         """Grade one trial. What cannot be judged is NotEvaluated with its reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Verdicts:
     """The yes or no that a criterion's judge model says, which a person can say as well.
 
@@ -53,7 +54,7 @@ class Verdicts:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionSpec:
     """One row of `evalgate.criteria.CRITERIA`.
 

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from evalgate.model import (
     TrialView,
     turns,
 )
+from evalgate.values import frozen_dataclass
 
 NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
@@ -157,7 +157,7 @@ def _together(own: Sequence[JudgedTurn], number: int, *, adk_compat: bool) -> Ju
     return JudgedTurn(scores=(sum(scores, start=Fraction()) / len(scores),), findings=findings, lack=lack)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Checked:
     """A text and its context; `turn` counts from 1."""
 

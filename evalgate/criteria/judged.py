@@ -6,7 +6,6 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -34,6 +33,7 @@ from evalgate.judges.prompting import Question, Reply
 from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Opinion, Reason, Score, TrialView, turns
 from evalgate.model.shapes import Wire
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
 class JudgeModelOptions(Wire):
@@ -83,7 +83,7 @@ REFUSED = frozenset({JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, 
 """Kinds of failure that only other credentials cure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Asking:
     """Who asks, whom, with which options, and about which run of the case."""
 
@@ -221,7 +221,7 @@ def _again(_: JudgeReply, items: tuple[str, ...], *, asked: Question, names: Map
     return prompting.remind(asked.prompt, lacking=lacking, all_names=all_names, briefly=bool(asked.code))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgedTurn:
     """What came of one turn: the scores of what was judged in it, or why one of them is unknown.
 

@@ -12,7 +12,7 @@ import enum
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
+from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
 EXAMPLES = (".env.example", ".env-example", ".env.sample", ".env.template", "env.example", "example.env")
@@ -45,7 +46,7 @@ class Need(enum.IntEnum):
     REQUIRED = 2  # it raises where it is not set
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Read:
     """A variable that source reads, and where it needs it most."""
 
@@ -58,7 +59,7 @@ class Read:
         return f"{self.name} ({self.file}:{self.line})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NamedModel:
     """A model that source names, as judges write it."""
 
@@ -82,7 +83,7 @@ class NamedModel:
         return models.parse_name(self.name).client == "gemini"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Source:
     """What one module says. `sets`: variables that it sets itself, and the text that it sets them to, "" for
     any other value; `imports`: level and dotted name of each import."""
@@ -95,7 +96,7 @@ class Source:
     logs_in: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentSource:
     """What all modules of an agent say; each variable and each model once.
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
@@ -25,6 +25,7 @@ from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 REPORTS = frozenset({
     "journal.jsonl", "base-journal.jsonl", "results.json", "base.json", "durations.json",
@@ -246,7 +247,7 @@ ReadSource = Callable[[str], str]
 """The text of a file of the repository by its posix path; empty where it cannot be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentFolders:
     """The folders that may hold an agent, by the names of their agent files; each is read at most once."""
 
@@ -291,7 +292,7 @@ class AgentFolders:
         return self._apart
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Found:
     """The folder of an agent and how it was found."""
 
@@ -304,7 +305,7 @@ class Found:
         return self.found_by.startswith("only ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Ambiguous:
     """Several folders would do."""
 

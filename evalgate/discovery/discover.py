@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
@@ -27,9 +27,10 @@ from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import AgentUse, Case, ConfigOrigin, EvalSet, Suite, Text
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Discovery:
     """The suites in the order of their paths, everything that is wrong with what was found, and the tree it is in.
 
@@ -234,7 +235,7 @@ def _relative(text: str, root: Path) -> str:
     return (folder.relative_to(root.resolve()) / path.name).as_posix() if inside else text.strip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Read:
     """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are agents-cli's.
 
@@ -326,7 +327,7 @@ CODES = frozenset({"unknown-case", "selection-unmatched"})
 """Codes of problems of what a door selects, not of files."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Selection:
     """One selection of the user's: its files, and the case ids it is limited to (none: all cases).
 
@@ -339,7 +340,7 @@ class Selection:
     is_file: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Files:
     """What selections are resolved against; posix paths relative to the root.
 

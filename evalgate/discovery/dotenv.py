@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from evalgate import agents
@@ -19,6 +19,7 @@ from evalgate.errors import UnavailableError
 from evalgate.model import AgentUse
 from evalgate.system import git
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 NAME = ".env"
 LARGEST_BYTES = 256 * 1024
@@ -27,7 +28,7 @@ CREDENTIALS = variables.CLOUD_FILE
 _LINE = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Asking:
     """What judges are asked with. `used`: names of variables by the file that sets them; `unused`: a sentence on each
     file that sets a key which does not count."""

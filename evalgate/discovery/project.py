@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import ValidationError
 
@@ -21,9 +21,10 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Project:
     """What would run, and everything that was found on the way.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from sys import intern
 from typing import Annotated, Any
 
@@ -34,9 +33,10 @@ from evalgate.model import (
 )
 from evalgate.model.shapes import Count, Kept, KeptValue, Seconds, Wire
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class StepEvent(Event):
     """An event as an agent gave it; `final`: its text may be the answer."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
@@ -18,12 +17,13 @@ from evalgate.formats.json_source import Path
 from evalgate.formats.kind import Dialect
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, Rubric, Text, ToolCall, call_diff
 from evalgate.model.shapes import to_snake
+from evalgate.values import frozen_dataclass
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = ("final_response", *sorted(name for name, own in _OTHER_NAMES.items() if own == "final_response"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Changed:
     """The file's new text, and the JSON pointers of the values that are new in it."""
 

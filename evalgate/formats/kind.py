@@ -6,12 +6,12 @@ import enum
 import re
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 from posixpath import basename
 
 from evalgate.errors import Problem
 from evalgate.model import CriterionUse, EvalSet, SimulatorUse
 from evalgate.model.shapes import to_snake
+from evalgate.values import frozen_dataclass
 
 
 class FileKind(enum.StrEnum):
@@ -36,7 +36,7 @@ class Dialect(enum.StrEnum):
     UNKNOWN = "unknown"  # none of these
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class EvalSetReading:
     """`eval_set` is None as soon as one problem is an error: half a file is never run."""
 
@@ -45,7 +45,7 @@ class EvalSetReading:
     dialect: Dialect = Dialect.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriteriaReading:
     """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config; None: there is none."""
 

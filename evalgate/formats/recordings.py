@@ -20,6 +20,7 @@ from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Pr
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
 from evalgate.model.shapes import to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
+from evalgate.values import frozen_dataclass
 
 Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({
@@ -146,7 +147,7 @@ def _finite(digits: str) -> float:
 _PLAIN_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Recording:
     """One conversation of one case; a case that was repeated has several, in order."""
 
@@ -155,7 +156,7 @@ class Recording:
     transcript: Transcript
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class RecordingReading:
     """`recordings` holds those that were understood; what was not is among `problems`."""
 
@@ -183,7 +184,7 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     return _reading(*reader.conclude(document), problems)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CaseList:
     """The cases of one file, by id and as JSON values; `key` is the list that holds them, as the file spells it."""
 

@@ -13,7 +13,6 @@ import re
 import secrets
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -21,11 +20,12 @@ from evalgate.errors import ConfigError, Place, Problem, UnavailableError
 from evalgate.formats.json_source import JsonFault, JsonText, Path
 from evalgate.text import plain
 from evalgate.text.plain import BYTE_ORDER_MARK
+from evalgate.values import frozen_dataclass
 
 _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Source:
     """A file as it was read: its bytes, its text, and how the one is the other."""
 
@@ -35,7 +35,7 @@ class Source:
     encoding: str = "utf-8"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Found:
     """A value in a text: where it begins and ends, and where the object or list that holds it begins."""
 

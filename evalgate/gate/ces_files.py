@@ -29,6 +29,7 @@ from evalgate.formats import eval_set
 from evalgate.formats.adk_shapes import case_json
 from evalgate.gate.resources import COLLECTION_OF, Resources
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class Converted:
             path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Difference:
     """What differs in one resource: it is on one side alone, or its fields changed, and which of that relaxes."""
 
@@ -215,7 +216,7 @@ _OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluati
 _ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Pair:
     """A resource in the files and in the app, in one spelling; None where it is not there. `file`: where it stands,
     `path` where in it. `unknown`: fields that the app has and evalgate does not know."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import agents
@@ -41,6 +40,7 @@ from evalgate.model import (
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS
+from evalgate.values import frozen_dataclass
 
 
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
@@ -123,7 +123,7 @@ def _compared(
     return head_run, base_run, comparisons, rules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Renamed:
     """The base's transcripts under head's names of their files; `names`: the base's name by head's."""
 

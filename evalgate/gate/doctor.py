@@ -41,6 +41,7 @@ from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Su
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env, python_needs, redact
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 LEAST_DISK_BYTES = 2 * 10**9
 """Of free space below the cache: an environment with google-adk takes up to half of it, and is unpacked twice."""
@@ -63,7 +64,7 @@ _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _NO_MODULE = re.compile(r"no module named '([\w.]+)'")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Section:
     """A suite, or what all suites share, with its checks in order."""
 
@@ -380,7 +381,7 @@ def _workflows(known: _Known) -> Iterator[Check]:
 LARGEST_SOURCE_BYTES = 4 * 10**6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Check:
     """One thing that was looked at: what it is called, what is known, or the problem. `detail`: lines to be shown with
     a problem."""

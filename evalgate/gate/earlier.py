@@ -7,7 +7,6 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -32,11 +31,12 @@ from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 HEAD, BASE = 0, 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Earlier:
     """`tree`: what git tracks at head (`unchanged.of_tree`), "" where nobody asks. `keeping`: where this run keeps what
     it measures; `kept`: what runs before it kept. `oldest`: from when on results of the base branch count. `is_fresh`:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +32,7 @@ from evalgate.model import (
 )
 from evalgate.reports import turns
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:
@@ -126,7 +126,7 @@ class LeftAsItIs(Exception):  # noqa: N818 - an answer, no error
     """Why a case is not changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Change:
     """What one turn (from 0) would expect; None: as it does."""
 
@@ -137,7 +137,7 @@ class Change:
     with_calls: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Proposal:
     """The changes of one case, which has so many turns; `version`: of the case that was looked at."""
 

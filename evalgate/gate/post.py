@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import __version__, errors, reports
@@ -34,6 +33,7 @@ from evalgate.results import file, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
+from evalgate.values import frozen_dataclass
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 """Conclusions of runs that measured nothing."""
@@ -46,7 +46,7 @@ CLAIMED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Posted:
     """What came of it: `report` None where there was nothing to post, and `why` then says why not.
 

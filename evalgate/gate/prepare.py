@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
 def prepare(settings: Settings, *, environ: Mapping[str, str], ces_suffices: bool = False) -> Project:
@@ -114,7 +114,7 @@ LEAST = Usage(prompt_tokens=100, candidates_tokens=5)
 """Fewer tokens than the shortest question of any judge and its answer have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Estimate:
     """A lower bound for an agent that does what its cases expect: it calls its model once a turn, and once more after
     each step of tool calls. `judge_calls`: each judged criterion asks one question of a trial or more, and of every

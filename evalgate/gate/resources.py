@@ -14,7 +14,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +38,7 @@ from evalgate.formats.kind import Dialect
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.results import kept, output
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
@@ -50,7 +50,7 @@ _ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Done:
     """A change that was made, or would be: the resource after it (None: deleted), what differs, what that relaxes, and
     the difference of the file."""
@@ -435,7 +435,7 @@ _NEW: Final = frozenset(
 """Fields that expect more where there was nothing before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Held:
     """A case in its file: its text, the case as it is written, and where that stands."""
 

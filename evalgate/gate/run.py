@@ -8,7 +8,6 @@ import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -61,6 +60,7 @@ from evalgate.results.journal import Journal
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git, redact
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 NAME_WIDTH = 80
 """Of a criterion that drifted."""
@@ -306,7 +306,7 @@ def decided(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Decision:
     """What one rule book says."""
 

@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import metadata
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from evalgate.gate import doctor, prepare
 from evalgate.github import workflows
 from evalgate.model import AgentUse
 from evalgate.system import git
+from evalgate.values import frozen_dataclass
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate@v1"
@@ -57,7 +58,7 @@ OTHERS = (
 _ORIGIN = re.compile(r"github\.com[/:]([\w.-]+)/evalgate(?:\.git)?/?(?:@\S*)?$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Starter:
     """What to write, and what is left to do by hand.
 

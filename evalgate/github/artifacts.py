@@ -10,12 +10,12 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from evalgate.github import client as github_client
 from evalgate.github.client import Artifact, Client, FailureKind, GitHubFailed
+from evalgate.values import frozen_dataclass
 
 MOST_ZIP_BYTES = 64 * 1024 * 1024
 _END = b"PK\x05\x06"
@@ -34,13 +34,16 @@ _UNREADABLE = (
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Limits:
     """How much an archive may hold; sizes in bytes, unpacked."""
 
     entries: int = 2_000
     file_bytes: int = 64 * 1024 * 1024
     total_bytes: int = 128 * 1024 * 1024
+
+
+LIMITS = Limits()
 
 
 def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ...]:
@@ -79,7 +82,7 @@ def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collec
         archive.unlink(missing_ok=True)
 
 
-def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits = Limits()) -> dict[str, Path]:
+def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits = LIMITS) -> dict[str, Path]:
     """Write the files called `names`, plain names at the archive's root, into the folder `into`; where each is.
 
     Files that the archive does not have are missing in the result, others are not looked at. Whatever the archive says

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from evalgate.github import client as github_client
 from evalgate.github.client import CheckRun, Client, FailureKind, GitHubFailed
 from evalgate.reports.view import Remark
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 NAME: Final = "evalgate"
 MOST_BYTES: Final = 65_535
@@ -33,7 +33,7 @@ class Conclusion(enum.StrEnum):
     CANCELLED = "cancelled"  # somebody, or a newer push, ended the run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Output:
     """What a check run shows: a title, and Markdown in parts, the most important first; parts that do not fit go."""
 

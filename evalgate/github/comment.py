@@ -6,11 +6,12 @@ import enum
 import hashlib
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evalgate.github import client as github_client
 from evalgate.github.client import AMBIGUOUS, Client, Comment, FailureKind, GitHubFailed, User
 from evalgate.text import markdown, plain
+from evalgate.values import frozen_dataclass
 
 LIMIT = 65_536
 ACTIONS_BOT = "github-actions[bot]"
@@ -29,7 +30,7 @@ class Posted(enum.StrEnum):
     ABSENT = "absent"  # there is none, and none was to be created
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Job:
     """Who posts: the gate's name, this workflow run and its attempt (growing numbers), and where it can be read.
     `once`: names this very job among those of the run."""

@@ -8,12 +8,12 @@ import enum
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evalgate.errors import ConfigError
 from evalgate.model import Links
+from evalgate.values import frozen_dataclass
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NOTHING = re.compile(r"0+")
@@ -35,7 +35,7 @@ class EventKind(enum.StrEnum):
     NONE = "none"  # no workflow of GitHub: a desk, GitLab, Jenkins
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Head:
     """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown. `is_fork`: it is in another
     repository, or in one that was deleted; None where no head is spoken of."""
@@ -46,7 +46,7 @@ class Head:
     is_fork: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class FinishedRun:
     """The workflow run that a `workflow_run` tells of: its id and attempt, the event that started it, how it ended."""
 
@@ -56,7 +56,7 @@ class FinishedRun:
     conclusion: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class EventContext:
     """One event. SHAs are full and in lower case; "" and None are unknown. `on_default_branch`: a push to the default
     branch, or a schedule, from which baselines are seeded."""

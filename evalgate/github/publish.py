@@ -11,7 +11,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from evalgate import errors
@@ -27,6 +26,7 @@ from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
+from evalgate.values import frozen_dataclass
 
 FAREWELL_S = 3.0
 """What a cancelled run may wait for a request under way and for each of its last ones: runners kill within seconds."""
@@ -57,7 +57,7 @@ def check_name(job: Job) -> str:
     return f"{check_run.NAME}: {job.name}" if job.name else check_run.NAME
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Decided:
     """A verdict, ready to be posted. `create`: whether a comment is to be made where there is none."""
 

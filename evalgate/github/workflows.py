@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.github.events import EventKind
 from evalgate.github.forks import TARGET, TARGET_HINT
+from evalgate.values import frozen_dataclass
 
 FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"
@@ -28,7 +29,7 @@ OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 _USES = re.compile(r"[^/\s]+/evalgate(@.*)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class GateStep:
     """A step that uses the action.
 

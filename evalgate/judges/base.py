@@ -6,11 +6,12 @@ import enum
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 from evalgate.model import Json, Text, Usage
+from evalgate.values import frozen_dataclass
 
 # --- one question ---------------------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ FINAL: Final = frozenset(
 """Kinds that every further question of the same model would meet as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgeFailure:
     """Why there is no reply; `message` is redacted and names the next step.
 
@@ -122,7 +123,7 @@ class JudgeFailed(Exception):  # noqa: N818 - it says what happened, and it carr
         self.failure = failure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgeRequest:
     """One question to a judge, and its address in the cache: every field counts there.
 
@@ -143,7 +144,7 @@ class JudgeRequest:
     repeat: int | str = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgeReply:
     """What a judge answered; `cached`: it was read, not asked for, and cost nothing."""
 
@@ -180,7 +181,7 @@ class Judge(ABC):
         """Let connections go. Never raises."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgeSetting:
     """What a judge's client is opened with.
 
@@ -201,7 +202,7 @@ class JudgeSetting:
     redact: Callable[[str], str] = str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgeDriver:
     """One row of `evalgate.judges.JUDGES`; `name`: the word a user writes (gemini, openai, replay).
 
@@ -217,7 +218,7 @@ class JudgeDriver:
 # --- a vote among samples -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Vote:
     """What one sample says of one item. `passed` None: it said something, and that is none of the labels.
 
@@ -230,7 +231,7 @@ class Vote:
     sure: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SampledRequest:
     """One question put to several samples, and how a reply is read.
 
@@ -257,7 +258,7 @@ class Undecided(enum.StrEnum):
     UNREADABLE = "unreadable"  # the judge answered, but not with a label for this item
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class VoteCount:
     """The samples asked so far, as one item sees them, and how many are left to ask."""
 
@@ -274,7 +275,7 @@ class VoteCount:
         return self.failed + self.passed_over + self.left
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ItemVerdict:
     """What the samples say of one item: `passed`, or why it is undecided, with a message for people.
 
@@ -289,7 +290,7 @@ class ItemVerdict:
     sample: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Sample:
     """One sample as it came: its votes by item and its text, or its failure."""
 
@@ -300,7 +301,7 @@ class Sample:
     failure: JudgeFailure | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class VoteResult:
     """The verdict on each item of a ballot, in its order, and the samples that were asked, by index."""
 

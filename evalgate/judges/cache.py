@@ -13,18 +13,18 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Text, shapes
+from evalgate.values import frozen_dataclass
 
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Entry:
     """A kept reply with what it answers; the question itself is only in the address, so that no prompt is kept.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models, rate_limit
@@ -12,13 +11,14 @@ from evalgate.judges.base import Judge, JudgeDriver, JudgeFailed, JudgeFailure, 
 from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
 from evalgate.system import redact
+from evalgate.values import frozen_dataclass
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 TRUE_WORDS = ("1", "true", "yes", "on")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Client:
     """A model that can be asked. `priced_as`: its provider's id in the price table."""
 

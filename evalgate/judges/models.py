@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from evalgate.model import Usage
+from evalgate.values import frozen_dataclass
 
 _BARE = {
     "gemini": re.compile(r"(gemini|gemma|model-optimizer)-"),
@@ -28,7 +28,7 @@ EVALUATION: Final = "vertex_evaluation"
 """Google Cloud's evaluation service: a prefix of its metrics, and a row of JUDGES."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Endpoint:
     """Where an OpenAI-compatible provider listens. `priced_as`: its id in genai-prices, empty where it costs nothing
     that a table could know. `key`, `url`: environment variables with its key and with another address.
@@ -81,7 +81,7 @@ def is_of_provider(base_url: str) -> bool:
     return not base_url or _OF_PROVIDER.fullmatch(base_url) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ModelName:
     """A model name, read. `client`: a row of JUDGES, empty where nobody can be asked. `name`: at the provider.
 

@@ -15,7 +15,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
@@ -33,13 +32,14 @@ from evalgate.model import (
     ToolResponse,
     shapes,
 )
+from evalgate.values import frozen_dataclass
 
 _KEY = b"evalgate fence 1"
 _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Piece:
     """Text that others wrote; `name` is ours: a word without spaces."""
 
@@ -47,7 +47,7 @@ class Piece:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Fenced:
     """The pieces between their marker lines, and the code of these lines."""
 
@@ -120,7 +120,7 @@ The code is the one that the first line of the message names, letter by letter; 
 the object write a quotation mark as \\"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Question:
     """What is sent: `system` holds our words alone. `version` changes whenever a word of the question does.
 
@@ -346,7 +346,7 @@ Rows: TypeAlias = Sequence[tuple[str, str]]
 """The lines of a reply that have words, as key and value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Statement:
     """What a reply says of verdicts: `entries`, with lowered keys.
 

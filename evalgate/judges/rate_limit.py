@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
@@ -24,6 +23,7 @@ from evalgate.judges import models
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.model import AgentFailure, FailureKind, Outcome
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 Reply = TypeVar("Reply")
 
@@ -31,7 +31,7 @@ PRESSURE = frozenset({JudgeFailureKind.RATE_LIMITED, JudgeFailureKind.OVERLOADED
 """What a provider says when it is asked too much: all of its models are asked less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class RateLimits:
     """The bounds of a limiter; seconds.
 

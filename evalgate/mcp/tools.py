@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from evalgate.ces import read, shapes
@@ -15,6 +15,7 @@ from evalgate.gate.operations import Operation, Operations
 from evalgate.gate.resources import COLLECTION_OF, Done, EvalCases, Resources
 from evalgate.model.shapes import to_camel
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 Json = dict[str, Any]
 
@@ -36,7 +37,7 @@ RELAXATIONS: Final = "evalgate/relaxations"
 CHANGES: Final = "evalgate/changes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Answer:
     """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a run whose end the
     caller wants to wait for."""
@@ -47,7 +48,7 @@ class Answer:
     meta: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Tool:
     """A tool; `takes` and `gives` are JSON schemas."""
 

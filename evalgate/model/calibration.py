@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evalgate.model.comparison import Interval
 from evalgate.model.conversation import Json
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgeIdentity:
     """Who judges: what must be equal for two verdicts to come from the same judge.
 
@@ -23,7 +24,7 @@ class JudgeIdentity:
     config: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AskedJudge:
     """Who a criterion of a run asks."""
 
@@ -31,7 +32,7 @@ class AskedJudge:
     judge: JudgeIdentity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Confusion:
     """Counts of labels by what the person and the judge said; positive is yes, true is as the person says.
 
@@ -61,7 +62,7 @@ class Confusion:
         return self.false_positive + self.true_negative
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Rate:
     """An estimate and its 95% interval."""
 
@@ -77,7 +78,7 @@ class ConfusionKind(enum.StrEnum):
     UNDECIDED = "undecided"  # the judge could not decide: no disagreement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Example:
     """One label that the judge did not agree with; texts are clipped. `line`: of the labels file."""
 
@@ -92,7 +93,7 @@ class Example:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionCalibration:
     """One criterion by one judge beside people.
 
@@ -110,7 +111,7 @@ class CriterionCalibration:
     examples: tuple[Example, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Calibration:
     """What calibration.json holds. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results` for stored verdicts."""
 
@@ -123,7 +124,7 @@ class Calibration:
     draws: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgedCriterion:
     """A judged criterion of a suite in a run: its judge, and what people's labels say of that judge, where they do."""
 

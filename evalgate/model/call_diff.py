@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
 from evalgate.model import ToolCall
 from evalgate.text import plain
+from evalgate.values import frozen_dataclass
 
 Mark: TypeAlias = Literal[" ", "-", "+"]
 
@@ -24,7 +24,7 @@ _AS_IS = json.JSONEncoder(ensure_ascii=False, default=str)
 _IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Pair:
     """An expected call and the actual call that answers it; one of them is None where nothing answers."""
 
@@ -37,7 +37,7 @@ class Pair:
         return self.expected is not None and self.actual is not None and _key(self.expected) == _key(self.actual)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Line:
     """One line of a difference: `-` only expected, `+` only actual, blank in both."""
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final
 
 from evalgate.errors import Place
 from evalgate.model.conversation import Invocation, Json, Rubric, Text
+from evalgate.values import frozen_dataclass
 
 TRAJECTORY: Final = "tool_trajectory_avg_score"
 """The one criterion that compares tool calls."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SessionInput:
     """The session that a case starts from."""
 
@@ -25,7 +26,7 @@ class SessionInput:
     state: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PersonaBehavior:
     """One habit of a simulated user, and how to see that it was broken."""
 
@@ -35,7 +36,7 @@ class PersonaBehavior:
     violation_rubrics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Persona:
     """Who the simulated user is; a built-in persona has an id and nothing else."""
 
@@ -44,7 +45,7 @@ class Persona:
     behaviors: tuple[PersonaBehavior, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ConversationScenario:
     """A conversation that a simulated user leads: in words of its own where `starting_prompt` is empty. `max_turns`:
     None where the suite's simulator says it."""
@@ -55,7 +56,7 @@ class ConversationScenario:
     max_turns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class TurnSetup:
     """What comes with a turn besides the user's words, as CES evaluations say it.
 
@@ -70,7 +71,7 @@ class TurnSetup:
     fakes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Case:
     """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None.
 
@@ -101,7 +102,7 @@ class Case:
         return self.setups[number] if number < len(self.setups) else TurnSetup()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class EvalSet:
     """ADK's EvalSet: the cases of one file."""
 
@@ -125,7 +126,7 @@ JUDGED: Final = frozenset({Need.JUDGE, Need.VERTEX})
 """Who needs one of these has a judge."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Scale:
     """Ends of a criterion's scale, None where open.
 
@@ -143,7 +144,7 @@ OPEN: Final = Scale(lowest=None, highest=None)
 """Of a criterion that says nothing of its scale."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionUse:
     """A criterion as configured: `options` holds all but the threshold, as validated by the criterion.
 
@@ -195,7 +196,7 @@ class CriterionUse:
         return any(isinstance(part, Text) and part.text.strip() for answer in answers for part in answer.parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SimulatorUse:
     """Who leads the scenarios of a suite: ADK's user_simulator_config, with ADK's defaults.
 
@@ -226,7 +227,7 @@ class ConfigOrigin(enum.StrEnum):
     DEFAULTS = "defaults"  # ADK's defaults: nothing was found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriteriaSource:
     """Which file (repository-relative; "" for defaults) gave a suite its criteria, and how it was found."""
 
@@ -234,7 +235,7 @@ class CriteriaSource:
     file: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentUse:
     """Which agent a suite runs: a driver of `evalgate.agents` and the options it validates.
 
@@ -254,7 +255,7 @@ class AgentUse:
         return self.driver == self.ABSENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Suite:
     """One evaluation file with its criteria and its agent; `key` is the repository-relative posix path.
 

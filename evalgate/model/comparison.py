@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from evalgate.errors import Place
 from evalgate.model.case import CriterionUse
 from evalgate.model.run import Run
 from evalgate.model.trial import CaseKey, Reason
+from evalgate.values import frozen_dataclass
 
 
 class VerdictKind(enum.StrEnum):
@@ -38,7 +39,7 @@ class ThresholdRule(enum.StrEnum):
     ALL = "all"  # every one, by its first runs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionRule:
     """How one criterion is compared with the base; None: as the criterion itself has it.
 
@@ -50,7 +51,7 @@ class CriterionRule:
     max_drop: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Policy:
     """The rules of the gate.
 
@@ -102,7 +103,7 @@ class GateCause(enum.StrEnum):
     ONLY_CASES = "only_cases"  # the same, and it edits evaluation files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class GateVerdict:
     """The answer to one of the two questions. `blocked_by`: the most severe of the kinds for which the policy ends the
     job red, where one of them is there. That may be another than `kind`: a failure hides nothing. `causes`: of the
@@ -120,7 +121,7 @@ class GateVerdict:
         return self.blocked_by is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionVerdict:
     """One criterion of one case over its repeats.
 
@@ -144,7 +145,7 @@ class NonBlocking(enum.StrEnum):
     FLAKY = "flaky"  # it failed, or the agent crashed, and fresh runs do not confirm that
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Quarantine:
     """Why a case does not block for a while: who sees to it, and the last day (`2026-02-01`, UTC)."""
 
@@ -153,7 +154,7 @@ class Quarantine:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
@@ -182,7 +183,7 @@ class CaseVerdict:
         return self.quarantine is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SuiteVerdict:
     """One suite: its cases, and the share of them that passed among those measured. `beside`: kinds that are there as
     well, behind the one that is told."""
@@ -200,7 +201,7 @@ class SuiteVerdict:
         return sum(1 for case in self.cases if case.kind is kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Verdict:
     """The answer: one kind, one sentence, whether the policy ends the job red, and the answers that it is made of.
 
@@ -258,7 +259,7 @@ class FailureOrigin(enum.StrEnum):
     UNCONFIRMED = "unconfirmed"  # too few fresh runs could be measured to tell
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Interval:
     """Both ends of a 95% interval."""
 
@@ -266,7 +267,7 @@ class Interval:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CaseOutcome:
     """One side's trials of one case by outcome, and the threshold gate's word on the case.
 
@@ -284,7 +285,7 @@ class CaseOutcome:
         return self.passed > 0 and self.failed > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Divergence:
     """Where two conversations of one simulated user part, by turns counted from 1.
 
@@ -297,7 +298,7 @@ class Divergence:
     users: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Reruns:
     """Fresh runs of a case that failed: how many passed, of those that could be measured, on head and on the base."""
 
@@ -307,7 +308,7 @@ class Reruns:
     base_runs: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CaseComparison:
     """One case on both sides.
 
@@ -356,7 +357,7 @@ class CaseComparison:
         return kinds == (VerdictKind.FAIL, VerdictKind.PASS) and not self.quarantined
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AppliedRule:
     """How a criterion was compared.
 
@@ -370,7 +371,7 @@ class AppliedRule:
     advisory: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ComparedCases:
     """Numbers of cases: `compared` have a score on both sides; `unpaired` were to be compared and lack a score on
     either side; `broken`, `fixed`: pass the criterion on base alone, and on head alone."""
@@ -381,7 +382,7 @@ class ComparedCases:
     fixed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionComparison:
     """One criterion over the paired cases of all suites of one severity.
 
@@ -415,7 +416,7 @@ class CriterionComparison:
         return self.delta if self.rule.lower_is_better else -self.delta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PassRates:
     """One side over its cases: pass rate of trials, pass^k and pass@k at k runs a case. The intervals are those of
     other cases of the kind, whatever the number of runs; results of an earlier evalgate lack that of pass^k."""
@@ -438,7 +439,7 @@ class Cell(enum.IntEnum):
     FAILED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Bet:
     """One bet that was made: how its pair came out, and what the purse held after it."""
 
@@ -457,7 +458,7 @@ class Confirmation(enum.StrEnum):
     LOST = "lost"  # its fresh runs could not be measured
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Book:
     """What the bets of a run came to.
 
@@ -486,7 +487,7 @@ class Book:
         return self.failing >= self.needed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Power:
     """What a green could not have seen: pull requests like this one, simulated.
 
@@ -499,7 +500,7 @@ class Power:
     unseen: tuple[CaseKey, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Drift:
     """That the unchanged agent of the base branch does otherwise than before: its model, a judge or a service moved.
 
@@ -522,7 +523,7 @@ class BaseSource(enum.StrEnum):
     FILE = "file"  # a results.json that somebody named
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class BaseOrigin:
     """Which base, and how its results came to be.
 
@@ -552,7 +553,7 @@ class EditKind(enum.StrEnum):
     SUITE_REMOVED = "suite_removed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class GateEdit:
     """One edit: of a rule `subject` with its values in words, of a file with the lines that differ, of what a case
     expects."""
@@ -566,7 +567,7 @@ class GateEdit:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Edits:
     """What a change edits of that by which it is judged.
 
@@ -584,7 +585,7 @@ class Edits:
         return tuple(edit for edit in self.edits if edit.kind is EditKind.RULE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class RuleBook:
     """By what one side decides: the policy, and the criteria of each suite."""
 
@@ -603,7 +604,7 @@ class RuleBook:
         return replace(run, suites=tuple(suites))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Comparison:
     """Head's run beside base's.
 

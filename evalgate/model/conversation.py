@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
+
+from evalgate.values import frozen_dataclass
 
 Json: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Text:
     """A piece of text; `thought` marks a model's reasoning, which is no answer."""
 
@@ -17,7 +19,7 @@ class Text:
     thought: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ToolCall:
     """A call of a tool. `args` None (absent) is kept apart from an empty mapping: ADK does."""
 
@@ -26,7 +28,7 @@ class ToolCall:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class ToolResponse:
     """What a tool answered."""
 
@@ -35,7 +37,7 @@ class ToolResponse:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Attachment:
     """Any other part (inline data, file data, executable code ...), kept as the JSON it came in."""
 
@@ -45,7 +47,7 @@ class Attachment:
 Part: TypeAlias = Text | ToolCall | ToolResponse | Attachment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Content:
     """One message: a role and its parts in order."""
 
@@ -53,7 +55,7 @@ class Content:
     role: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Usage:
     """Tokens that one model call reported; None where the model said nothing."""
 
@@ -65,7 +67,7 @@ class Usage:
     total_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Event:
     """One step of an agent within an invocation; `at`: seconds since it began, where that is known."""
 
@@ -77,7 +79,7 @@ class Event:
     at: float | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Rubric:
     """A property that a judge checks; `type` is ADK's FINAL_RESPONSE_QUALITY, TOOL_USE_QUALITY, ..."""
 
@@ -87,7 +89,7 @@ class Rubric:
     type: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentDetails:
     """Instructions and tools that one agent of the app had when it ran.
 
@@ -99,7 +101,7 @@ class AgentDetails:
     tool_declarations: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CallTime:
     """How long one call of a model or a tool took: from `at`, seconds since the invocation began."""
 
@@ -109,7 +111,7 @@ class CallTime:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Timings:
     """Wall seconds of one invocation; model and tool intervals are merged, never counted twice. `calls`: each of them,
     where the agent's worker tells them."""
@@ -120,7 +122,7 @@ class Timings:
     calls: tuple[CallTime, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Invocation:
     """One turn: what the user said, what the agent did, what it answered.
 

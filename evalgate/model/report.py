@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison, Edits, Policy, Verdict, VerdictKind
 from evalgate.model.run import Run
 from evalgate.model.trial import CaseKey
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Links:
     """Addresses that reports may point at; "" where unknown (locally)."""
 
@@ -27,7 +28,7 @@ class Links:
         return below(self.folder, file)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Trend:
     """A criterion's mean in the last runs of the base branch, oldest first, None where a run has none; and in this run.
 
@@ -41,7 +42,7 @@ class Trend:
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class FailureCause:
     """Why cases do not pass, in one line, and how they stand beside the base. `cases`: suite and id of each."""
 
@@ -50,7 +51,7 @@ class FailureCause:
     cases: tuple[CaseKey, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PastCase:
     """How a case ended in an earlier run. `at`: ISO 8601, UTC; `where` it ran, and how it ended, in words."""
 
@@ -61,7 +62,7 @@ class PastCase:
     said: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Report:
     """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
     `edits`: what the change edits of that by which it is judged.

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from evalgate.model.case import Suite
 from evalgate.model.trial import AgentFailure, Grade, Transcript, TrialKey
+from evalgate.values import frozen_dataclass
 
 MOST_COUNT: Final = 2**53 - 1
 """The largest whole number that every reader of JSON keeps exact (RFC 8259, section 6)."""
@@ -26,7 +27,7 @@ Repeats: TypeAlias = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
 ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class GradedTrial:
     """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
 
@@ -50,7 +51,7 @@ USER_SIMULATOR: Final = "user_simulator"
 """Stands where a criterion's name stands for what playing simulated users took."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class JudgeUse:
     """What one criterion, or all simulated users, asked of one model while a run was measured, on all sides.
 
@@ -72,7 +73,7 @@ class JudgeUse:
     failures: Mapping[str, Count] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class LoadedTool:
     """A tool as its agent has it: what models are told of it, and its parameters, each with its type and default."""
 
@@ -80,7 +81,7 @@ class LoadedTool:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class LoadedAgent:
     """One agent of those that were loaded; "" where it does not say. `kind`: its class. `settings`: of its model and of
     itself, as JSON."""
@@ -95,7 +96,7 @@ class LoadedAgent:
     sub_agents: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentDescription:
     """What an agent was made of: the agents as they were loaded (only google-adk tells), the packages in its Python by
     name with their versions, and its files by path with 12 hex digits over the content. Each is empty where it is not
@@ -124,7 +125,7 @@ class InMemoryTranscripts:
         return self.by_key.get(key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Shard:
     """One of `of` parts; `index` counts from 1.
 
@@ -145,7 +146,7 @@ class Shard:
         return f"{self.index}/{self.of}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Run:
     """All that one side gave: `trials` in the order of suites, cases and repeats, whatever order they ran in.
 

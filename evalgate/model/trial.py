@@ -11,6 +11,7 @@ from pydantic import Field
 
 from evalgate.model.case import Case
 from evalgate.model.conversation import Invocation, Json
+from evalgate.values import frozen_dataclass
 
 CaseKey: TypeAlias = tuple[str, str]
 """The key of a suite, and the id of a case in it."""
@@ -63,7 +64,7 @@ class Ending(enum.StrEnum):
     TURN_LIMIT = "turn_limit"  # it might have gone on, and was cut
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Transcript:
     """A conversation that came to its end; `final_state` None where the driver cannot know it.
 
@@ -107,7 +108,7 @@ CRASHES: frozenset[FailureKind] = frozenset({
 """Kinds that are the agent's own and may be accidents, in the midst of a conversation that others get through."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
@@ -128,7 +129,7 @@ class AgentFailure:
 Outcome: TypeAlias = Transcript | AgentFailure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Trial:
     """One run of one case. `seconds`: what the agent took for its turns, in all attempts together."""
 
@@ -139,7 +140,7 @@ class Trial:
     agent: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class TrialView:
     """All that a criterion may see. `expected` is None for scenarios; `repeat`: the trial's, to ask about it afresh."""
 
@@ -174,7 +175,7 @@ class Reason(enum.StrEnum):
     SKIPPED = "skipped"  # the user asked for it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Opinion:
     """What one sample of a judge, counted from 0, said of a finding's subject.
 
@@ -187,7 +188,7 @@ class Opinion:
     cached: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Finding:
     """One explanation behind a score; `turn` counts from 1, None speaks of the whole conversation.
 
@@ -204,7 +205,7 @@ class Finding:
     spared: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Score:
     """A number on the criterion's own scale; `turns` one value an invocation, None where not evaluated.
 
@@ -226,7 +227,7 @@ class Score:
         return -MOST <= self.value <= MOST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class NotEvaluated:
     """There is no score, and this is why; neither 0.0 nor a pass. `turns`, `findings`: what is known all the same."""
 

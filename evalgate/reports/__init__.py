@@ -2,16 +2,16 @@
 GITHUB_OUTPUT, for a terminal) beside it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from evalgate.model import FailureCause, Report
 from evalgate.reports import annotations as reports_annotations
 from evalgate.reports import comment, html_report, junit, page_data, sarif, terminal, view
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Renderer:
     """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.run` writes the file.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report, Run
 from evalgate.text import diff, plain, words
 from evalgate.text.diff import Piece
+from evalgate.values import frozen_dataclass
 
 NAME, TEXT, TOLD, PACKAGES = 60, 100_000, 6, 2
 MOST: Final = 2_000
@@ -22,7 +22,7 @@ FIRST: Final = (
 """Packages that agents are made with, which are told before others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class AgentChange:
     """One thing that changed: `text` has a place (`{}`) for each of `names`, which anybody may have chosen. `lines`:
     the difference, where the text does not say all. `about`: what it is told among."""

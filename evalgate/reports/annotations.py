@@ -7,7 +7,6 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from evalgate.errors import Problem, Severity
@@ -15,6 +14,7 @@ from evalgate.model import Report
 from evalgate.reports import edits, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import plain, words, workflow_commands
+from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 1_000
 NAMES = 1_000
@@ -46,7 +46,7 @@ def render(report: Report) -> tuple[str, ...]:
     return (*first, *(line for kind in kinds for line in kind.shown), *_rest(*kinds))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _Kind:
     """The lines of one kind, and how many cases and problems are not among them."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from evalgate.model import Book, Cell
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 WIDTH, HEIGHT, MARGIN = 640, 120, 8
 LEAST, MOST = 0.1, 1e4
@@ -16,7 +16,7 @@ MOST_FALLS = 20
 NAME_WIDTH = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class BetLine:
     """One bet in words."""
 
@@ -24,7 +24,7 @@ class BetLine:
     told: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Drawing:
     """The line, in units of the picture. `line`, `one`: the heights of what is needed and of 1."""
 

@@ -6,7 +6,6 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from evalgate.comparison.labels import CaseLabel
@@ -16,6 +15,7 @@ from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 LIMIT: Final = 160
 LEAST_CASES: Final = 3
@@ -40,7 +40,7 @@ STATUS: Final = {
 """One word for where a case stands, in the order in which they are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Cause:
     """One cause, whose failures they are, and its cases, in their order."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from evalgate.text import diff, markdown, plain, templates, words
 from evalgate.text.diff import Piece
 from evalgate.text.markdown import Item
 from evalgate.text.templates import Safe
+from evalgate.values import frozen_dataclass
 
 COMMENT_LIMIT = 65_536
 RESERVED = 1_536
@@ -50,7 +50,7 @@ ALIKE = 0.35
 LONG_STRETCH = 160
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Depth:
     """How much is told where room is no question: at most so many whole cases, so many turns of each."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from evalgate import errors
 from evalgate.errors import Problem
 from evalgate.model import EditKind, Edits, GateEdit
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 Mark = Callable[[str], str]
 """Spells names and values."""
@@ -32,7 +32,7 @@ TOGETHER: Final[Mapping[EditKind, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Shown:
     """The lines that found room, how much there is in all, and how many lines are left out."""
 

@@ -23,6 +23,7 @@ from evalgate.reports import turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 DUST = 1e-9
 NAME_WIDTH = 60
@@ -31,7 +32,7 @@ NOTABLE = 0.1
 the policy tolerates of the mean."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class MovedTurn:
     """A turn on both sides, in the runs that show the fall best; `of`: turns of head's run. An answer is empty where
     there is none."""

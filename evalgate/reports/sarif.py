@@ -7,7 +7,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 LIMIT = 5_000
 """GitHub shows as many results of a file."""
@@ -24,7 +24,7 @@ REASON_LIMIT = 500
 NAMED = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Rule:
     """What a criterion looks for; `found`: what one finding of it is called."""
 
@@ -47,7 +47,7 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Alert:
     """What one criterion holds against one turn of a case (None: the whole conversation), over all its runs.
     `failed`: the case is below the criterion's threshold."""

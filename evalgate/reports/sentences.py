@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from evalgate.comparison import verdict as comparison_verdict
@@ -30,6 +29,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.NEW: "{} new",
@@ -104,7 +104,7 @@ def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: P
             return f"The run was cut short ({run.truncated or 'budget'}), so there is no verdict.{rest}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _DecidingCases:
     """The cases that decide, by how they ended. `open`: failures that could not be rerun."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from evalgate.comparison import divergence, threshold
 from evalgate.model import (
@@ -22,13 +21,14 @@ from evalgate.model import (
 )
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 QUOTE_WIDTH = 160
 TRAJECTORY = "tool_trajectory_avg_score"
 UNREAD = "no verdict"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class TurnScore:
     """What one criterion gave one turn; `met` None where it has no threshold or no value."""
 
@@ -38,7 +38,7 @@ class TurnScore:
     met: bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Turn:
     """One turn, expected beside actual; None where that side has no such turn. `asked`: the evaluation file has it, or
     a simulated user led to it. `base`: what the base did in it, where that is worth showing."""
@@ -106,7 +106,7 @@ class Turn:
         return self.actual is None or not self.asked or bool(self.below)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Conversation:
     """The turns that are known, what criteria found of the whole, and where the base's conversation differs."""
 

@@ -33,6 +33,7 @@ from evalgate.reports import edits, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.causes import Cause
 from evalgate.text import markdown, plain, words
+from evalgate.values import frozen_dataclass
 
 UNKNOWN = "-"
 SAME = "the same"
@@ -100,7 +101,7 @@ def of(report: Report) -> View:
 _last: View | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Totals:
     """Cases by word; tokens and seconds are what the run took of agents, None where nothing is known: on both sides,
     fresh runs that confirm included, stored results left out."""
@@ -120,7 +121,7 @@ class Totals:
         return self.cases.passed / self.measured if self.measured else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CriterionTotals:
     """One criterion of one suite over its cases. `mean`: over the cases that have a value; None where none has.
     `threshold` None: informational, never decides."""
@@ -261,7 +262,7 @@ def judge_row(use: JudgeUse) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Fact:
     """One thing by its name; `of`: the criterion that it is about. `base` is "" where there is one side only."""
 
@@ -342,7 +343,7 @@ def _listed(values: Iterable[str]) -> str:
     return words.listed(dict.fromkeys(value for value in values if value), limit=LISTED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Remark:
     """What is to be said beside a line of a file; `line` counts from 1, None where it is not known."""
 

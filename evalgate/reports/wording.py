@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
 from evalgate.comparison.labels import CaseCounts
@@ -30,6 +29,7 @@ from evalgate.reports import cases as reports_cases
 from evalgate.reports import edits
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 REASON_LIMIT = 600
 WHY_LIMIT = 600
@@ -87,7 +87,7 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
 """What happened to the agent, or to the simulated user; a test holds every kind to a row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Answer:
     """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing to ask."""
 
@@ -279,7 +279,7 @@ def next_step(report: Report, *, lies: Lies = "below") -> str:
             assert_never(kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Notice:
     """What every reader must know beside the verdict."""
 

@@ -14,7 +14,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,14 @@ from evalgate import __version__
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.results import output, shapes, stores
 from evalgate.results.journal import VERSION, Journal
+from evalgate.values import frozen_dataclass
 
 FOLDER = "kept"
 MOST_FILES = 12
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Keeping:
     """Where a run keeps what it measured, and whose it may use.
 
@@ -121,7 +122,7 @@ class Keeping:
         return hmac.new(self.key, data, hashlib.sha256).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Kept:
     """What an earlier run measured. `oldest`: from when on its trials count."""
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
 
@@ -51,6 +51,7 @@ from evalgate.model.run import MOST_REPEATS, ShardIndex
 from evalgate.results import calibration_file, shapes
 from evalgate.results.calibration_file import JudgedWire
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
+from evalgate.values import frozen_dataclass
 
 SCHEMA_VERSION: Final = 4
 BEFORE: Final = 3
@@ -482,7 +483,7 @@ class StoredOutcomes:
         return self._agents
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Stored:
     """A results.json that was read: its run, its outcomes, and what the file itself says.
 

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
@@ -31,6 +31,7 @@ from evalgate.results.stores import HISTORY, Revise, Store, Warn
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 SCHEMA_VERSION: Final = 3
 LAST_RUNS: Final = 50
@@ -51,7 +52,7 @@ UNKNOWN: Final = "unknown"
 Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PastRun:
     """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`: by criterion.
 
@@ -76,7 +77,7 @@ class PastOutcome(NamedTuple):
     runs: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class CaseHistory:
     """Outcomes of a case, oldest first, since its content or its criteria were last changed.
 
@@ -91,7 +92,7 @@ class CaseHistory:
     outcomes: Annotated[tuple[PastOutcome, ...], Field(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PastRuns:
     """The last runs of the base branch, oldest first, and what their cases did."""
 
@@ -106,7 +107,7 @@ class PastRuns:
 # --- around a run --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class History:
     """What the store remembers of base runs, and where a finished run is kept.
 

@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
 from evalgate.results import journal, output
 from evalgate.results.output import RESULTS
+from evalgate.values import frozen_dataclass
 
 FOLDER = ".evalgate"
 RUNS, JOURNALS = f"{FOLDER}/runs", f"{FOLDER}/journals"
@@ -59,7 +59,7 @@ class About(BaseModel):
         return set(self.kinds())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class KeptRun:
     """A run that was kept, and its folder."""
 

@@ -23,6 +23,7 @@ from evalgate.results.file import Stored
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text.words import size
+from evalgate.values import frozen_dataclass
 
 RUNS = "runs"
 README = "README.md"
@@ -165,7 +166,7 @@ Warn = Callable[[str], None]
 """Told of what was found in a store and ignored, in a sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class StoredRun:
     """Results of an earlier run, as they lie on disk.
 
@@ -312,7 +313,7 @@ MOST_PASSED_OVER = 20
 """Runs of a store that are read at most: the nearest ones may all be of one outage."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Found:
     """Stored results, and how far they are from the commit that was looked for."""
 

@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -55,6 +54,7 @@ from evalgate.runner.budget import Budget
 from evalgate.runner.trials import Abreast, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 Find: TypeAlias = Callable[[str], Grade | None]
 """Looks up the grade of a criterion that is known already."""
@@ -146,7 +146,7 @@ def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
     return make(**fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Addresses:
     """Where the journal of a side keeps a trial, and by criterion name those of its grades that are kept."""
 

@@ -38,6 +38,7 @@ from evalgate.model import (
 )
 from evalgate.simulation.user import Message, Simulate, SimulatorFailure, Stop, UserSimulator
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 
 def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation], watch: Stopwatch) -> Transcript:
@@ -71,7 +72,7 @@ BACKOFF_S = 2.0
 BACKOFF_CEILING_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Task:
     """One trial to run; `side`: the position of its side among those that are measured together."""
 
@@ -174,7 +175,7 @@ def map_bounded(
                 worker.join()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class TrialRunner:
     """Runs one trial at a time with the agent that its suite names.
 

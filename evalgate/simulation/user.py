@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from evalgate import errors, judges
@@ -32,23 +31,24 @@ from evalgate.model import (
 from evalgate.simulation import prompt
 from evalgate.simulation.prompt import Script
 from evalgate.text.templates import TemplateError
+from evalgate.values import frozen_dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Message:
     """The user says something."""
 
     content: Content
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Stop:
     """The conversation is over; `ended_by` None where its turns were written down."""
 
     ended_by: Ending | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class SimulatorFailure:
     """The simulated user could not say anything; the agent has no part in it."""
 

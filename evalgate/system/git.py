@@ -20,7 +20,7 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.system import redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended
+from evalgate.values import frozen_dataclass
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
@@ -190,7 +191,7 @@ def parse_complaint(words: str) -> Complaint:
     return next((complaint for complaint, pattern in _COMPLAINTS if pattern.search(words)), Complaint.OTHER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Git:
     """How git is run: its environment without GIT_CONFIG_*, its settings, and what no error may show.
 
@@ -276,7 +277,7 @@ def is_full_sha(text: str) -> bool:
     return bool(_OBJECT_NAME.fullmatch(text)) and bool(text.strip("0"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Source:
     """A user's repository.
 
@@ -289,7 +290,7 @@ class Source:
     common_dir: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Remote:
     """Where more commits come from. `headers`: credentials that actions/checkout left, as settings of git."""
 
@@ -478,7 +479,7 @@ GITHUB = "https://github.com"
 Settings = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Repository:
     """What is asked for commits, and what they are fetched into.
 

@@ -10,10 +10,12 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
+
+from evalgate.values import frozen_dataclass
 
 if TYPE_CHECKING:  # requests takes 0.1 s to import, and most runs make no request
     import requests
@@ -41,7 +43,7 @@ class ExchangeFailed(Exception):  # noqa: N818 - it says what happened
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Answer:
     """A complete answer, whatever its status; header names are in lower case."""
 

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from evalgate.errors import UnavailableError
 from evalgate.system import redact
+from evalgate.values import frozen_dataclass
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where our own helpers are looked for, never the PATH that agents get."""
@@ -70,7 +71,7 @@ class NotPossible(UnavailableError):  # noqa: N818 - it says what is the matter
     """The system does not let us start processes as another user."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Account:
     """A user that only foreign code runs as. `home` is its own; `prefix` starts a command as this user."""
 
@@ -254,7 +255,7 @@ class Sandbox:
         return copy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Isolation:
     """The sandboxes of a run: head's, the base's, and that of the metrics."""
 

@@ -19,11 +19,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from evalgate.system import isolation
+from evalgate.values import frozen_dataclass
 
 try:
     import resource
@@ -291,7 +291,7 @@ class ChildClosed(Exception):  # noqa: N818 - it says what happened
     """The child no longer reads its standard input."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Ended:
     """How a child ended: its exit code, or minus the signal."""
 
@@ -512,7 +512,7 @@ def _read(fd: int) -> bytes | None:
 WATCH_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Finished:
     """How a one-shot child ended; tails of its output as text. `timed_out`: we ended it."""
 

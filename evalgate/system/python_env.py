@@ -14,12 +14,13 @@ import shutil
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from evalgate.system import process, python_needs, redact
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
+from evalgate.values import frozen_dataclass
 
 READY = ".evalgate-ready"
 INSTALL_TIMEOUT_S = 1800.0
@@ -49,7 +50,7 @@ AUTO = "auto"
 CHECK_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Wanted:
     """What is known of the agent's environment.
 
@@ -65,7 +66,7 @@ class Wanted:
     framework: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class World:
     """Where it is made: the `environment` of the agent, the absolute path of a `cache` folder, `log` for progress.
 
@@ -82,7 +83,7 @@ class World:
     metrics: Sandbox | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Interpreter:
     """The Python to start; `import_roots`: folders of the project's own code; `origin`: one line for people;
     `fingerprint`: of what it was made of, "" where that is not known."""
@@ -93,7 +94,7 @@ class Interpreter:
     fingerprint: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class _About:
     """A Python, as it says itself: its own path, its version, and all that packages are built for."""
 

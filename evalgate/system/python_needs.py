@@ -15,10 +15,11 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+from evalgate.values import frozen_dataclass
 
 FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
 """Extras and dependency groups that are installed with the agent where it has them: `adk eval` is run with them, and an
@@ -51,7 +52,7 @@ class NeedKind(enum.StrEnum):
     NAMED = "requirements"  # files and specifiers that the user named
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Needs:
     """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: the needs.
 
@@ -79,7 +80,7 @@ class Needs:
         return ", ".join((*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class PythonRule:
     """Versions of Python that fit, as a specifier (">=3.10,<3.13"), and where that is `said`, in words.
 

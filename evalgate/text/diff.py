@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
 
 Mark: TypeAlias = Literal["=", "-", "+"]
 
@@ -38,7 +38,7 @@ class Marked(Protocol):
 Line = TypeVar("Line", bound=Marked)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Piece:
     """A stretch of text: in both (`=`), only expected (`-`) or only actual (`+`)."""
 
@@ -46,7 +46,7 @@ class Piece:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Wording:
     """The difference of two texts, and how alike they are (0 to 1, by words)."""
 

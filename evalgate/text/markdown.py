@@ -12,10 +12,10 @@ import html
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from evalgate.text import plain
+from evalgate.values import frozen_dataclass
 
 PART = "\u200b"
 
@@ -156,7 +156,7 @@ def _escape_html_marks(text: str) -> str:
     return escaped.replace("$", "<span>$</span>")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Item:
     """One thing to show: `line` its one-line form, `full` makes its whole form (only called while room is left)."""
 
@@ -164,7 +164,7 @@ class Item:
     full: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Filled:
     """What found room: whole forms, then one-line forms, both in order; `dropped` found none."""
 

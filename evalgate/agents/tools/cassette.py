@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -15,6 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalgate.agents.base import ErrorWire, ToolFile, ToolReply
 from evalgate.model import Json, ToolCall, call_diff, shapes
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 EXACT_FLOATS = 2.0**53
 MOST_LEVELS = 150
@@ -143,7 +143,7 @@ TAKEN = frozenset({"test_config", "test-config"})
 """Names that mean something else beside evaluation files."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class Entry:
     """One recorded call: the `nth` (from 1) of this tool with these arguments."""
 

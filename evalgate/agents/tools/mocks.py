@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import Field, ValidationError, model_validator
@@ -32,6 +32,7 @@ from evalgate.errors import Place, Problem
 from evalgate.model import Json, TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 LONGEST_LATENCY_S = 600.0
 
@@ -111,7 +112,7 @@ class MockFile(ToolFile):
         return {**value, "tools": tools}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_dataclass
 class MockReading:
     """The rules, and all that is wrong with the file."""
 
