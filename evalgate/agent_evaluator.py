@@ -28,6 +28,7 @@ from evalgate.gate import run as gate_run
 from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
 from evalgate.system import isolation
 from evalgate.text import words
+from evalgate.values import Json, JsonObject
 
 TEST_FILE: Final = ".test.json"
 GATE_FILES: Final = ("evalgate.yml", ".github/evalgate.yml")
@@ -136,7 +137,7 @@ class _Call:
         self.agent |= {key: value for key, value in (("agent", agent_name), ("app_name", app_name)) if value}
         mark = hashlib.sha256(repr((self.agent, self.files)).encode()).hexdigest()[:8]
         self.output = Path("evalgate-report") / f"{self.files[0].name.split('.')[0]}-{mark}"
-        self.more: dict[str, Any] = {}
+        self.more: JsonObject = {}
         (self.root / self.output).mkdir(parents=True, exist_ok=True)
 
     def begin_with(self, session: Path) -> None:
@@ -160,7 +161,7 @@ class _Call:
                 **self.more,
             }
         )
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
 
         def present(report: Report) -> None:  # its conversations cannot be read any more when the run is over
             if details:
@@ -297,7 +298,7 @@ def _path_of(module: str, root: Path) -> str:
     )
 
 
-def _gate_file(root: Path, agent: Mapping[str, Any], folder: Path) -> str:
+def _gate_file(root: Path, agent: Json, folder: Path) -> str:
     """The repository's evalgate.yml with this agent for every file; where it was written."""
     found = next((root / each for each in GATE_FILES if (root / each).is_file()), None)
     own = yaml.safe_load(found.read_text(encoding="utf-8")) if found else {}
@@ -306,7 +307,7 @@ def _gate_file(root: Path, agent: Mapping[str, Any], folder: Path) -> str:
     return str(place)
 
 
-def _with_session(files: Sequence[Path], session: Path, folder: Path) -> tuple[list[Path], dict[str, Any]]:
+def _with_session(files: Sequence[Path], session: Path, folder: Path) -> tuple[list[Path], JsonObject]:
     """Copies of files in the oldest schema, a bare list of turns, that begin with the state of `session`, and the
     setting that keeps their criteria. Raises AssertionError for files that have a place for it, as google-adk does."""
     state = json.loads(session.read_text(encoding="utf-8"))
@@ -363,7 +364,7 @@ def _failure(use: CriterionUse, trials: Sequence[GradedTrial]) -> str:
     return "" if met else f"failed. Expected {use.threshold:g}, but got {mean:g}."
 
 
-def _rows(report: Report) -> Iterator[dict[str, Any]]:
+def _rows(report: Report) -> Iterator[JsonObject]:
     suites = {suite.key: suite for suite in report.run.suites}
     cases = {(suite.key, case.case_id): case for suite in suites.values() for case in suite.eval_set.cases}
     for trial in report.run.trials:
@@ -401,7 +402,7 @@ def _calls(turn: Invocation | None) -> str:
     return "\n".join(f"{each.name}({json.dumps(each.args or {}, ensure_ascii=False)})" for each in made)
 
 
-def _append(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+def _append(rows: Sequence[Json], file: Path) -> None:
     """To a CSV file, whose first rows bring the header."""
     file.parent.mkdir(parents=True, exist_ok=True)
     is_new = not file.exists()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from evalgate.values import JsonObject
+
 if TYPE_CHECKING:
     from evalgate.discovery.project import Project
     from evalgate.errors import EvalgateError
@@ -62,9 +64,9 @@ class Evaluations:
         self.verdicts: list[str] = []
         self._project: Project | None = None
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """As given to pytest, the command line before the ini file. Raises UsageError."""
-        given: dict[str, Any] = {"baseline": "none", "output": OUTPUT}
+        given: JsonObject = {"baseline": "none", "output": OUTPUT}
         for text in (*self.config.getini("evalgate_settings"), *self.config.getoption("evalgate_setting")):
             name, equals, value = text.partition("=")
             if not equals:
@@ -113,7 +115,7 @@ class Evaluations:
         self.outcomes = known["outcomes"]
         self.verdicts.append(known["verdict"])
 
-    def _run(self, items: Sequence[EvaluationCase]) -> dict[str, Any]:
+    def _run(self, items: Sequence[EvaluationCase]) -> JsonObject:
         """`outcomes`: what became of each item, and its text; `verdict`: why the gate blocks, "" where it does not."""
         import evalgate
         from evalgate.config.context import SilentWatcher

@@ -22,7 +22,6 @@ from evalgate.model import (
     CriterionUse,
     Grade,
     Invocation,
-    Json,
     NotEvaluated,
     Reason,
     TrialKey,
@@ -30,7 +29,7 @@ from evalgate.model import (
 )
 from evalgate.system.python_env import World
 from evalgate.text import plain
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""
@@ -334,25 +333,25 @@ class AgentDriver(ABC):
         """What is named in the options that are texts and is not there, as far as that can be told beforehand."""
         return None
 
-    def files(self, options: Mapping[str, Any], checkout: Checkout) -> Iterable[str]:
+    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
         """The files that make the agent what it is."""
         own = options.get("path")
         return checkout.code(own if isinstance(own, str) else None)
 
-    def is_remote(self, options: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for others
+    def is_remote(self, options: Json) -> bool:  # noqa: ARG002 - for others
         """Whether the agent runs where no checkout decides what it is."""
         return False
 
-    def is_same_place(self, options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    def is_same_place(self, options: Json, others: Json) -> bool:
         """Whether two agents of the driver are named by the same text."""
         return bool(options.get(self.argument) == others.get(self.argument))
 
-    def label(self, options: Mapping[str, Any]) -> str:
+    def label(self, options: Json) -> str:
         """What tells the agent from others of the driver, on one line; no secrets."""
         return plain.label(str(options.get(self.argument, "")), LABEL_WIDTH)
 
 
-def folder_of(options: Mapping[str, Any], root: Path) -> Path:
+def folder_of(options: Json, root: Path) -> Path:
     """Where an agent's code lies, from which upward its requirements and its `.env` are looked for: the nearest folder
     that is there, at `root` or below. `options`: validated or not; what cannot be in them is told elsewhere."""
     text, module = str(options.get("path") or options.get("cwd") or "."), str(options.get("call", "")).partition(":")[0]

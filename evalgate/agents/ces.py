@@ -18,7 +18,7 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import filelock
 from pydantic import BaseModel, Field, field_validator, model_validator
@@ -46,7 +46,6 @@ from evalgate.model import (
     Event,
     FailureKind,
     Invocation,
-    Json,
     Part,
     Text,
     Timings,
@@ -56,6 +55,7 @@ from evalgate.model import (
 )
 from evalgate.system import isolation, redact
 from evalgate.system.http import GoogleToken
+from evalgate.values import Json, JsonObject
 
 _KINDS: Final = {
     "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,
@@ -187,7 +187,7 @@ class CesConversation:
         self._redact = redact.redactor(setting.world.environment)
         self._app = str(config["session"]).partition("/sessions/")[0]
         self._case = case
-        self._variables: dict[str, Any] = {}
+        self._variables: JsonObject = {}
         self._knows_state = False
         if case.history:
             self._config["historicalContexts"] = [each for turn in case.history for each in _messages(turn, self._app)]
@@ -236,7 +236,7 @@ class CesConversation:
         turn, partial = len(self._done) + 1, tuple(self._done)
         return AgentFailed(AgentFailure(kind=kind, message=self._redact(message), turn=turn, partial=partial))
 
-    def _invocation(self, said: Content, answer: Mapping[str, Any], timings: Timings) -> Invocation:
+    def _invocation(self, said: Content, answer: Json, timings: Timings) -> Invocation:
         outputs = answer.get("outputs")
         if not isinstance(outputs, list) or not all(isinstance(each, dict) for each in outputs):
             raise self._failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
@@ -264,7 +264,7 @@ class CesConversation:
             state=dict(self._variables) if self._knows_state and self._case.ces is not None else None,
         )
 
-    def _event(self, message: Mapping[str, Any]) -> Event | None:
+    def _event(self, message: Json) -> Event | None:
         """What happened, of a diagnostic message; None for what the user said."""
         role, parts = str(message.get("role") or "agent"), []
         for chunk in message.get("chunks", ()):
@@ -283,7 +283,7 @@ def _is_text(event: Event) -> bool:
     return event.content is not None and all(isinstance(part, Text) for part in event.content.parts)
 
 
-def _parts(chunk: Mapping[str, Any]) -> list[Part]:
+def _parts(chunk: Json) -> list[Part]:
     """What a chunk of a message is in a conversation."""
     if isinstance(chunk.get("text"), str):
         return [Text(text=chunk["text"])]
@@ -297,20 +297,20 @@ def _parts(chunk: Mapping[str, Any]) -> list[Part]:
     return [Attachment(data={"payload": chunk["payload"]})] if chunk.get("payload") else []
 
 
-def _calls(output: Mapping[str, Any]) -> list[Part]:
+def _calls(output: Json) -> list[Part]:
     """The calls that the app asks its client to make."""
     return [
         part for call in (output.get("toolCalls") or {}).get("toolCalls", ()) for part in _parts({"toolCall": call})
     ]
 
 
-def _name(tool: Mapping[str, Any]) -> str:
+def _name(tool: Json) -> str:
     """What people call a tool."""
     inner = tool.get("toolsetTool") or {}
     return str(tool.get("displayName") or inner.get("toolId") or str(tool.get("tool", "")).rpartition("/")[2])
 
 
-def _messages(turn: Invocation, app: str) -> Iterator[dict[str, Any]]:
+def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
     """A turn that nobody asks the app for, as the context of a session has it."""
     yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
     said = [event.content for event in turn.events or () if event.content is not None]
@@ -318,8 +318,8 @@ def _messages(turn: Invocation, app: str) -> Iterator[dict[str, Any]]:
         yield {"role": "agent", "chunks": _chunks(content, app)}
 
 
-def _chunks(content: Content, app: str) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
+def _chunks(content: Content, app: str) -> list[JsonObject]:
+    made: list[JsonObject] = []
     for part in content.parts:
         match part:
             case Text(text=text):
@@ -341,15 +341,15 @@ def _tool(name: str, app: str) -> str:
     return name if "/" in name else f"{app}/tools/{name}"
 
 
-def _attachment(data: Json) -> dict[str, Any]:
+def _attachment(data: Json) -> JsonObject:
     inline = data.get("inline_data") or data.get("inlineData") or {}
     mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
     return {"image" if mime.startswith("image/") else "blob": {"mimeType": mime, "data": inline.get("data", "")}}
 
 
-def _inputs(content: Content, app: str) -> list[dict[str, Any]]:
+def _inputs(content: Content, app: str) -> list[JsonObject]:
     """What a user says, as SessionInputs."""
-    made: list[dict[str, Any]] = []
+    made: list[JsonObject] = []
     responses = []
     for part in content.parts:
         match part:
@@ -521,7 +521,7 @@ class CesDriver(AgentDriver):
         assert isinstance(options, CesOptions)
         return CesAgent(options, setting)
 
-    def is_remote(self, options: Mapping[str, Any]) -> bool:
+    def is_remote(self, options: Json) -> bool:
         """An app is what it is, unless it is made of a folder."""
         return not options.get("path")
 
@@ -532,10 +532,10 @@ class CesDriver(AgentDriver):
             return None
         return Missing(option="path", message=f"there is no folder {path}")
 
-    def files(self, options: Mapping[str, Any], checkout: Checkout) -> Iterable[str]:
+    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
         """Those of the export."""
         return checkout.below(str(options.get("path", "")))
 
-    def is_same_place(self, options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    def is_same_place(self, options: Json, others: Json) -> bool:
         """Whether it is one version of one app."""
         return all(options.get(name, "") == others.get(name, "") for name in ("app", "version"))

@@ -10,7 +10,6 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from evalgate.agents import protocol, worker_process
 from evalgate.agents.base import AgentFailed, AgentLimits, AskedCall, RunTool, TrialTools, Unmatched
@@ -35,7 +34,6 @@ from evalgate.model import (
     Content,
     FailureKind,
     Invocation,
-    Json,
     SessionInput,
     Timings,
     ToolCall,
@@ -43,6 +41,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.text import words
+from evalgate.values import Json, JsonObject
 
 
 class Stopwatch:
@@ -99,7 +98,7 @@ class ToolCalls:
         self._tools = tools
         self._asked: dict[str, AskedCall] = {}
         self._running: set[str] = set()
-        self._waiting: list[tuple[float, int, dict[str, Any]]] = []
+        self._waiting: list[tuple[float, int, JsonObject]] = []
 
     @property
     def names(self) -> frozenset[str]:
@@ -138,10 +137,10 @@ class ToolCalls:
         """Seconds until the next answer is to be sent; None where none waits."""
         return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else None
 
-    def due(self) -> list[Mapping[str, Any]]:
+    def due(self) -> list[Json]:
         """The answers whose time has come; they wait no longer."""
         now = time.monotonic()
-        ready: list[Mapping[str, Any]] = []
+        ready: list[Json] = []
         while self._waiting and self._waiting[0][0] <= now:
             ready.append(heapq.heappop(self._waiting)[2])
         return ready
@@ -214,7 +213,7 @@ class WorkerConversation:
         self._held_s = 0.0
         self._done: list[Invocation] = []
         self._steps: list[StepEvent] = []
-        self._recorded: dict[int, dict[str, Any]] = {}
+        self._recorded: dict[int, JsonObject] = {}
         self._turn: int | None = None
         self._open = True
         self._case = case

@@ -26,7 +26,6 @@ from evalgate.model import (
     Event,
     FailureKind,
     Invocation,
-    Json,
     SessionInput,
     Text,
     Timings,
@@ -37,6 +36,7 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
+from evalgate.values import Json
 
 if TYPE_CHECKING:  # only a mapped endpoint needs it
     from jmespath.parser import ParsedResult
@@ -369,7 +369,7 @@ def names_in(shape: Any) -> frozenset[str]:
             return frozenset()
 
 
-def fill(shape: Any, values: Mapping[str, Any]) -> Any:
+def fill(shape: Any, values: Json) -> Any:
     """The shape with its `{name}`s filled in; a text that is nothing but one becomes the value itself.
 
     Names that are not among `values` stay as they are: they may be JSON braces of the user's own.
@@ -534,10 +534,10 @@ class HttpDriver(AgentDriver):
         assert isinstance(options, HttpOptions)
         return HttpAgent(options, setting)
 
-    def is_remote(self, options: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the shape of AgentDriver
+    def is_remote(self, options: Json) -> bool:  # noqa: ARG002 - the shape of AgentDriver
         """Always."""
         return True
 
-    def label(self, options: Mapping[str, Any]) -> str:
+    def label(self, options: Json) -> str:
         """Its address."""
         return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -19,13 +19,13 @@ from evalgate.model import (
     CriterionUse,
     FailureKind,
     Invocation,
-    Json,
     SessionInput,
     Timings,
     TrialView,
 )
 from evalgate.model.run import MOST_SECONDS
 from evalgate.model.shapes import Seconds
+from evalgate.values import Json, JsonObject
 
 PROTOCOL = 1
 
@@ -122,7 +122,7 @@ class TurnEnd(Said):
     agents: list[AgentDetailsWire] = Field(default_factory=list)
     model_calls: list[ModelCallWire] = Field(default_factory=list)
     invocation_id: str = ""
-    state: dict[str, Any] | None = None
+    state: JsonObject | None = None
 
 
 class TraceSaid(Said):
@@ -132,7 +132,7 @@ class TraceSaid(Said):
     type: Literal["trace"]
     session: str
     number: int = Field(ge=0)
-    entry: dict[str, Any]
+    entry: JsonObject
 
 
 class TurnFailed(Said):
@@ -152,7 +152,7 @@ class EndedSaid(Said):
 
     type: Literal["ended"]
     session: str
-    state: dict[str, Any] | None = None
+    state: JsonObject | None = None
 
 
 class Stalled(Said):
@@ -188,7 +188,7 @@ class ToolCallSaid(Said):
     session: str
     call: str
     name: str
-    args: dict[str, Any] = Field(default_factory=dict)
+    args: JsonObject = Field(default_factory=dict)
     kind: CallKind = CallKind.TOOL
 
 
@@ -200,7 +200,7 @@ class ToolResultSaid(Said):
     call: str
     response: Any = None
     error: ToolError | None = None
-    effects: dict[str, Any] | None = None
+    effects: JsonObject | None = None
 
     def reply(self) -> ToolReply:
         """What came of it."""
@@ -303,13 +303,13 @@ def _what_is_wrong(error: ValidationError, value: Any) -> str:
 # --- what we say ----------------------------------------------------------------------------------
 
 
-def render_line(message: Mapping[str, Any]) -> bytes:
+def render_line(message: Json) -> bytes:
     """One message as a line; text that has no UTF-8 keeps a question mark in its place."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True, default=str)
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def hello(options: Mapping[str, Any], *, tools: str = "") -> dict[str, Any]:
+def hello(options: Json, *, tools: str = "") -> JsonObject:
     """The first message; `tools`: the mode in which tools have to be asked for, "" where they just run."""
     message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
     return {**message, "tools": tools} if tools else message
@@ -317,9 +317,9 @@ def hello(options: Mapping[str, Any], *, tools: str = "") -> dict[str, Any]:
 
 def start(
     session: str, given: SessionInput, *, seed: int, history: Sequence[Invocation] = (), states: bool = False
-) -> dict[str, Any]:
+) -> JsonObject:
     """Open a session, after the turns of `history`. `states`: the state is to be told at the end of each turn."""
-    more: dict[str, Any] = {"states": True} if states else {}
+    more: JsonObject = {"states": True} if states else {}
     if history:
         more["history"] = [adk_shapes.invocation_json(each) for each in history]
     return {
@@ -334,22 +334,22 @@ def start(
     }
 
 
-def turn(session: str, content: Content, *, state: Json | None = None, agent: str = "") -> dict[str, Any]:
+def turn(session: str, content: Content, *, state: Json | None = None, agent: str = "") -> JsonObject:
     """The user says something. `state`: session variables that are set before; `agent`: who is to take the turn."""
-    message: dict[str, Any] = {"type": "turn", "session": session, "content": adk_shapes.content_json(content)}
+    message: JsonObject = {"type": "turn", "session": session, "content": adk_shapes.content_json(content)}
     if state:
         message["state"] = dict(state)
     return {**message, "agent": agent} if agent else message
 
 
-def end(session: str) -> dict[str, Any]:
+def end(session: str) -> JsonObject:
     """The conversation is over."""
     return {"type": "end", "session": session}
 
 
-def tool_response(session: str, *, call: str, answer: ToolAnswer) -> dict[str, Any]:
+def tool_response(session: str, *, call: str, answer: ToolAnswer) -> JsonObject:
     """The answer to a tool_call."""
-    message: dict[str, Any] = {"type": "tool_response", "session": session, "call": call}
+    message: JsonObject = {"type": "tool_response", "session": session, "call": call}
     match answer:
         case RunTool():
             return {**message, "run": True, "report": answer.report}
@@ -365,7 +365,7 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> dict[str, A
             assert_never(answer)
 
 
-def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> dict[str, Any]:
+def metric(number: str, *, code: str, use: CriterionUse, evidence: TrialView) -> JsonObject:
     """Grade the evidence with the repository's own metric."""
     expected, scenario = evidence.expected, evidence.case.scenario
     criterion = {} if use.threshold is None else {"threshold": use.threshold}

@@ -6,9 +6,8 @@ import math
 import os
 import queue
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -20,6 +19,7 @@ from evalgate.model import AgentFailure, CriterionUse, FailureKind, Grade, NotEv
 from evalgate.system import git, python_env
 from evalgate.system.python_env import InstallFailed, Wanted
 from evalgate.text import words
+from evalgate.values import Json
 
 WORKER = Path(__file__).parent.parent / "worker" / "server.py"
 METRICS = "metrics"
@@ -90,7 +90,7 @@ class PythonOptions(DriverOptions):
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
 
 
-def wanted_of(options: Mapping[str, Any], root: Path, *, framework: str = "") -> Wanted:
+def wanted_of(options: Json, root: Path, *, framework: str = "") -> Wanted:
     """The environment that an agent of these options asks for, in the checkout at `root`."""
     return Wanted(
         folder=str(folder_of(options, root)),
@@ -106,7 +106,7 @@ def find_launch(
     options: PythonOptions,
     setting: AgentSetting,
     *,
-    hello: Mapping[str, Any],
+    hello: Json,
     framework: str = "",
 ) -> Launch:
     """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).

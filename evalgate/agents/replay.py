@@ -37,7 +37,6 @@ from evalgate.model import (
     FailureKind,
     Grade,
     Invocation,
-    Json,
     NotEvaluated,
     Reason,
     Text,
@@ -46,7 +45,7 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 _LISTS: Final = frozenset({"eval_case_results", "eval_cases"})
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
@@ -319,7 +318,7 @@ class ReplayDriver(AgentDriver):
         hint = f"Did you mean `{close}`?" if close else ""
         return Missing(option="path", message=f"there are no recordings at `{text}`", hint=hint)
 
-    def files(self, options: Mapping[str, Any], checkout: Checkout) -> Iterable[str]:
+    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
         """The recordings alone: below `path`, else all that are named as recordings are."""
         own = options.get("path")
         if not isinstance(own, str):
@@ -330,7 +329,7 @@ class ReplayDriver(AgentDriver):
         found = [place] if place.is_file() else sorted(checkout.root.glob(own))
         return [os.path.relpath(path, checkout.root) for path in found if path.is_file()]
 
-    def label(self, options: Mapping[str, Any]) -> str:
+    def label(self, options: Json) -> str:
         """Their path."""
         return super().label({"path": ".", **options})
 

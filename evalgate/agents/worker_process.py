@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentLimits
@@ -34,7 +34,7 @@ from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -237,7 +237,7 @@ class Launch:
     command: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
-    hello: Mapping[str, Any] = field(default_factory=dict)
+    hello: Json = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
 
@@ -298,7 +298,7 @@ class Worker:
             self._child.close(grace_s=GRACE_S)
             raise
 
-    def say(self, message: Mapping[str, Any], *, timeout_s: float) -> None:
+    def say(self, message: Json, *, timeout_s: float) -> None:
         """Write a message. A worker that does not take it is lost, which its boxes will tell."""
         try:
             self._child.write(protocol.render_line(message), timeout_s=timeout_s)

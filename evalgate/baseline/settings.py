@@ -21,8 +21,9 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.errors import Place, Problem
 from evalgate.judges import clients, models
-from evalgate.model import CriterionUse, Json, Suite
+from evalgate.model import CriterionUse, Suite
 from evalgate.text import plain, words
+from evalgate.values import Json
 
 OF_DOORS = config.names_with(Settings, Decider.DOOR, Door.FILE)
 """What a change does not decide: what agents see, where files are, who is told."""
@@ -151,7 +152,7 @@ def _has_no_limit(value: object) -> bool:
     return isinstance(value, BaseModel) and not any(limit for _, limit in value)
 
 
-def _settings(settings: Settings, counting: Mapping[str, Any], whose: _Whose) -> Iterator[Problem]:
+def _settings(settings: Settings, counting: Json, whose: _Whose) -> Iterator[Problem]:
     for name, theirs in counting.items():
         ours = getattr(settings, name)
         if ours != theirs:
@@ -232,7 +233,7 @@ def _with_config(use: CriterionUse, config: Json) -> CriterionUse:
     return dataclasses.replace(use, options={**use.options, "judge_model_options": judge})
 
 
-def _client_options(config: Mapping[str, Any] | None) -> Json:
+def _client_options(config: Json | None) -> Json:
     return {name: value for name, value in (config or {}).items() if name in CLIENT_OPTIONS}
 
 

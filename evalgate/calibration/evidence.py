@@ -19,7 +19,6 @@ from evalgate.model import (
     CriterionUse,
     Grade,
     Invocation,
-    Json,
     JudgeIdentity,
     Need,
     NotEvaluated,
@@ -28,7 +27,7 @@ from evalgate.model import (
 )
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 
 @frozen_dataclass

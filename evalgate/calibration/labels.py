@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -34,7 +33,7 @@ from evalgate.model import (
 from evalgate.model.shapes import Wire, to_snake
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 COMMON: Mapping[str, bool] = {
     **dict.fromkeys(("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True),
@@ -283,7 +282,7 @@ def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
     What the judge said is left out, since who sees it agrees with it; nor does it weigh in the draw, for TPR and TNR.
     """
     random = Random(seed)  # noqa: S311 - which verdicts to label, no secret
-    by_criterion: dict[str, list[dict[str, Any]]] = {}
+    by_criterion: dict[str, list[JsonObject]] = {}
     suites = {suite.key: suite for suite in stored.run.suites}
     for trial in stored.run.trials:
         for line in _draft_lines(trial, suites[trial.key.suite], stored):
@@ -292,7 +291,7 @@ def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
     return [json.dumps(line, ensure_ascii=False) for line in chosen]
 
 
-def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[dict[str, Any]]:
+def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[JsonObject]:
     transcript = stored.outcomes.find(trial.key)
     case = next((case for case in suite.eval_set.cases if case.case_id == trial.key.case_id), None)
     if transcript is None or case is None:
@@ -310,12 +309,12 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[d
             yield {"label": "", "criterion": use.name, **subject, **_about(trial, spec, evidence, finding)}
 
 
-def _about(trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding) -> dict[str, Any]:
+def _about(trial: GradedTrial, spec: CriterionSpec, evidence: TrialView, finding: Finding) -> JsonObject:
     """The texts that a person reads first, then where they come from, then what else the judge sees."""
     whole = spec.verdicts is not None and spec.verdicts.whole
     at = len(evidence.actual) if finding.turn is None or whole else finding.turn
     judged = evidence.actual[at - 1]
-    line: dict[str, Any] = {"user": prompting.text_of(judged.user_content), "answer": prompting.answer_of(judged)}
+    line: JsonObject = {"user": prompting.text_of(judged.user_content), "answer": prompting.answer_of(judged)}
     expected = evidence.expected[at - 1] if evidence.expected and at <= len(evidence.expected) else None
     if expected is not None and prompting.answer_of(expected).strip():
         line["reference"] = prompting.answer_of(expected)

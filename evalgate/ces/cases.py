@@ -38,7 +38,6 @@ from evalgate.model import (
     ConversationScenario,
     EvalSet,
     Invocation,
-    Json,
     Part,
     Persona,
     Text,
@@ -46,7 +45,7 @@ from evalgate.model import (
 )
 from evalgate.model import SessionInput as AdkSession
 from evalgate.model import ToolResponse as AdkResponse
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 EXPECTATIONS: Final = "ces_expectations"
 SIMILARITY: Final = "ces_semantic_similarity"
@@ -243,7 +242,7 @@ def _names(tool: shapes.ToolCall | ToolResponse) -> list[str]:
 
 
 def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
-    state: dict[str, Any] = {}
+    state: JsonObject = {}
     agent = ""
     for step in turn.steps:
         if step.user_input is not None and step.user_input.variables:
@@ -262,16 +261,16 @@ def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
     return TurnSetup(state=state, agent=agent, tools=rules, mocks=bool(mocks), fakes=fakes)
 
 
-def _rules(given: Sequence[tuple[ToolResponse, Mapping[str, Any] | None]]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+def _rules(given: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, tuple[Json, ...]]:
     """The rules of a mock file that give these responses: to the call that they are for, else in order; the last one
     to every further call, so that no real tool runs beside a mock."""
-    by_name: dict[str, list[tuple[ToolResponse, Mapping[str, Any] | None]]] = {}
+    by_name: dict[str, list[tuple[ToolResponse, Json | None]]] = {}
     for response, args in given:
         for name in _names(response):
             by_name.setdefault(name, []).append((response, args))
     made = {}
     for name, listed in by_name.items():
-        rules: list[Mapping[str, Any]] = []
+        rules: list[Json] = []
         for response, args in listed if len(listed) > 1 else ():
             exact = {key: value for key, value in (args or {}).items() if not isinstance(value, Mapping)}
             if exact:
@@ -281,7 +280,7 @@ def _rules(given: Sequence[tuple[ToolResponse, Mapping[str, Any] | None]]) -> di
     return made
 
 
-def _answer(response: ToolResponse) -> dict[str, Any]:
+def _answer(response: ToolResponse) -> JsonObject:
     """`output` is the result, `error` an error, and with neither the whole object is the result."""
     held = dict(response.response or {})
     if set(held) == {"error"}:
@@ -351,7 +350,7 @@ def _persona(app: _App, name: str) -> Persona | None:
     return Persona(persona_id=chosen.display_name, description=chosen.personality)
 
 
-def _session(state: Mapping[str, Any] | None) -> AdkSession | None:
+def _session(state: Json | None) -> AdkSession | None:
     return AdkSession(user_id="user", state=dict(state)) if state else None
 
 
@@ -480,7 +479,7 @@ def _beginning_of(case: Case) -> tuple[str, Json]:
     return case.scenario.starting_prompt if case.scenario else "", dict(state)
 
 
-def _comparable(case: Case) -> dict[str, Any]:
+def _comparable(case: Case) -> JsonObject:
     """What decides on a case, under names that say what becomes less (`compare`)."""
     plan = Plan.read(case.ces or {})
     return {

@@ -38,12 +38,12 @@ from evalgate.ces.shapes import (
     UserFact,
 )
 from evalgate.formats.json_source import Path, path_text
-from evalgate.model import Attachment, Case, Content, ConversationScenario, Invocation, Json, Part, Rubric, Text
+from evalgate.model import Attachment, Case, Content, ConversationScenario, Invocation, Part, Rubric, Text
 from evalgate.model import Event as AdkEvent
 from evalgate.model import SessionInput as AdkSession
 from evalgate.model import ToolCall as AdkCall
 from evalgate.model import ToolResponse as AdkResponse
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 STARTING_PROMPT: Final = "Hello."
 """What a simulated user of ADK begins with; CES lets it find its own words."""
@@ -139,7 +139,7 @@ def to_adk(evaluation: Evaluation, *, app: str, prompts: Mapping[str, str]) -> t
     else:
         state, variables = _first_variables(golden)
         turns, last = [], len(golden.turns) - 1
-        expected: dict[str, Any] | None = None
+        expected: JsonObject | None = None
         for number, turn in enumerate(golden.turns):
             made = _Turn(turn, ("golden", "turns", number), report, app=app, skip=variables if number == 0 else 0)
             turns.append(made.invocation(is_last=number == last))
@@ -213,15 +213,15 @@ def _to_scenario(scenario: Scenario, report: _Report) -> ConversationScenario:
     return ConversationScenario(starting_prompt=STARTING_PROMPT, conversation_plan=plan)
 
 
-def _scenario_state(scenario: Scenario, report: _Report) -> Mapping[str, Any]:
+def _scenario_state(scenario: Scenario, report: _Report) -> Json:
     if scenario.variable_overrides is not None and not scenario.variable_overrides:
         report.dropped(("scenario", "variableOverrides"), "an empty state is none in ADK")
     return scenario.variable_overrides or {}
 
 
-def _first_variables(golden: Golden) -> tuple[dict[str, Any], int]:
+def _first_variables(golden: Golden) -> tuple[JsonObject, int]:
     """The variables that a golden begins with, and in how many steps."""
-    state: dict[str, Any] = {}
+    state: JsonObject = {}
     steps = golden.turns[0].steps if golden.turns else ()
     for number, step in enumerate(steps):
         if step.user_input is None or not step.user_input.variables:
@@ -234,7 +234,7 @@ class _Turn:
     """One turn of a golden on its way to an invocation; `state`: what the session should hold at its end."""
 
     def __init__(self, turn: GoldenTurn, path: Path, report: _Report, *, app: str, skip: int) -> None:
-        self.state: dict[str, Any] | None = None
+        self.state: JsonObject | None = None
         self._turn, self._path, self._report, self._app = turn, path, report, app
         self._skip = skip
         self._said: list[Part] = []
@@ -501,9 +501,7 @@ def _from_scenario(
     )
 
 
-def _from_turn(
-    turn: Invocation, path: Path, report: _Report, *, app: str, state: Mapping[str, Any], expected: Any
-) -> GoldenTurn:
+def _from_turn(turn: Invocation, path: Path, report: _Report, *, app: str, state: Json, expected: Any) -> GoldenTurn:
     said = _from_content(turn.user_content, (*path, "user_content"), report)
     inputs = [SessionInput(variables=dict(state))] if state else []
     for chunk in said:

@@ -33,6 +33,7 @@ from evalgate.ces.shapes import (
     ToolResponse,
 )
 from evalgate.text import words
+from evalgate.values import JsonObject
 
 SILENT = "# silent"
 """In an expected answer: nothing is expected."""
@@ -49,7 +50,7 @@ def _variables(value: Any) -> Any:
             raise PydanticCustomError("wrong_type", "expected an object of variables, or JSON text of one") from None
     if not isinstance(value, list):
         return value
-    made: dict[str, Any] = {}
+    made: JsonObject = {}
     for item in value:
         if isinstance(item, dict) and "name" in item:
             made[str(item["name"])] = item.get("value")
@@ -93,7 +94,7 @@ class CalledTool(Cxas):
 
     action: str = ""
     args: Struct = Field(default_factory=dict)
-    output: Annotated[dict[str, Any] | str | None, BeforeValidator(_output)] = None
+    output: Annotated[JsonObject | str | None, BeforeValidator(_output)] = None
     agent: str | None = None
 
 
@@ -256,7 +257,7 @@ def golden_of(written: Conversation, common: Conversations, *, app: str) -> Eval
     )
 
 
-def _turn(turn: WrittenTurn, variables: dict[str, Any], *, app: str) -> GoldenTurn:
+def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
     steps = [Step(user_input=SessionInput(variables=variables))] if variables else []
     said = SessionInput(event=Event(event="welcome")) if turn.user is None else SessionInput(text=turn.user)
     steps.append(Step(user_input=said))

@@ -19,6 +19,7 @@ from evalgate.config import yaml
 from evalgate.formats.json_source import Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
+from evalgate.values import Json, JsonObject
 
 EVERYTHING: Final = "*"
 
@@ -36,7 +37,7 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
 # --- masks --------------------------------------------------------------------------------------------
 
 
-def mask_of(given: Any, body: Mapping[str, Any], shape: type[Proto]) -> list[Path]:
+def mask_of(given: Any, body: Json, shape: type[Proto]) -> list[Path]:
     """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
 
     `given` is a text with commas, a list, or `{"paths": [...]}`. Without one it is what the body holds. Output-only
@@ -93,9 +94,7 @@ def _keys(path: str, shape: type[Proto]) -> Path:
     return () if is_output or keys == ["name"] else tuple(keys)
 
 
-def updated(
-    stored: Mapping[str, Any], body: Mapping[str, Any], mask: Sequence[Path], shape: type[Proto]
-) -> dict[str, Any]:
+def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
     """The stored resource with the masked fields of the body; both as `comparable` writes them.
 
     A masked field is replaced whole; one that the body lacks is cleared. To give a field of a group takes the group's
@@ -104,7 +103,7 @@ def updated(
     if list(mask) == [(EVERYTHING,)]:
         kept = {"name": stored["name"]} if "name" in stored else {}
         return {**kept, **{key: value for key, value in body.items() if key != "name"}}
-    made: dict[str, Any] = json.loads(json.dumps(stored))
+    made: JsonObject = json.loads(json.dumps(stored))
     for path in mask:
         value: Any = body
         for key in path:
@@ -113,7 +112,7 @@ def updated(
     return made
 
 
-def _put(here: dict[str, Any], path: list[Any], value: Any, shape: type[Proto]) -> None:
+def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
     key = path[0]
     if value is None:
         if len(path) == 1:
@@ -231,7 +230,7 @@ class _Splicer:
         else:
             self._edits.append((node.start, node.end, self._value(new, node)))
 
-    def _change_object(self, node: _Node, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    def _change_object(self, node: _Node, old: Json, new: Json) -> None:
         written = dict(node.members)
         gone, added = [], {}
         for key in dict.fromkeys((*old, *new)):
@@ -334,7 +333,7 @@ class _Splicer:
         return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", f"\n{indent}")
 
 
-_BLOCK: Final[dict[str, Any]] = {
+_BLOCK: dict[str, Any] = {
     "default_flow_style": False,
     "allow_unicode": True,
     "sort_keys": False,

@@ -16,6 +16,7 @@ from evalgate.ces.shapes import Proto
 from evalgate.formats.json_source import Path, path_text
 from evalgate.model.shapes import MOST_LEVELS
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
+from evalgate.values import Json, JsonObject
 
 ENDPOINT: Final = "https://ces.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"
@@ -60,11 +61,11 @@ class Live:
 
     # --- resources ------------------------------------------------------------------------------------
 
-    def get(self, name: str) -> dict[str, Any]:
+    def get(self, name: str) -> JsonObject:
         """A resource by its name. Raises LiveFailed."""
         return self.call("GET", name)
 
-    def listed(self, parent: str, collection: str, *, key: str = "") -> Iterator[dict[str, Any]]:
+    def listed(self, parent: str, collection: str, *, key: str = "") -> Iterator[JsonObject]:
         """All resources of a collection, page by page; `key`: what the answer calls them. Raises LiveFailed."""
         query = {"pageSize": "100"}
         while True:
@@ -78,13 +79,13 @@ class Live:
             query["pageToken"] = str(page["nextPageToken"])
 
     def create(
-        self, parent: str, collection: str, body: Mapping[str, Any], *, resource_id: str = "", id_key: str = ""
-    ) -> dict[str, Any]:
+        self, parent: str, collection: str, body: Json, *, resource_id: str = "", id_key: str = ""
+    ) -> JsonObject:
         """A new resource. Raises LiveFailed."""
         query = {id_key or f"{collection.removesuffix('s')}Id": resource_id} if resource_id else {}
         return self.call("POST", f"{parent}/{collection}", query=query, body=body)
 
-    def update(self, body: Mapping[str, Any], *, mask: str) -> dict[str, Any]:
+    def update(self, body: Json, *, mask: str) -> JsonObject:
         """Write the masked fields of the body, which has the name and the etag. Raises LiveFailed."""
         if not mask or not body.get("etag"):
             raise LiveFailed("FAILED_PRECONDITION", "an update needs a mask and the etag that was read")
@@ -96,7 +97,7 @@ class Live:
         if answer.get("name"):
             self.wait(answer)
 
-    def wait(self, operation: Mapping[str, Any], *, timeout_s: float = OPERATION_S) -> dict[str, Any]:
+    def wait(self, operation: Json, *, timeout_s: float = OPERATION_S) -> JsonObject:
         """What a long operation answers in the end. Raises LiveFailed."""
         deadline, pause = time.monotonic() + timeout_s, 0.05
         while not operation.get("done"):
@@ -107,7 +108,7 @@ class Live:
             operation = self.get(str(operation["name"]))
         if "error" in operation:
             raise LiveFailed(str(operation["error"].get("code", "UNKNOWN")), str(operation["error"].get("message")))
-        response: dict[str, Any] = operation.get("response") or {}
+        response: JsonObject = operation.get("response") or {}
         return response
 
     def call(
@@ -116,9 +117,9 @@ class Live:
         name: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Json | None = None,
         timeout_s: float = TIMEOUT_S,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """One request; `name` may end in `:verb`. Raises LiveFailed."""
         url = f"{self.base}/v1beta/{quote(name, safe='/:')}" + (f"?{urlencode(query)}" if query else "")
         try:
@@ -132,7 +133,7 @@ class Live:
         return _content(answer)
 
 
-def _content(answer: Answer) -> dict[str, Any]:
+def _content(answer: Answer) -> JsonObject:
     try:
         content = answer.json() if answer.body.strip() else {}
     except ValueError:
@@ -202,7 +203,7 @@ def known(raw: Any, shape: type[Proto], path: Path = ()) -> tuple[Any, list[str]
     return kept, unknown
 
 
-def mask(old: Mapping[str, Any], new: Mapping[str, Any], shape: type[Proto], before: str = "") -> list[str]:
+def mask(old: Json, new: Json, shape: type[Proto], before: str = "") -> list[str]:
     """The fields in which two versions of a resource differ, as deep as a mask may name them.
 
     Of a group whose other field is given now that field alone: it takes the first one away.

@@ -46,11 +46,11 @@ from evalgate.ces.shapes import (
     UserGoalBehavior,
     UserGoalSatisfactionResult,
 )
-from evalgate.model import Invocation, Json, Text, json_match
+from evalgate.model import Invocation, Text, json_match
 from evalgate.model import ToolCall as ActualCall
 from evalgate.model import ToolResponse as ActualResponse
 from evalgate.model.json_match import Matcher
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 SIMILARITY_LABELS: Final = (
     "Completely Inconsistent / Contradictory",
@@ -94,7 +94,7 @@ class Plan:
     prompts: Mapping[str, str] = field(default_factory=dict)
     goals: tuple[str, ...] = ()
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         """As `Case.ces` has it."""
         return {
             "evaluation": {**self.evaluation.json()},
@@ -687,7 +687,7 @@ def _same_response(wanted: Json, actual: ActualResponse) -> bool:
 def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
     """A call as CES writes it; under the name of the expected one, where it is that."""
     if expected is not None:
-        identifier: dict[str, Any] = {"tool": expected.tool, "toolset_tool": expected.toolset_tool}
+        identifier: JsonObject = {"tool": expected.tool, "toolset_tool": expected.toolset_tool}
     else:
         identifier = {"tool": f"{app}/tools/{call.name}"}
     return ToolCall(**identifier, id=call.id or "", args=dict(call.args or {}))

@@ -37,7 +37,7 @@ from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import first_keys
 from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 ENDINGS: Final = (".json", ".yaml", ".yml")
 LOCAL_APP: Final = "projects/local/locations/local/apps/local"
@@ -326,7 +326,7 @@ class _Reader:
             if self.problems.failed == before:
                 self._add(kind, path, message)
 
-    def app(self, raw: dict[str, Any]) -> AppEvaluation | None:
+    def app(self, raw: JsonObject) -> AppEvaluation | None:
         """Read what an app says of its evaluations; the rest of it is not ours."""
         known = shapes.fields_of(AppEvaluation)
         for key in raw:
@@ -341,7 +341,7 @@ class _Reader:
             self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
         return said
 
-    def of_cxas(self, raw: dict[str, Any]) -> None:
+    def of_cxas(self, raw: JsonObject) -> None:
         """Read a file that is written for `cxas`."""
         whole = self.message(CXAS[self.kind], raw, ())
         if isinstance(whole, Conversations):
@@ -428,7 +428,7 @@ class _Reader:
         if depth > MOST_LEVELS:
             self.problems.error("json-too-deep", "the values are nested too deeply", path=path[:10])
             return None
-        known, made, spelled = shapes.fields_of(shape), dict[str, Any](), dict[str, str]()
+        known, made, spelled = shapes.fields_of(shape), JsonObject(), dict[str, str]()
         for key, value in raw.items():
             name = known.get(key) if isinstance(key, str) else None
             if name is None:
@@ -470,7 +470,7 @@ class _Reader:
         what = f"{shape.__name__}" if shape.__name__[:1].isupper() else "this"
         self.problems.unknown_key(what, path=(*path, key), near=near, is_error=True)
 
-    def _check_given(self, shape: type[Proto], made: dict[str, Any], path: Path) -> None:
+    def _check_given(self, shape: type[Proto], made: JsonObject, path: Path) -> None:
         """Required fields and oneofs of a message."""
         is_result = issubclass(shape, shapes.Result)
         for fields in shape.oneofs.values():

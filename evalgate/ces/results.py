@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from evalgate.ces.cxas import TRANSFER
 from evalgate.ces.shapes import (
@@ -45,7 +45,7 @@ from evalgate.ces.shapes import (
     TurnReplayResult,
 )
 from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 _ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
     FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
@@ -159,7 +159,7 @@ def _tool_latencies(turns: Iterable[Invocation], app: str) -> Iterable[ToolCallL
 
 def _spans(turns: Iterable[Invocation], app: str) -> Iterable[SpanLatency]:
     for kind, name, seconds in _call_seconds(turns):
-        about: dict[str, Any] = {"type": SpanType.LLM, "model": name}
+        about: JsonObject = {"type": SpanType.LLM, "model": name}
         if kind == "tool":
             about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
         yield SpanLatency(**about, execution_latency=_duration(seconds))
@@ -324,7 +324,7 @@ def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByA
     )
 
 
-def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> dict[str, Any]:
+def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
     """The lists that the metrics of a version and those of a turn have in common."""
     rated = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
     rated += [each for scenario in scenarios for each in scenario.hallucination_result]

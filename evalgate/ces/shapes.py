@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from evalgate.model.shapes import MOST_LEVELS, Wire
 from evalgate.text import words
+from evalgate.values import JsonObject
 
 MOST_TURNS = 100
 """Of a golden and of a scenario."""
@@ -56,7 +57,7 @@ class ProtoEnum(enum.IntEnum):
         return core_schema.no_info_plain_validator_function(cls.read, serialization=written)
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
         """The names."""
         return {"type": "string", "enum": [value.name for value in cls]}
 
@@ -184,7 +185,7 @@ def _struct(value: Any) -> Any:
     )
 
 
-Struct: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_struct)]
+Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
 Level: TypeAlias = Annotated[Int32, Field(ge=0, le=4)]
 Share: TypeAlias = Annotated[Float, Field(ge=0, le=1)]
 Turns: TypeAlias = Annotated[Int32, Field(ge=0, le=MOST_TURNS)]
@@ -201,9 +202,9 @@ class Proto(Wire):
     oneofs: ClassVar[dict[str, tuple[str, ...]]] = {}
     required: ClassVar[tuple[str, ...]] = ()
 
-    def json(self) -> dict[str, Any]:  # type: ignore[override]  # pydantic's own is deprecated
+    def json(self) -> JsonObject:  # type: ignore[override]  # pydantic's own is deprecated
         """As protobuf's JSON: what has the value of what is absent is left out."""
-        dumped: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        dumped: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return dumped
 
 
@@ -211,9 +212,9 @@ class Result(Proto):
     """A message that nobody but a run writes: all of its fields are output only."""
 
 
-def comparable(message: Proto) -> dict[str, Any]:
+def comparable(message: Proto) -> JsonObject:
     """As protobuf's JSON, without what the platform alone writes."""
-    made: dict[str, Any] = {}
+    made: JsonObject = {}
     written = message.json()
     for name in type(message).model_fields:
         key = key_of(type(message), name)

@@ -31,6 +31,7 @@ from evalgate.model import Report
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation
 from evalgate.text import words
+from evalgate.values import JsonObject
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -85,12 +86,12 @@ def settings_options(*names: str) -> Callable[[Command], Command]:
     return add
 
 
-def given(values: dict[str, Any]) -> dict[str, Any]:
+def given(values: JsonObject) -> JsonObject:
     """The settings that were really given on the command line."""
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
-def settings_of(values: dict[str, Any], names: Sequence[str]) -> Settings:
+def settings_of(values: JsonObject, names: Sequence[str]) -> Settings:
     """The settings of a command that has other options as well. Raises ConfigError."""
     return load.load_settings(given({name: values[name] for name in names}))
 
@@ -224,7 +225,7 @@ def isolates(settings: Settings, say: Callable[[str], None]) -> bool:
     return not why
 
 
-def _decide(given: dict[str, Any], gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
+def _decide(given: JsonObject, gate: Callable[[Settings, Context], Report], *, everything: bool) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
     settings, shown, told = load.load_settings(given), list[Problem](), list[str]()
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0

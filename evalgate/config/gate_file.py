@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate.config import Decider, Trait
 from evalgate.text import words
+from evalgate.values import JsonObject
 
 DOOR, BASE, EITHER, HEAD = Decider
 NONE = Trait.NONE
@@ -37,7 +38,7 @@ REFUSED: Final = "bad_option"
 """The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a name or nothing."""
 
 
-def _check(config: dict[str, Any]) -> dict[str, Any]:
+def _check(config: JsonObject) -> JsonObject:
     found = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
     if found is not None:
         message, at, near = found
@@ -94,7 +95,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-GenerationConfig = Annotated[dict[str, Any], AfterValidator(_check)]
+GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]
 """A pydantic type: an object that google.genai's GenerateContentConfig takes, in either spelling, as it was written."""
 
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
@@ -128,7 +129,7 @@ class AgentRule(BaseModel):
         return self._short_form
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> JsonObject:
         """The driver's options, unvalidated."""
         return dict(self.model_extra or {})
 
@@ -139,7 +140,7 @@ class SuiteRule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     match: Annotated[list[str], EITHER, MEASUREMENT] = Field(description="Globs of evaluation files.")
-    criteria: Annotated[dict[str, Any] | None, EITHER, MEASUREMENT] = Field(
+    criteria: Annotated[JsonObject | None, EITHER, MEASUREMENT] = Field(
         default=None, description="Criteria as in test_config.json."
     )
     config: Annotated[str | None, EITHER, MEASUREMENT | PATH] = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,10 @@ from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 
-def load_settings(given: Mapping[str, Any]) -> Settings:
+def load_settings(given: Json) -> Settings:
     """What a door was given (raw values by setting name, unset ones absent) with what evalgate.yml says.
 
     The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
@@ -122,7 +122,7 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
     )
 
 
-def _validate(given: Mapping[str, Any]) -> Settings:
+def _validate(given: Json) -> Settings:
     try:
         return Settings.model_validate(dict(given))
     except ValidationError as error:
@@ -203,7 +203,7 @@ class GateFileReading:
     """
 
     gate_file: GateFile = field(default_factory=GateFile)
-    given: dict[str, Any] = field(default_factory=dict)
+    given: JsonObject = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     places: Locator | None = None
 
@@ -265,8 +265,8 @@ def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
     return errors.error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
-def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
-    given: dict[str, Any] = {}
+def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[JsonObject, list[Problem]]:
+    given: JsonObject = {}
     problems: list[Problem] = []
     allowed = config.names_with(Settings, Door.FILE)
     for key, value in rest.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import functools
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -13,6 +12,7 @@ from pydantic import Field
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Reason, Score, TrialView, json_match, turns
 from evalgate.model.shapes import Wire
+from evalgate.values import Json
 
 
 class StateMatch(enum.StrEnum):
@@ -63,7 +63,7 @@ def grade(evidence: TrialView, *, options: Options) -> Grade:
     return Score(value=value, findings=tuple(findings))
 
 
-def _without(state: Mapping[str, Any], ignored: list[str]) -> Mapping[str, Any]:
+def _without(state: Json, ignored: list[str]) -> Json:
     return {key: value for key, value in state.items() if not json_match.named(key, ignored)}
 
 

@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
@@ -28,7 +28,7 @@ from evalgate.model import (
     TrialView,
     turns,
 )
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
@@ -352,14 +352,14 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     )
 
 
-def _vote(entry: Mapping[str, Any]) -> Vote:
+def _vote(entry: Json) -> Vote:
     excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
     quoted = [f"\N{LEFT DOUBLE QUOTATION MARK}{each}\N{RIGHT DOUBLE QUOTATION MARK}" for each in excerpts if each]
     rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quoted]).strip()
     return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
 
 
-def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
+def _named(entry: Json, sentences: Sequence[str]) -> str | None:
     """By name, else by the sentence itself; None: it speaks of nothing that was asked."""
     known = {name.casefold(): name for name in sentence_names(sentences)}
     name = known.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
@@ -370,10 +370,10 @@ def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
     return next((each for each, sentence in pairs if wanted and prompting.plain_text(sentence) == wanted), None)
 
 
-def _entries_of_lines(rows: Rows) -> list[dict[str, Any]]:
+def _entries_of_lines(rows: Rows) -> list[JsonObject]:
     """Blocks of `key: value` lines, each opened by its sentence or its id."""
-    found: list[dict[str, Any]] = []
-    block: dict[str, Any] = {}
+    found: list[JsonObject] = []
+    block: JsonObject = {}
     for key, value in [*prompting.verdict_lines(rows, known=_KEYS, label="label"), ("sentence", "")]:
         if key in ("id", "sentence") and (key in block or "label" in block):
             found.extend([block] if "label" in block else [])

@@ -17,6 +17,7 @@ from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question, Rows
 from evalgate.model import AgentDetails, Case, Finding, Grade, Invocation, NotEvaluated, Reason, Rubric, TrialView
+from evalgate.values import JsonObject
 
 VERSION: Final = "2"
 LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
@@ -178,10 +179,10 @@ def _by_id(rubrics: Sequence[Rubric]) -> Mapping[str, Rubric]:
     return loose | {rubric.rubric_id: rubric for rubric in rubrics}
 
 
-def _entries_of_lines(rows: Rows) -> list[dict[str, Any]]:
+def _entries_of_lines(rows: Rows) -> list[JsonObject]:
     """Blocks of `key: value` lines, each closed by its verdict."""
-    found: list[dict[str, Any]] = []
-    block: dict[str, Any] = {}
+    found: list[JsonObject] = []
+    block: JsonObject = {}
     for key, value in prompting.verdict_lines(rows, known=_KEYS, label="verdict"):
         if key in ("id", "name", "property") and key in block:
             block = {}

@@ -25,7 +25,6 @@ from evalgate.model import (
     Finding,
     Grade,
     Invocation,
-    Json,
     Need,
     NotEvaluated,
     Reason,
@@ -35,6 +34,7 @@ from evalgate.model import (
     turns,
 )
 from evalgate.model.trial import MOST
+from evalgate.values import Json
 
 MODEL: Final = "vertex_evaluation/"
 VERSION: Final = "1"
@@ -108,7 +108,7 @@ def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Fi
     return score, (*(_rubric(_object(each), turn) for each in listed), *overall)
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
@@ -118,7 +118,7 @@ def _number(value: Any) -> float | None:
     return float(value)
 
 
-def _rubric(verdict: Mapping[str, Any], turn: int | None) -> Finding:
+def _rubric(verdict: Json, turn: int | None) -> Finding:
     content = _object(_object(verdict.get("evaluatedRubric")).get("content"))
     subject = _object(content.get("property")).get("description") or ""
     holds = bool(verdict.get("verdict"))  # the service leaves the field out where it is false

@@ -26,6 +26,7 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import Case, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, Suite, shapes
 from evalgate.text import plain, words
+from evalgate.values import Json
 
 FOR_ALL = "include_intermediate_responses_in_final"
 """ADK's option of every criterion (BaseCriterion), which two of them read."""
@@ -140,7 +141,7 @@ def _scale(spec: CriterionSpec) -> str:
             return f"{lowest:g} to {highest:g}"
 
 
-def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Mapping[str, Any], list[Problem]]:
+def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Json, list[Problem]]:
     """The options that count, and what is wrong: an error where ADK refuses, a warning where it takes no notice."""
     fields = spec.options.model_fields.items()
     known = {name for field, info in fields for name in (field, info.alias) if name}
@@ -391,7 +392,7 @@ class CriteriaFinder:
                 self.problems.extend(problems)
         return self._read[path]
 
-    def _of_rule(self, raw: Mapping[str, Any], index: int) -> tuple[CriterionUse, ...]:
+    def _of_rule(self, raw: Json, index: int) -> tuple[CriterionUse, ...]:
         """Criteria within the gate file: the same reader, with the places of the gate file."""
         name = f"{self._gate_file}#{index}"
         if name not in self._read:

@@ -33,7 +33,7 @@ from evalgate.model import (
 )
 from evalgate.model.shapes import Count, Kept, KeptValue, Seconds, Wire
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 
 @frozen_dataclass
@@ -98,7 +98,7 @@ class ToolCallWire(Wire):
 
     id: str | None = None
     name: str | None = None
-    args: dict[str, Any] | None = None
+    args: JsonObject | None = None
     partial_args: list[Any] | None = None
     will_continue: bool | None = None
 
@@ -112,7 +112,7 @@ class ToolResponseWire(Wire):
 
     id: str | None = None
     name: str | None = None
-    response: dict[str, Any] | None = None
+    response: JsonObject | None = None
     parts: list[Any] | None = None
     scheduling: str | None = None
     will_continue: bool | None = None
@@ -224,7 +224,7 @@ class EventWire(Wire):
 
     author: str
     content: ContentWire | None = None
-    grounding_metadata: dict[str, Any] | None = None
+    grounding_metadata: JsonObject | None = None
     usage_metadata: UsageWire | None = None
     model_version: str | None = None
 
@@ -232,7 +232,7 @@ class EventWire(Wire):
         """The event."""
         return Event(**self.fields())
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> JsonObject:
         """Those of the event."""
         return {
             "author": self.author,
@@ -368,7 +368,7 @@ class SessionEventWire(EventWire):
     partial: bool | None = None
     error_code: str | None = None
     long_running_tool_ids: list[str] | None = None
-    actions: dict[str, Any] | None = None
+    actions: JsonObject | None = None
 
     def step(self, *, final: bool | None = None) -> StepEvent:
         """The event, and whether it is a final response: as it is said, else as ADK takes it."""
@@ -427,7 +427,7 @@ class SessionInputWire(Wire):
     app_name: str
     user_id: str
     session_id: str | None = None
-    state: dict[str, Any] = Field(default_factory=dict)
+    state: JsonObject = Field(default_factory=dict)
 
     def noun(self) -> SessionInput:
         """The session that a case starts from."""
@@ -522,7 +522,7 @@ class EvalCaseWire(Wire):
     session_input: SessionInputWire | None = None
     creation_timestamp: float = 0.0
     rubrics: list[RubricWire] | None = None
-    final_session_state: dict[str, Any] | None = None
+    final_session_state: JsonObject | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> EvalCaseWire:
@@ -550,7 +550,7 @@ class EvalCaseWire(Wire):
         )
 
 
-def invocation_json(invocation: Invocation) -> dict[str, Any]:
+def invocation_json(invocation: Invocation) -> JsonObject:
     """ADK's Invocation; its steps in the form in which they were recorded: ADK's metrics tell the two apart."""
     steps, timings = None, invocation.timings
     if invocation.events is not None and invocation.itemized:
@@ -571,12 +571,12 @@ def invocation_json(invocation: Invocation) -> dict[str, Any]:
     )
 
 
-def content_json(content: Content) -> dict[str, Any]:
+def content_json(content: Content) -> JsonObject:
     """google.genai's Content."""
     return _given(role=content.role, parts=[part_json(part) for part in content.parts])
 
 
-def part_json(part: Part) -> dict[str, Any]:
+def part_json(part: Part) -> JsonObject:
     """google.genai's Part."""
     match part:
         case Text():
@@ -589,7 +589,7 @@ def part_json(part: Part) -> dict[str, Any]:
             return dict(part.data)
 
 
-def event_json(event: Event) -> dict[str, Any]:
+def event_json(event: Event) -> JsonObject:
     """ADK's InvocationEvent."""
     usage = event.usage
     return _given(
@@ -601,7 +601,7 @@ def event_json(event: Event) -> dict[str, Any]:
     )
 
 
-def rubric_json(rubric: Rubric) -> dict[str, Any]:
+def rubric_json(rubric: Rubric) -> JsonObject:
     """ADK's Rubric."""
     return _given(
         rubric_id=rubric.rubric_id,
@@ -611,7 +611,7 @@ def rubric_json(rubric: Rubric) -> dict[str, Any]:
     )
 
 
-def agent_json(agent: AgentDetails) -> dict[str, Any]:
+def agent_json(agent: AgentDetails) -> JsonObject:
     """ADK's AgentDetails."""
     return _given(
         name=agent.name,
@@ -620,7 +620,7 @@ def agent_json(agent: AgentDetails) -> dict[str, Any]:
     )
 
 
-def _by_kind(events: tuple[Event, ...]) -> dict[str, Any]:
+def _by_kind(events: tuple[Event, ...]) -> JsonObject:
     spoken = [(event.author, event.content.parts) for event in events if event.content is not None]
     parts = [part for _, own in spoken for part in own]
     texts = [
@@ -635,20 +635,20 @@ def _by_kind(events: tuple[Event, ...]) -> dict[str, Any]:
     )
 
 
-def _call_json(call: ToolCall) -> dict[str, Any]:
+def _call_json(call: ToolCall) -> JsonObject:
     return _given(id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args))
 
 
-def _response_json(response: ToolResponse) -> dict[str, Any]:
+def _response_json(response: ToolResponse) -> JsonObject:
     said = None if response.response is None else dict(response.response)
     return _given(id=response.id, name=response.name or None, response=said)
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def _given(**values: Any) -> JsonObject:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def case_json(case: Case) -> dict[str, Any]:
+def case_json(case: Case) -> JsonObject:
     """What `EvalCaseWire` reads; nothing that a criterion or an agent may see is left out."""
     return _given(
         eval_id=case.case_id,
@@ -666,7 +666,7 @@ def case_json(case: Case) -> dict[str, Any]:
     )
 
 
-def scenario_json(scenario: ConversationScenario) -> dict[str, Any]:
+def scenario_json(scenario: ConversationScenario) -> JsonObject:
     """ADK's ConversationScenario; a built-in persona by its id."""
     return _given(
         starting_prompt=scenario.starting_prompt,

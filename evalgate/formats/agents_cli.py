@@ -12,6 +12,7 @@ from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.model import Case, Content, ConversationScenario, Invocation, Rubric, SessionInput
 from evalgate.model.shapes import to_snake
+from evalgate.values import JsonObject
 
 _SIGNS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"})
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
@@ -60,7 +61,7 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    fields: dict[str, Any]
+    fields: JsonObject
     path: Path
     problems: Problems
 
@@ -169,7 +170,7 @@ class _Reader:
         return made
 
 
-def _rubric(raw: dict[str, Any], *, number: int) -> Rubric:
+def _rubric(raw: JsonObject, *, number: int) -> Rubric:
     content = raw.get("content") or raw.get("rubric_content") or {}
     text = content
     if isinstance(content, dict):

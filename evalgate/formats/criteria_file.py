@@ -19,6 +19,7 @@ from evalgate.formats.kind import CriteriaReading, said_of
 from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire, to_camel
 from evalgate.text import templates, words
+from evalgate.values import JsonObject
 
 _LONGEST = 1_000_000  # characters
 _MOST_LEVELS = 100
@@ -124,7 +125,7 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
     )
 
 
-def _tell_unknown_user_keys(raw: dict[str, Any], path: Path, problems: Problems) -> None:
+def _tell_unknown_user_keys(raw: JsonObject, path: Path, problems: Problems) -> None:
     given = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
@@ -213,7 +214,7 @@ def parse_criteria(text: str, *, file: str) -> CriteriaReading:
     return CriteriaReading(criteria=uses, simulator=simulator, problems=problems.all())
 
 
-def _tell_unknown_keys(members: dict[str, Any], problems: Problems) -> None:
+def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
     given = {shapes.field(key) for key in members}
     for key, value in members.items():
         name = shapes.field(key)
@@ -283,7 +284,7 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) -> CriterionUse | None:
     """The criterion as configured, its options in snake_case at their top level; None where it cannot be read."""
     before = problems.failed
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     for key, value in raw.items() if isinstance(raw, dict) else ():
         option = shapes.field(key)
         if option in options:

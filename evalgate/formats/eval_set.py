@@ -19,6 +19,7 @@ from evalgate.formats.repair import REJECTED
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
+from evalgate.values import JsonObject
 
 _KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
 _DATASET_KNOWN = _KNOWN | {"candidate_name"}
@@ -94,7 +95,7 @@ class _Cases:
         return case
 
 
-def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> EvalSetReading:
+def _of_object(members: JsonObject, cases: _Cases, problems: Problems) -> EvalSetReading:
     written = next((key for key in members if to_snake(key) == "eval_cases"), None)
     if written is None:
         near = words.nearest("eval_cases", [key for key, value in members.items() if isinstance(value, list)])
@@ -140,10 +141,10 @@ def stem(file: str) -> str:
     return name or "eval_set"
 
 
-def _fields(members: dict[str, Any], dialect: Dialect, problems: Problems) -> dict[str, Any]:
+def _fields(members: JsonObject, dialect: Dialect, problems: Problems) -> JsonObject:
     """The members under ADK's names; ADK drops unknown ones in silence."""
     known = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for key, value in members.items():
         name = to_snake(key)
         if name in known:
@@ -157,7 +158,7 @@ def _fields(members: dict[str, Any], dialect: Dialect, problems: Problems) -> di
     return fields
 
 
-def _eval_set_id(fields: dict[str, Any], dialect: Dialect, problems: Problems) -> str:
+def _eval_set_id(fields: JsonObject, dialect: Dialect, problems: Problems) -> str:
     given = fields.get("eval_set_id")
     if isinstance(given, str) and given:
         return given
@@ -175,7 +176,7 @@ def _eval_set_id(fields: dict[str, Any], dialect: Dialect, problems: Problems) -
     return made
 
 
-def _text_or_none(fields: dict[str, Any], key: str, problems: Problems) -> str | None:
+def _text_or_none(fields: JsonObject, key: str, problems: Problems) -> str | None:
     value = fields.get(key)
     if value is None or isinstance(value, str):
         return value
@@ -245,7 +246,7 @@ def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None
     if not isinstance(raw, dict):
         problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for key, value in raw.items():
         name = to_snake(key)
         if name in _SESSION and name != key:
@@ -259,7 +260,7 @@ def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None
 _KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 
 
-def _value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, problems: Problems) -> Any:
+def _value(fields: JsonObject, key: str, absent: Any, *, path: Path, problems: Problems) -> Any:
     """A value of the kind of `absent`, which stands for one that is not written."""
     value = fields.get(key, absent)
     if isinstance(value, type(absent)):
@@ -272,7 +273,7 @@ def _value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, problem
     return absent
 
 
-def _text(raw: dict[str, Any], key: str, path: Path, problems: Problems, *, required: bool) -> str:
+def _text(raw: JsonObject, key: str, path: Path, problems: Problems, *, required: bool) -> str:
     value = raw.get(key)
     if value is None and not required:
         return ""
@@ -301,10 +302,10 @@ def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
     return ToolCall(name=name, args=args)
 
 
-def _named_call(raw: dict[str, Any], path: Path, problems: Problems) -> tuple[Any, Any]:
+def _named_call(raw: JsonObject, path: Path, problems: Problems) -> tuple[Any, Any]:
     """Name and arguments. A key that may hold arguments is read or an error: a call without them asserts less."""
     before = problems.failed
-    call: dict[str, Any] = {key: raw[key] for key in _CALL if key in raw}
+    call: JsonObject = {key: raw[key] for key in _CALL if key in raw}
     unknown = []
     for key, value in raw.items():
         name = to_snake(key)
@@ -327,7 +328,7 @@ def _named_call(raw: dict[str, Any], path: Path, problems: Problems) -> tuple[An
     return call.get("tool_name"), call.get("tool_input")
 
 
-def _spoken(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[Event, ...]:
+def _spoken(turn: JsonObject, path: Path, problems: Problems) -> tuple[Event, ...]:
     made: list[Event] = []
     key = "expected_intermediate_agent_responses"
     for i, item in enumerate(_value(turn, key, [], path=path, problems=problems)):
@@ -344,7 +345,7 @@ def _spoken(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[Event
     return tuple(made)
 
 
-def _tell_unused_of_turn(raw: dict[str, Any], path: Path, problems: Problems) -> None:
+def _tell_unused_of_turn(raw: JsonObject, path: Path, problems: Problems) -> None:
     for key in raw.keys() - _KEYS - _UNREAD:
         near = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
         if near:
@@ -355,7 +356,7 @@ def _tell_unused_of_turn(raw: dict[str, Any], path: Path, problems: Problems) ->
             problems.unknown_key("a turn", path=(*path, key), near=None)
 
 
-def _renamed(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
+def _renamed(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
     """A turn whose expected answer and calls stand under the names that they have elsewhere."""
     made = dict(raw)
     for key, value in raw.items():

@@ -17,7 +17,7 @@ from evalgate.formats.json_source import Path
 from evalgate.formats.kind import Dialect
 from evalgate.model import Case, Content, EvalSet, Event, Invocation, Rubric, Text, ToolCall, call_diff
 from evalgate.model.shapes import to_snake
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 _OTHER_NAMES = repair.INVOCATION.others
 _ANSWERS = ("final_response", *sorted(name for name, own in _OTHER_NAMES.items() if own == "final_response"))
@@ -155,8 +155,8 @@ def _is_as_wanted(
     if after is None or changed is None or turn >= len(changed):
         return False
     found, conversation = changed[turn], list(before.cases[case].conversation or ())
-    said: dict[str, Any] = {} if answer is None else {"final_response": found.final_response}
-    steps: dict[str, Any] = {} if calls is None else {"events": found.events, "itemized": found.itemized}
+    said: JsonObject = {} if answer is None else {"final_response": found.final_response}
+    steps: JsonObject = {} if calls is None else {"events": found.events, "itemized": found.itemized}
     conversation[turn] = dataclasses.replace(conversation[turn], **said, **steps)
     # places move where lines are added above them
     wanted = [dataclasses.replace(each, place=None) for each in before.cases]
@@ -223,7 +223,7 @@ class _Editor:
             self._replace(path, self._content(answer, value))
 
     @staticmethod
-    def _content(answer: str, old: Any) -> dict[str, Any]:
+    def _content(answer: str, old: Any) -> JsonObject:
         role = old.get("role") if isinstance(old, Mapping) else None
         return adk_shapes.content_json(Content(parts=(Text(text=answer),), role=role or "model"))
 

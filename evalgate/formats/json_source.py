@@ -20,6 +20,7 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.text.plain import BYTE_ORDER_MARK
+from evalgate.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from json_source_map.types import TSourceMap
@@ -91,7 +92,7 @@ class JsonText:
             at = self.next_at(handle(index, at))
         return at + 1
 
-    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def _object(self, pairs: list[tuple[str, Any]]) -> JsonObject:
         made = dict(pairs)
         if len(made) != len(pairs):
             seen: set[str] = set()
@@ -341,7 +342,7 @@ class Problems:
             told.add(where)
             self._add_finding(finding, raw, where, (*path, *where))
 
-    def _add_finding(self, finding: Mapping[str, Any], raw: Any, where: Path, path: Path) -> None:
+    def _add_finding(self, finding: Json, raw: Any, where: Path, path: Path) -> None:
         kind, message, context = str(finding["type"]), str(finding["msg"]), finding.get("ctx") or {}
         hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
         if kind == "missing":
@@ -440,7 +441,7 @@ def instead_of(key: str, keys: Any) -> str:
     return f"`{near}` is there instead" if near else f"found there: {listed_keys(keys)}"
 
 
-def listed_keys(keys: Mapping[str, Any]) -> str:
+def listed_keys(keys: Json) -> str:
     """The keys of an object, in words."""
     return words.listed([f"`{str(name)[:40]}`" for name in keys]) or "nothing"
 
@@ -458,7 +459,7 @@ class Document:
     """The top level of a file. `members`: those of an object, except what was handed out item by item."""
 
     kind: str  # object, list, other
-    members: dict[str, Any] = field(default_factory=dict)
+    members: JsonObject = field(default_factory=dict)
     value: Any = None
 
 
@@ -492,7 +493,7 @@ class _Reader:
         self._problems = problems
         self._each = each
         self._streamed = streamed
-        self._members: dict[str, Any] = {}
+        self._members: JsonObject = {}
         self._may_break = SURROGATE.search(text) is not None
 
     def read(self) -> Document:

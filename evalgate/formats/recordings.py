@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Pr
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
 from evalgate.model.shapes import to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({
@@ -64,11 +64,11 @@ class _Session:
     turns: list[Invocation] = field(default_factory=list)
     asked: Content | None = None
     steps: list[StepEvent] = field(default_factory=list)
-    state: dict[str, Any] | None = None
+    state: JsonObject | None = None
     failed: bool = False
 
 
-def _read_messages(messages: Sequence[Mapping[str, Any]], problems: Problems) -> Recorded:
+def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
     sessions: dict[str, _Session] = {}
     for i, message in enumerate(messages):
         name = str(message.get("session") or "")
@@ -82,7 +82,7 @@ def _read_messages(messages: Sequence[Mapping[str, Any]], problems: Problems) ->
     ]
 
 
-def _add_message(message: Mapping[str, Any], session: _Session, path: Path, problems: Problems) -> None:
+def _add_message(message: Json, session: _Session, path: Path, problems: Problems) -> None:
     match message["type"]:
         case "turn":
             where = (*path, "content")
@@ -308,7 +308,7 @@ class _Reader:
         elif case is not None:
             self._keep(case.case_id, list(turns_of_case), case.expects_state)
 
-    def _session(self, members: Mapping[str, Any]) -> None:
+    def _session(self, members: Json) -> None:
         raw = members["events"]
         if not isinstance(raw, list):
             self._problems.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
@@ -336,5 +336,5 @@ class _Reader:
             self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
 
 
-def _fields(raw: Any) -> dict[str, Any]:
+def _fields(raw: Any) -> JsonObject:
     return {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}

@@ -27,6 +27,7 @@ from evalgate.formats.json_source import Path, Problems, listed_keys
 from evalgate.model import Case, Content
 from evalgate.model.shapes import Wire, to_camel, to_snake
 from evalgate.text import words
+from evalgate.values import Json, JsonObject
 
 REJECTED = "ADK itself rejects this"
 
@@ -146,13 +147,13 @@ Repair = Callable[[Any, Path, Problems], Any]
 """Makes of a value at a path what ADK reads, and tells what it did."""
 
 
-class Fields(dict[str, Any]):
+class Fields(JsonObject):
     """The object at `path` under ADK's keys in snake_case, which remembers how the file spells them.
 
     What ADK would reject is renamed or dropped, and told.
     """
 
-    def __init__(self, raw: Mapping[str, Any], shape: Shape, path: Path, problems: Problems) -> None:
+    def __init__(self, raw: Json, shape: Shape, path: Path, problems: Problems) -> None:
         super().__init__()
         self.path = path
         self.spelling: dict[str, str] = {}
@@ -217,7 +218,7 @@ def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
     return case
 
 
-def _read_beside(raw: Mapping[str, Any], case: Fields, path: Path, problems: Problems) -> None:
+def _read_beside(raw: Json, case: Fields, path: Path, problems: Problems) -> None:
     """Put what a case asks or expects beside its turns into the only turn that it can be of; all else is told."""
     beside = {key: to_snake(key) for key in raw.keys() - set(case.spelling.values()) if not key.startswith("_")}
     meant = {key: INVOCATION.others.get(name, name) for key, name in beside.items() if name != "tools"}
@@ -292,7 +293,7 @@ def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
     return turn
 
 
-def _repair_session(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
+def _repair_session(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
     """A session; a missing app or user is left to the driver."""
     session = Fields(raw, SESSION, path, problems)
     for key in ("app_name", "user_id"):
@@ -361,7 +362,7 @@ def _repair_part(raw: Any, path: Path, problems: Problems) -> Any:
     return part
 
 
-def _repair_steps(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
+def _repair_steps(raw: JsonObject, path: Path, problems: Problems) -> JsonObject:
     steps = Fields(raw, STEPS, path, problems)
     for key in [key for key, value in steps.items() if value is None]:
         _warning("adk-rejects-missing", f"`{key}` is null; read as absent", steps.under(key), problems)
@@ -407,7 +408,7 @@ def _repair_response(raw: Any, path: Path, problems: Problems) -> Any:
     return response
 
 
-def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> dict[str, Any]:
+def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> JsonObject:
     calls: list[Any] = []
     responses: list[Any] = []
     for i, tool in enumerate(raw):

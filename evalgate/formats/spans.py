@@ -13,7 +13,7 @@ import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from evalgate.formats.adk_shapes import StepEvent
 from evalgate.formats.json_source import Problems
 from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
 from evalgate.model.shapes import to_snake
+from evalgate.values import Json, JsonObject
 
 _SESSION = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
 _KINDS = {
@@ -54,7 +55,7 @@ class Span:
     parent: str
     name: str
     start: float
-    attributes: dict[str, Any]
+    attributes: JsonObject
     children: list[Span] = field(default_factory=list)
     author: str = "agent"
 
@@ -110,7 +111,7 @@ def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Trans
 # --- spans ---------------------------------------------------------------------------------------
 
 
-def _is_sdk_span(raw: Mapping[str, Any]) -> bool:
+def _is_sdk_span(raw: Json) -> bool:
     context = raw.get("context")
     return isinstance(context, dict) and "span_id" in context and isinstance(raw.get("attributes"), dict)
 
@@ -143,7 +144,7 @@ def _spans(raw: Any) -> Iterator[Span]:
                 )
 
 
-def _list(raw: Any, key: str) -> list[dict[str, Any]]:
+def _list(raw: Any, key: str) -> list[JsonObject]:
     fields = raw.items() if isinstance(raw, dict) else ()
     found = next((value for name, value in fields if to_snake(name) == key), None)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
@@ -415,9 +416,9 @@ def _loaded(raw: Any) -> Any:
     return raw
 
 
-def _flat(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+def _flat(attributes: Json, prefix: str) -> list[JsonObject]:
     """OpenInference's lists: `prefix.0.a`, `prefix.0.b`, `prefix.1.a` are two items."""
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, JsonObject] = {}
     for name, value in attributes.items():
         number = re.match(r"(\d{1,6})\.", name[len(prefix) :]) if name.startswith(prefix) else None
         if number:
@@ -425,12 +426,12 @@ def _flat(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     return [found[at] for at in sorted(found)]
 
 
-def _flat_text(message: Mapping[str, Any]) -> str:
+def _flat_text(message: Json) -> str:
     texts = [part.get("message_content.text") for part in _flat(message, "message.contents.")]
     return "\n".join(str(text) for text in [message.get("message.content"), *texts] if text)
 
 
-def _starts(attributes: Mapping[str, Any], prefix: str) -> bool:
+def _starts(attributes: Json, prefix: str) -> bool:
     return any(name.startswith(prefix) for name in attributes)
 
 

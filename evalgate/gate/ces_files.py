@@ -29,7 +29,7 @@ from evalgate.formats import eval_set
 from evalgate.formats.adk_shapes import case_json
 from evalgate.gate.resources import COLLECTION_OF, Resources
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Converted:
     """The files that a conversion gives, how many evaluations or cases are in them, and what is lost: `told` in words,
     of which `lost` are more than remarks. `problems`: warnings of the files that were read."""
 
-    files: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    files: dict[Path, JsonObject] = field(default_factory=dict)
     count: int = 0
     told: list[str] = field(default_factory=list)
     lost: int = 0
@@ -225,9 +225,9 @@ class Pair:
     title: str
     file: str = ""
     path: tuple[str | int, ...] = ()
-    mine: dict[str, Any] | None = None
+    mine: JsonObject | None = None
     my_etag: str = ""
-    theirs: dict[str, Any] | None = None
+    theirs: JsonObject | None = None
     name: str = ""
     etag: str = ""
     unknown: tuple[str, ...] = ()
@@ -357,7 +357,7 @@ class AppFiles:
         """What the app has of a kind. Raises ConfigError for what cannot be read."""
         return [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
 
-    def _of_app(self, raw: Mapping[str, Any]) -> list[Pair]:
+    def _of_app(self, raw: Json) -> list[Pair]:
         """What app.json says beside what the app says."""
         files = [file for file, each in self._library.readings.items() if each.kind is Kind.APP]
         if len(files) > 1:
@@ -411,19 +411,19 @@ class AppFiles:
 
     def _give(self, pair: Pair, *, overwrite: bool) -> None:
         """Write what the file has to the app: all of it where the app has none, else what differs. Raises Refused."""
-        mine: dict[str, Any] = live.moved(pair.mine, self.app, self._names)
+        mine: JsonObject = live.moved(pair.mine, self.app, self._names)
         with _told():
             made = self._created(pair, mine) if pair.theirs is None else self._updated(pair, mine, overwrite=overwrite)
         told = {"name": made["name"], "etag": made.get("etag", "")}
         self._splice(pair, {**(pair.mine or {}), **told}, names_only=True)
 
-    def _created(self, pair: Pair, mine: dict[str, Any]) -> dict[str, Any]:
+    def _created(self, pair: Pair, mine: JsonObject) -> JsonObject:
         collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
         made = self._live.create(self.app, collection, mine, resource_id=own_id if _ID.fullmatch(own_id) else "")
         self._names[collection, pair.title] = str(made["name"])
         return made
 
-    def _updated(self, pair: Pair, mine: dict[str, Any], *, overwrite: bool) -> dict[str, Any]:
+    def _updated(self, pair: Pair, mine: JsonObject, *, overwrite: bool) -> JsonObject:
         theirs = pair.theirs or {}
         wanted = {**theirs, **mine} if pair.kind is Kind.APP else mine
         paths = live.mask(theirs, wanted, pair.shape)
@@ -435,7 +435,7 @@ class AppFiles:
         body = {key: value for key, value in wanted.items() if key in tops}
         return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
 
-    def _splice(self, pair: Pair, new: dict[str, Any], *, names_only: bool = False) -> None:
+    def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
         """Change a file where it differs from what it should say, and nowhere else. Raises Refused.
 
         `names_only`: of what is written out within another file there is no name to be noted.
@@ -459,7 +459,7 @@ class AppFiles:
             self._files.save(pair.file, made)
 
 
-def _read(raw: Mapping[str, Any], kind: Kind) -> Pair:
+def _read(raw: Json, kind: Kind) -> Pair:
     """What the app has, as it gave it. Raises ConfigError for what cannot be read."""
     name = str(raw.get("name", ""))
     content, unknown = live.known(raw, read.SHAPES[kind])
@@ -472,7 +472,7 @@ def _read(raw: Mapping[str, Any], kind: Kind) -> Pair:
     return Pair(kind=kind, title=title, theirs=made, name=name, etag=etag, unknown=tuple(unknown))
 
 
-def _joined(resource: Resource, content: dict[str, Any], name: str, match: Pair | None) -> Pair:
+def _joined(resource: Resource, content: JsonObject, name: str, match: Pair | None) -> Pair:
     return Pair(
         kind=resource.kind,
         title=resource.title,
@@ -487,7 +487,7 @@ def _joined(resource: Resource, content: dict[str, Any], name: str, match: Pair 
     )
 
 
-def _difference(of: Pair | Resource, old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[Difference]:
+def _difference(of: Pair | Resource, old: JsonObject | None, new: JsonObject | None) -> list[Difference]:
     """What there is to be told of the two sides of a resource; nothing where they are one."""
     if old is None or new is None:
         relaxed = (compare.removed(str(of.kind)),) if new is None else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from evalgate.ces import cases, outcomes, read, results
 from evalgate.ces.outcomes import Plan
@@ -17,12 +17,12 @@ from evalgate.model import (
     Case,
     FailureKind,
     GradedTrial,
-    Json,
     NotEvaluated,
     Run,
     Transcript,
     TrialView,
 )
+from evalgate.values import Json, JsonObject
 
 FILE: Final = "ces-results.json"
 
@@ -37,9 +37,9 @@ def has_any(run: Run) -> bool:
     return any(case.ces is not None for suite in run.suites for case in suite.eval_set.cases)
 
 
-def of_runs(head: Run, base: Run | None) -> dict[str, Any]:
+def of_runs(head: Run, base: Run | None) -> JsonObject:
     """The runs, results and aggregated metrics, each as protobuf's JSON."""
-    made: dict[str, Any] = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
+    made: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
     by_evaluation: dict[str, dict[str, list[EvaluationResult]]] = {}
     for side, run in (("base", base), ("head", head)):
         for evaluation_run, found in [] if run is None else _of_run(run, side):
@@ -87,7 +87,7 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     override = evaluation.evaluation_metrics_threshold_override
     effective = _merged(plan.thresholds.json(), override.json() if override else {})
     thresholds = EvaluationMetricsThresholds.model_validate(effective) if effective else None
-    own: dict[str, Any] = {"evaluation": evaluation, "number": trial.key.number + 1, "thresholds": thresholds}
+    own: JsonObject = {"evaluation": evaluation, "number": trial.key.number + 1, "thresholds": thresholds}
     if trial.failure is not None or transcript is None:
         lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
         return Measured(**own, failure=trial.failure or lost)
@@ -112,7 +112,7 @@ def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript
     return Measured(**own, result=result, status=status, turns=transcript.invocations, why="; ".join(lacking))
 
 
-def _merged(far: Json, near: Json) -> dict[str, Any]:
+def _merged(far: Json, near: Json) -> JsonObject:
     """Two objects as one; where both say something, the second counts."""
     both = {key: _merged(far[key], near[key]) for key in far if isinstance(far[key], dict) and key in near}
     return {**far, **near, **both}

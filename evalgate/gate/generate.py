@@ -35,7 +35,6 @@ from evalgate.model import (
     CriteriaSource,
     EvalSet,
     Invocation,
-    Json,
     Persona,
     Suite,
     Text,
@@ -43,6 +42,7 @@ from evalgate.model import (
 )
 from evalgate.simulation import personas
 from evalgate.text import words
+from evalgate.values import Json
 
 VERSION: Final = "1"
 _LONGEST: Final = 4_000  # characters of a prompt or plan

@@ -7,7 +7,6 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evalgate import __version__
 from evalgate.comparison import threshold
@@ -33,6 +32,7 @@ from evalgate.results import file, kept
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.output import RESULTS
 from evalgate.text import plain, words
+from evalgate.values import JsonObject
 
 NEW = (FailureOrigin.NEW.value, FailureOrigin.UNKNOWN.value)
 
@@ -109,7 +109,7 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
         return dataclasses.replace(stored[0], run=dataclasses.replace(stored[0].run, suites=suites))
     newest_of_all = max(every, key=lambda each: each.stored.run.started_at, default=None)
     trials: list[GradedTrial] = []
-    raw: dict[TrialKey, dict[str, Any]] = {}
+    raw: dict[TrialKey, JsonObject] = {}
     for suite in suites:
         for case in suite.eval_set.cases:
             each = known.get((suite.key, case.case_id))
@@ -137,7 +137,7 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
     )
 
 
-def _outcome(each: Known, trial: GradedTrial) -> dict[str, Any] | None:
+def _outcome(each: Known, trial: GradedTrial) -> JsonObject | None:
     return each.stored.outcomes.find_json(trial.key)
 
 
@@ -236,6 +236,6 @@ def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | No
     return found
 
 
-def _by_key(cases: Iterable[dict[str, Any]]) -> dict[CaseKey, dict[str, Any]]:
+def _by_key(cases: Iterable[JsonObject]) -> dict[CaseKey, JsonObject]:
     """Entries of results.json by their case."""
     return {(str(case.get("suite")), str(case.get("case_id"))): case for case in cases}

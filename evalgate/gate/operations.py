@@ -21,6 +21,7 @@ from evalgate.gate import run as gate_run
 from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
+from evalgate.values import JsonObject
 
 MOST_RUNS: Final = 100
 """Of one evaluation, in one operation."""
@@ -45,14 +46,14 @@ class Operation:
     total: int = 0
     done: int = 0
     lines: list[str] = field(default_factory=list)
-    response: dict[str, Any] | None = None
+    response: JsonObject | None = None
     error: dict[str, str] | None = None
     ended_at: str = ""
     over: threading.Event = field(default_factory=threading.Event)
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         """As google.longrunning.Operation has it."""
-        metadata: dict[str, Any] = {
+        metadata: JsonObject = {
             "state": self.state,
             "evaluations": list(self.paths),
             "createTime": self.created_at,
@@ -135,11 +136,11 @@ class Operations:
             operation.ended_at = _now()
             operation.over.set()
 
-    def _run(self, operation: Operation) -> dict[str, Any]:
+    def _run(self, operation: Operation) -> JsonObject:
         output = Path(kept.FOLDER) / "operations" / operation.name.rpartition("/")[2]
         options = {"root": str(self._root), "paths": list(operation.paths), "output": str(output)}
         settings = load.load_settings({**options, "runs": str(operation.runs), "baseline": "none"})
-        made: dict[str, Any] = {}
+        made: JsonObject = {}
         context = prepare.make_context(
             settings, environ=self._environ, watcher=operation, present=lambda report: made.update(response_of(report))
         )
@@ -158,14 +159,14 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def response_of(report: Report) -> dict[str, Any]:
+def response_of(report: Report) -> JsonObject:
     """What a run says: the verdict, and each case with its criteria."""
     cases = [_case(each) for suite in report.verdict.suites for each in suite.cases]
     return {"verdict": report.verdict.kind.value, "reason": report.verdict.reason, "cases": cases}
 
 
-def _case(verdict: CaseVerdict) -> dict[str, Any]:
-    made: dict[str, Any] = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
+def _case(verdict: CaseVerdict) -> JsonObject:
+    made: JsonObject = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
     if verdict.reason:
         made["reason"] = verdict.reason
     criteria = []

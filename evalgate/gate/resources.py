@@ -38,7 +38,7 @@ from evalgate.formats.kind import Dialect
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.results import kept, output
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
 WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
@@ -55,7 +55,7 @@ class Done:
     """A change that was made, or would be: the resource after it (None: deleted), what differs, what that relaxes, and
     the difference of the file."""
 
-    resource: dict[str, Any] | None
+    resource: JsonObject | None
     changes: tuple[compare.Change, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
     diff: str = ""
@@ -77,7 +77,7 @@ class Resources:
 
     # --- reading ----------------------------------------------------------------------------------------
 
-    def listed(self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = "") -> dict[str, Any]:
+    def listed(self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = "") -> JsonObject:
         """One page of the resources of a kind, by name, and the token of the next one."""
         if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
             raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
@@ -89,7 +89,7 @@ class Resources:
         more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
         return {**shown, **more}
 
-    def get(self, kind: Kind, name: str) -> dict[str, Any]:
+    def get(self, kind: Kind, name: str) -> JsonObject:
         """A resource by its name."""
         return self.view(self._find(self.library(), kind, name))
 
@@ -103,7 +103,7 @@ class Resources:
         written = str(getattr(resource.message, "name", ""))
         return written if "/" in written else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
 
-    def view(self, resource: Resource) -> dict[str, Any]:
+    def view(self, resource: Resource) -> JsonObject:
         """A resource as the API shows it; its etag is one of the content."""
         has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
         etag = {"etag": etag_of(resource.message)} if has_etag else {}
@@ -210,14 +210,14 @@ class Resources:
         more = f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)" if broken else ""
         raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
 
-    def _body(self, body: Any, kind: Kind, *, is_partial: bool = False) -> dict[str, Any]:
+    def _body(self, body: Any, kind: Kind, *, is_partial: bool = False) -> JsonObject:
         """What the caller may write of a body, in protobuf's JSON."""
         message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
         if message is None:
             raise _refused(problems, str(kind))
         return shapes.comparable(message)
 
-    def _checked(self, wanted: Mapping[str, Any], kind: Kind, library: Library, *, besides: Resource | None) -> Proto:
+    def _checked(self, wanted: Json, kind: Kind, library: Library, *, besides: Resource | None) -> Proto:
         """The resource that is to be written, valid by itself and among the others."""
         message, problems = read.parse_message(dict(wanted), kind, file="")
         if message is None:
@@ -324,7 +324,7 @@ class Resources:
             raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", said)
 
 
-def keep_results(root: Path, written: Mapping[str, Any]) -> None:
+def keep_results(root: Path, written: Json) -> None:
     """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are listed."""
     output.make_folder(root / RUNS)
     for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
@@ -441,7 +441,7 @@ class _Held:
 
     file: str
     source: rewrite.Source
-    raw: dict[str, Any]
+    raw: JsonObject
     path: JsonPath
 
 
@@ -452,7 +452,7 @@ class EvalCases:
         self._resources = resources
         self._root = resources.root
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JsonObject:
         """Every evaluation set with its cases."""
         settings = load.load_settings({"root": str(self._root)})
         tree = Tree(self._root, exclude=settings.gate_file.exclude)
@@ -470,7 +470,7 @@ class EvalCases:
                 )
         return {"evalSets": made}
 
-    def get(self, file: str, eval_id: str) -> dict[str, Any]:
+    def get(self, file: str, eval_id: str) -> JsonObject:
         """A case as it is written, and the etag of its content."""
         return _view(file, eval_id, self._find(file, eval_id).raw)
 
@@ -478,7 +478,7 @@ class EvalCases:
         self,
         file: str,
         eval_id: str,
-        body: Mapping[str, Any],
+        body: Json,
         *,
         mask: Any = None,
         etag: str = "",
@@ -541,7 +541,7 @@ class EvalCases:
             raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
         return _Held(file=file, source=source, raw=cases[found[0]], path=(key, found[0]))
 
-    def _spliced(self, held: _Held, new: Mapping[str, Any], wanted: Any) -> str:
+    def _spliced(self, held: _Held, new: Json, wanted: Any) -> str:
         """The file's text with the case as it is wanted. Raises Refused where that would change anything else."""
         made = edit.spliced(held.source.text, held.raw, new, is_json=True, path=held.path)
         key, at = held.path
@@ -557,11 +557,11 @@ class EvalCases:
         return made
 
 
-def _view(file: str, eval_id: str, raw: Mapping[str, Any]) -> dict[str, Any]:
+def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
     return {"file": file, "evalId": eval_id, "evalCase": dict(raw), "etag": _hash(raw)}
 
 
-def _mask(given: Any, body: Mapping[str, Any]) -> list[str]:
+def _mask(given: Any, body: Json) -> list[str]:
     """The fields that an update names, as ADK writes them."""
     if isinstance(given, dict):
         given = given.get("paths")
@@ -583,7 +583,7 @@ def _mask(given: Any, body: Mapping[str, Any]) -> list[str]:
     return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
 
 
-def _updated(raw: Mapping[str, Any], body: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
     """The case with the fields of the body, in the spelling of the file."""
     given = {to_snake(key): value for key, value in body.items()}
     made = dict(raw)
@@ -597,10 +597,10 @@ def _updated(raw: Mapping[str, Any], body: Mapping[str, Any], fields: Sequence[s
     return made
 
 
-def _canonical(raw: Any) -> dict[str, Any]:
+def _canonical(raw: Any) -> JsonObject:
     """A case as ADK reads it. Raises Refused where it cannot."""
     try:
-        made: dict[str, Any] = json.loads(json.dumps(case_json(EvalCaseWire.model_validate(raw).noun())))
+        made: JsonObject = json.loads(json.dumps(case_json(EvalCaseWire.model_validate(raw).noun())))
     except ValidationError as error:
         told = []
         for each in error.errors()[:20]:

@@ -12,7 +12,7 @@ from evalgate.github import client as github_client
 from evalgate.github.client import CheckRun, Client, FailureKind, GitHubFailed
 from evalgate.reports.view import Remark
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 NAME: Final = "evalgate"
 MOST_BYTES: Final = 65_535
@@ -111,13 +111,13 @@ def _update(client: Client, check: CheckRun, body: Mapping[str, Any]) -> None:
     client.send(github_client.UPDATE_CHECK, CheckRun, body=body, check_run_id=check.id)
 
 
-def _shown(output: Output) -> dict[str, Any]:
+def _shown(output: Output) -> JsonObject:
     shown = {"title": plain.label(output.title, _LONGEST_TITLE), "summary": fit(output.summary)}
     return {**shown, "text": fit(output.text)} if output.text else shown
 
 
-def _row(remark: Remark) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(remark: Remark) -> JsonObject:
+    row: JsonObject = {
         "path": remark.file,
         "start_line": remark.line or 1,
         "end_line": remark.line or 1,

@@ -28,6 +28,7 @@ from evalgate.errors import ConfigError, UnavailableError
 from evalgate.system import http
 from evalgate.system.http import ExchangeFailed
 from evalgate.text import plain
+from evalgate.values import Json
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -351,7 +352,7 @@ class Client:
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(FailureKind.TOO_LARGE, message)
 
-    def send(self, endpoint: Endpoint, shape: type[Reply], *, body: Mapping[str, Any], **values: object) -> Reply:
+    def send(self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object) -> Reply:
         """POST or PATCH. Raises GitHubFailed."""
         return self._answer(endpoint, self._url(endpoint, values), shape.model_validate_json, body=body)[0]
 
@@ -406,7 +407,7 @@ class Client:
         return f"{self._api_url}{path}{f'?{urlencode(query)}' if query else ''}"
 
     def _answer(
-        self, endpoint: Endpoint, url: str, parse: Callable[[bytes], Parsed], *, body: Mapping[str, Any] | None = None
+        self, endpoint: Endpoint, url: str, parse: Callable[[bytes], Parsed], *, body: Json | None = None
     ) -> tuple[Parsed, requests.Response]:
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         with self._asked(endpoint, self._session, url, data=data) as response:

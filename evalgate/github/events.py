@@ -13,7 +13,7 @@ from typing import Any
 
 from evalgate.errors import ConfigError
 from evalgate.model import Links
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NOTHING = re.compile(r"0+")
@@ -75,7 +75,7 @@ OF_CHANGES = frozenset({EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET, E
 """Events about a change that is not on the base branch yet."""
 
 
-def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
+def read_event(environ: Mapping[str, str]) -> Json:
     """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
@@ -121,7 +121,7 @@ def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventCon
     if not name:
         return EventContext(kind=kind)
     repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(whole, "repository"))
-    about: dict[str, Any] = {"kind": kind, "name": _text(name), "repository": repository}
+    about: JsonObject = {"kind": kind, "name": _text(name), "repository": repository}
     parsers = {
         EventKind.PULL_REQUEST: _pull_request,
         EventKind.PULL_REQUEST_TARGET: _pull_request,
@@ -137,7 +137,7 @@ def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventCon
     return EventContext(head=Head(sha=_sha(environ.get("GITHUB_SHA"))), on_default_branch=scheduled, **about)
 
 
-def _pull_request(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any]) -> EventContext:
+def _pull_request(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
     pull = _part(payload, "pull_request")
     base, head = _part(pull, "base"), _part(pull, "head")
     number = _number(pull.get("number")) or _number(payload.get("number"))
@@ -148,7 +148,7 @@ def _pull_request(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[
     return EventContext(number=number, base_sha=base_sha, head=there, **about)
 
 
-def _push(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any]) -> EventContext:
+def _push(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
     after, ref = _sha(payload.get("after")), _text(payload.get("ref"))
     deleted = payload.get("deleted") is True
     if not ref or (not after and not deleted):
@@ -162,7 +162,7 @@ def _push(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any
     )
 
 
-def _merge_group(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[str, Any]) -> EventContext:
+def _merge_group(payload: Json, _: Mapping[str, str], about: JsonObject) -> EventContext:
     group = _part(payload, "merge_group")
     base_sha, head_sha = _sha(group.get("base_sha")), _sha(group.get("head_sha"))
     if not base_sha or not head_sha:
@@ -171,7 +171,7 @@ def _merge_group(payload: Mapping[str, Any], _: Mapping[str, str], about: dict[s
     return EventContext(base_sha=base_sha, head=head, **about)
 
 
-def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str], about: dict[str, Any]) -> EventContext:
+def _workflow_run(payload: Json, environ: Mapping[str, str], about: JsonObject) -> EventContext:
     run = _part(payload, "workflow_run")
     head_sha, run_id = _sha(run.get("head_sha")), _number(run.get("id"))
     if not head_sha or run_id is None:
@@ -189,7 +189,7 @@ def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str], about:
     )
 
 
-def _dispatch(payload: Mapping[str, Any], environ: Mapping[str, str], about: dict[str, Any]) -> EventContext:
+def _dispatch(payload: Json, environ: Mapping[str, str], about: JsonObject) -> EventContext:
     """Where the inputs `pull-request` and `sha` name what to evaluate: of that pull request (`forks.resolve`)."""
     inputs = _part(payload, "inputs")
     number, sha = str(inputs.get("pull-request") or "").strip(), _sha(str(inputs.get("sha") or "").strip())
@@ -204,7 +204,7 @@ def _dispatch(payload: Mapping[str, Any], environ: Mapping[str, str], about: dic
     return EventContext(number=int(number), head=Head(sha=sha), **about)
 
 
-def _head(sha: str, ref: Any, repository: Mapping[str, Any], *, base: str) -> Head:
+def _head(sha: str, ref: Any, repository: Json, *, base: str) -> Head:
     """A head without a repository is a fork that was deleted. What cannot be told from one is treated as foreign."""
     name = _name_of(repository)
     return Head(sha=sha, ref=_text(ref), repository=name, is_fork=not name or name.lower() != base.lower())
@@ -217,12 +217,12 @@ def _unreadable(name: str, lacking: str) -> ConfigError:
     )
 
 
-def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _part(value: Json, key: str) -> Json:
     part = value.get(key)
     return part if isinstance(part, Mapping) else {}
 
 
-def _name_of(repository: Mapping[str, Any]) -> str:
+def _name_of(repository: Json) -> str:
     return _text(repository.get("full_name"))
 
 

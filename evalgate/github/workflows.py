@@ -15,7 +15,7 @@ from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.github.events import EventKind
 from evalgate.github.forks import TARGET, TARGET_HINT
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 FOLDER = ".github/workflows"
 PLACEHOLDER = "OWNER"
@@ -43,7 +43,7 @@ class GateStep:
     inputs: Mapping[str, str] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     permissions: Mapping[str, str] | str | None = None
-    checkout: Mapping[str, Any] | None = None
+    checkout: Json | None = None
 
     @property
     def env(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def _steps(workflow: Mapping[Any, Any], places: Locator) -> Iterator[GateStep]:
     events = frozenset(str(each) for each in (named if isinstance(named, list | dict) else [named]))
     for name, job in _mapping(workflow.get("jobs")).items():
         listed = _mapping(job).get("steps")
-        checkout: Mapping[str, Any] | None = None
+        checkout: Json | None = None
         exported: tuple[str, ...] = ()
         for at, step in enumerate(listed if isinstance(listed, list) else ()):
             uses = str(_mapping(step).get("uses", ""))

@@ -10,8 +10,8 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
-from evalgate.model import Json, Text, Usage
-from evalgate.values import frozen_dataclass
+from evalgate.model import Text, Usage
+from evalgate.values import Json, frozen_dataclass
 
 # --- one question ---------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from evalgate.model import Text, Usage, shapes
 from evalgate.model.shapes import to_camel
 from evalgate.system import http
 from evalgate.system.http import ExchangeFailed
+from evalgate.values import JsonObject
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -87,13 +88,13 @@ class OpenAIJudge(Judge):
         return _reply_of(body, self._setting)
 
 
-def _options(request: JudgeRequest, model: str) -> tuple[dict[str, Any], str]:
+def _options(request: JudgeRequest, model: str) -> tuple[JsonObject, str]:
     """The call's arguments, and the first field of the config that cannot be said here."""
     config = {to_camel(name): value for name, value in request.config.items() if value is not None}
     messages = [{"role": "user", "content": request.prompt}]
     if request.system:
         messages.insert(0, {"role": "system", "content": request.system})
-    options: dict[str, Any] = {"messages": messages}
+    options: JsonObject = {"messages": messages}
     limit = config.pop("maxOutputTokens", None)
     if limit is not None:
         options["max_completion_tokens" if _NEW_LIMIT.match(model) else "max_tokens"] = limit

@@ -25,14 +25,13 @@ from evalgate.model import (
     Content,
     Event,
     Invocation,
-    Json,
     Part,
     Text,
     ToolCall,
     ToolResponse,
     shapes,
 )
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 _KEY = b"evalgate fence 1"
 _HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
@@ -256,7 +255,7 @@ def grounding_of(events: Sequence[Event]) -> str:
     return as_json(found) if found else ""
 
 
-def events_shown(events: Sequence[Event]) -> list[dict[str, Any]]:
+def events_shown(events: Sequence[Event]) -> list[JsonObject]:
     """Events as JSON: who said what, called what, and got what back."""
     shown = []
     for event in events:
@@ -292,7 +291,7 @@ def _texts(parts: Iterable[Part], *, with_thoughts: bool, with_attachments: bool
     return "\n".join(found)
 
 
-def _entry(part: Part) -> dict[str, Any] | None:
+def _entry(part: Part) -> JsonObject | None:
     match part:
         case Text():
             return {"text": part.text} if part.text and not part.thought else None
@@ -354,7 +353,7 @@ class Statement:
     everything else of the reply. `asked`: None where that is not known.
     """
 
-    entries: Sequence[Mapping[str, Any]] = ()
+    entries: Sequence[Json] = ()
     sure: bool = True
     in_lines: bool = False
     prose: str = ""
@@ -383,7 +382,7 @@ def state(
     text: str,
     keys: frozenset[str],
     *,
-    lines: Callable[[Rows], list[dict[str, Any]]],
+    lines: Callable[[Rows], list[JsonObject]],
     several: bool = False,
 ) -> Statement:
     """What a reply says under one of the keys: in JSON, else in what `lines` finds in its rows; `several` is a list."""
@@ -424,7 +423,7 @@ def _is_quoted(text: str, asked: Question | None) -> bool:
 
 
 def _state_in_lines(
-    body: str, keys: frozenset[str], lines: Callable[[Rows], list[dict[str, Any]]], asked: Question | None
+    body: str, keys: frozenset[str], lines: Callable[[Rows], list[JsonObject]], asked: Question | None
 ) -> Statement:
     rows = text_rows(body)
     entries = lines(rows)
@@ -447,7 +446,7 @@ def _whole(body: str) -> Any:
     return None
 
 
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> JsonObject:
     """An object, its keys lowered; one that says the same thing twice had two authors. Raises ValueError."""
     found = {name.strip().lower(): value for name, value in pairs}
     if len(found) < len(pairs):
@@ -465,7 +464,7 @@ def _without_fence(body: str) -> str:
     return rest[: -len(opened[1])].strip() if opened and rest.endswith(opened[1]) else body
 
 
-def _objects(text: str) -> list[tuple[tuple[int, int], dict[str, Any]]]:
+def _objects(text: str) -> list[tuple[tuple[int, int], JsonObject]]:
     """Every outermost JSON object amid a text, with where it stands."""
     found, place = [], text.find("{")
     for _ in range(_MOST_STARTS):
@@ -478,7 +477,7 @@ def _objects(text: str) -> list[tuple[tuple[int, int], dict[str, Any]]]:
     return found
 
 
-def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
+def _object_at(text: str, place: int) -> tuple[JsonObject | None, int]:
     """The JSON object at `place` and where it ends; None and the next place where there is none."""
     try:
         value, end = _DECODER.raw_decode(text, place)
@@ -488,7 +487,7 @@ def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
     return (value, end) if is_ours else (None, place + 1)
 
 
-def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[dict[str, Any]]:
+def _entries(value: Any, keys: frozenset[str], *, several: bool) -> list[JsonObject]:
     """The objects that have one of the keys, where a reply has them: on top, in its list of verdicts, or wrapped in
     nothing but names. What stands deeper, or beside, is something that it tells of."""
     for _ in range(_MOST_WRAPS):
@@ -548,7 +547,7 @@ def verdict_lines(rows: Rows, *, known: Collection[str], label: str) -> list[tup
     return [row for row in rows if row[0]]
 
 
-def find_json(text: str) -> list[dict[str, Any]]:
+def find_json(text: str) -> list[JsonObject]:
     """Every outermost JSON object of a text, in order; Python's single-quoted form is read where JSON's is not."""
     found = [value for _, value in _objects(text)]
     if not found and "{" in text:
@@ -557,12 +556,12 @@ def find_json(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def json_entries(text: str, *, key: str) -> list[dict[str, Any]]:
+def json_entries(text: str, *, key: str) -> list[JsonObject]:
     """Every object, however deep it stands, that has `key`; keys are lowered."""
     return [entry for value in find_json(text) for entry in _entries_with(value, key)]
 
 
-def _entries_with(value: Any, key: str) -> Iterator[dict[str, Any]]:
+def _entries_with(value: Any, key: str) -> Iterator[JsonObject]:
     if isinstance(value, dict):
         if key in value:
             yield value
@@ -589,7 +588,7 @@ def read_label(value: Any, labels: Collection[str]) -> str | None:
     return None if word not in labels or others or spoken.partition("_")[0] not in _REASON else word
 
 
-def prose_of(entry: Mapping[str, Any], *keys: str) -> str:
+def prose_of(entry: Json, *keys: str) -> str:
     """The first text among the keys of an entry; empty where there is none."""
     return next((value.strip() for key in keys if isinstance(value := entry.get(key), str) and value.strip()), "")
 
@@ -656,15 +655,13 @@ def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = 
     return {} if heard is None else {"": heard}
 
 
-def _says_another(
-    entry: Mapping[str, Any], words: Collection[str | None], labels: Mapping[str, bool], keys: Sequence[str]
-) -> bool:
+def _says_another(entry: Json, words: Collection[str | None], labels: Mapping[str, bool], keys: Sequence[str]) -> bool:
     """Whether a field that is neither the verdict nor a reason is another label."""
     fields = (value for key, value in entry.items() if key not in (*keys, *_REASON_KEYS) and isinstance(value, str))
     return any(read_label(value, labels) not in {None, *words} for value in fields)
 
 
-def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[dict[str, Any]]:
+def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[JsonObject]:
     """The verdicts in the first and in the last line; one in the middle may be quoted."""
     reasons = {name: reason for name, reason in reversed(rows) if name in _REASON_KEYS}
     return [{**reasons, key: value} for key, value in [*rows[:1], *rows[1:][-1:]] if key in keys]
@@ -673,8 +670,8 @@ def _labels_at_ends(rows: Rows, *, keys: Sequence[str]) -> list[dict[str, Any]]:
 def votes_by_item(
     said: Statement,
     *,
-    item_of: Callable[[Mapping[str, Any]], str | None],
-    vote_in: Callable[[Mapping[str, Any]], Vote],
+    item_of: Callable[[Json], str | None],
+    vote_in: Callable[[Json], Vote],
     labels: Mapping[str, bool],
     key: str,
 ) -> Mapping[str, Vote]:
@@ -773,7 +770,7 @@ def verdicts_schema(names: Sequence[str], *, texts: Sequence[str], label: str, l
 
     The list may not be shorter: small models leave it empty where they may.
     """
-    properties: dict[str, Any] = {"id": {"type": "string", "enum": list(names)}}
+    properties: JsonObject = {"id": {"type": "string", "enum": list(names)}}
     properties |= {text: {"type": "string"} for text in texts}
     properties |= {label: {"type": "string", "enum": list(labels)}}
     entry = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

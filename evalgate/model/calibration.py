@@ -6,8 +6,7 @@ import enum
 from dataclasses import field
 
 from evalgate.model.comparison import Interval
-from evalgate.model.conversation import Json
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 
 @frozen_dataclass

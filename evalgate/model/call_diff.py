@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
 from evalgate.model import ToolCall
 from evalgate.text import plain
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 Mark: TypeAlias = Literal[" ", "-", "+"]
 
@@ -108,7 +108,7 @@ def _lines(each: Pair) -> list[Line]:
     return _argument_lines(_tool(each.expected.name), left, right)
 
 
-def _argument_lines(tool: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Line]:
+def _argument_lines(tool: str, expected: Json, actual: Json) -> list[Line]:
     lines = [Line(mark=" ", text=f"{tool}(")]
     equal = 0
     for name in [*expected, *(name for name in actual if name not in expected)]:

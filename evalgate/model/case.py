@@ -6,11 +6,11 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from evalgate.errors import Place
-from evalgate.model.conversation import Invocation, Json, Rubric, Text
-from evalgate.values import frozen_dataclass
+from evalgate.model.conversation import Invocation, Rubric, Text
+from evalgate.values import Json, frozen_dataclass
 
 TRAJECTORY: Final = "tool_trajectory_avg_score"
 """The one criterion that compares tool calls."""
@@ -246,7 +246,7 @@ class AgentUse:
     """The driver of an agent that is not there: a base without this agent, or a base of which only results are kept."""
 
     driver: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
     found_by: str = ""
 
     @property

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
-from evalgate.values import frozen_dataclass
-
-Json: TypeAlias = Mapping[str, Any]
+from evalgate.values import Json, frozen_dataclass
 
 
 @frozen_dataclass

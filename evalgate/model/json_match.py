@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from evalgate.model.shapes import Wire
+from evalgate.values import Json
 
 
 class Missing(enum.Enum):
@@ -117,9 +118,7 @@ def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
     return bool(agrees)
 
 
-def entries_differing(
-    actual: Mapping[str, Any], expected: Mapping[str, Any], *, matchers: Mapping[str, Matcher], subset: bool
-) -> list[str]:
+def entries_differing(actual: Json, expected: Json, *, matchers: Mapping[str, Matcher], subset: bool) -> list[str]:
     """The keys whose values do not agree, expected ones first.
 
     A key with a matcher is judged by it. The others must be equal; with `subset`, what the expected side does not

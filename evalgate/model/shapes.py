@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ali
 from pydantic_core import PydanticCustomError
 
 from evalgate.model.run import MOST_COUNT, MOST_SECONDS
+from evalgate.values import JsonObject
 
 
 def seconds(value: Any, *, most: float = MOST_SECONDS) -> Any:
@@ -68,7 +69,7 @@ def _not_deep(value: Any) -> Any:
 
 MOST_LEVELS = 100
 """Of values that are kept as they are; pydantic writes 255."""
-Kept: TypeAlias = Annotated[dict[str, Any] | None, AfterValidator(_not_deep)]
+Kept: TypeAlias = Annotated[JsonObject | None, AfterValidator(_not_deep)]
 KeptValue: TypeAlias = Annotated[Any, AfterValidator(_not_deep)]
 
 
@@ -79,7 +80,7 @@ class Wire(BaseModel):
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, protected_namespaces=()
     )
 
-    def compact(self) -> dict[str, Any]:
+    def compact(self) -> JsonObject:
         """As JSON-ready values, without nulls and defaults."""
         return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 

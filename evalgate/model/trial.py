@@ -10,8 +10,8 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from evalgate.model.case import Case
-from evalgate.model.conversation import Invocation, Json
-from evalgate.values import frozen_dataclass
+from evalgate.model.conversation import Invocation
+from evalgate.values import Json, frozen_dataclass
 
 CaseKey: TypeAlias = tuple[str, str]
 """The key of a suite, and the id of a case in it."""

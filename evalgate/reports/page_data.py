@@ -35,6 +35,7 @@ from evalgate.reports import cases, causes, turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import plain, words
+from evalgate.values import JsonObject
 
 PART_BYTES: Final = 512 * 1024
 """Of conversations, packed together: small enough to unpack at once, large enough to pack well."""
@@ -50,7 +51,7 @@ def parts(v: View, *, room: int) -> Iterator[str]:
     """The index, what the search reads (a line a case), then the parts; all deflated, in base64, and all but the second
     JSON. At most about `room` characters: passing cases lose their conversations first."""
     ordered = [*(case for cause in v.causes for case in cause.cases), *_passed(v.cases)]
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     searched: list[str] = []
     packed: list[str] = []
     of_case = {id(case): at for at, cause in enumerate(v.causes) for case in cause.cases}
@@ -132,7 +133,7 @@ def changed(page: str, change: Callable[[str], str]) -> str:
     return PART.sub(repacked, change(page))
 
 
-def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]) -> dict[str, Any]:
+def _row(case: CaseView, *, cause: int, suites: Mapping[str, int], base: Sequence[GradedTrial]) -> JsonObject:
     uses = case.suite.criteria
     return {
         "id": case.case_id,
@@ -168,7 +169,7 @@ def _sign(trial: GradedTrial, uses: Sequence[CriterionUse]) -> str:
     return "p" if all(isinstance(grade, Score) for _, grade in grades) else "u"
 
 
-def _deciding(v: View) -> dict[tuple[str, str], dict[str, Any]]:
+def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
     """The criteria that decide, by suite and name, and what must be known to judge by another threshold."""
     found = {}
     for suite in v.report.run.suites:
@@ -213,7 +214,7 @@ def _by_case(trials: Iterable[GradedTrial]) -> dict[CaseKey, list[GradedTrial]]:
 
 def _case(
     v: View, case: CaseView, *, base: Sequence[GradedTrial], again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]]
-) -> dict[str, Any]:
+) -> JsonObject:
     """All of one case: what was asked and expected, every run of either side, the values of its criteria. `again`: the
     runs of head and of the base that were to confirm its failure."""
     comparison, head = case.report.comparison, case.report.run
@@ -244,7 +245,7 @@ def _case(
     }
 
 
-def _criterion(each: CriterionVerdict, base: Mapping[str, float]) -> dict[str, Any]:
+def _criterion(each: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
     return {
         "name": each.name,
         "kind": each.kind.value if each.kind else "",
@@ -283,7 +284,7 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
-def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> dict[str, Any]:
+def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObject:
     transcript = run.transcripts.find(trial.key)
     done = _turns_of(trial, transcript)
     parts = {name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)}
@@ -327,7 +328,7 @@ def _scores(trial: GradedTrial, at: int, uses: dict[str, CriterionUse]) -> list[
     return found
 
 
-def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> dict[str, Any]:
+def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """Where a file says nothing of calls, a criterion of calls takes that as none."""
     use = uses.get(turns.TRAJECTORY)
     if turn.events is None and use is not None and not use.informational:
@@ -335,10 +336,10 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> dict[str, A
     return _turn(turn)
 
 
-def _turn(turn: Invocation) -> dict[str, Any]:
+def _turn(turn: Invocation) -> JsonObject:
     """What the user said, the steps in their order, the answer; `more`: what of both is no text to be read."""
     user, answer = (_text(turns.answer_text(each)) for each in (turn.user_content, turn.final_response))
-    made: dict[str, Any] = {"user": user or "", "answer": answer}
+    made: JsonObject = {"user": user or "", "answer": answer}
     parts = [part for each in (turn.user_content, turn.final_response) if each for part in each.parts]
     more = [adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought]
     if turn.events is not None:
@@ -354,7 +355,7 @@ def _turn(turn: Invocation) -> dict[str, Any]:
     return made
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: Event) -> JsonObject:
     made = adk_shapes.event_json(event)
     return made if event.at is None else made | {"at": event.at}
 
@@ -377,7 +378,7 @@ def _shortened(value: Any) -> Any:
     return _text(value) if isinstance(value, str) else value
 
 
-def _finding(name: str, finding: Finding) -> dict[str, Any]:
+def _finding(name: str, finding: Finding) -> JsonObject:
     return {
         "of": name,
         "turn": finding.turn,

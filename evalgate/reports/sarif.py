@@ -7,14 +7,14 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from evalgate.model import CriterionVerdict, Finding, Report, Score, VerdictKind
 from evalgate.reports import view
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 LIMIT = 5_000
 """GitHub shows as many results of a file."""
@@ -70,7 +70,7 @@ def render(report: Report) -> str:
     of_rules = (alert for case, verdict in found if verdict.name in RULES for alert in _alerts(case, verdict))
     alerts = sorted(of_rules, key=lambda alert: not alert.failed)
     used = {use.name for suite in report.run.suites for use in suite.criteria}
-    run: dict[str, Any] = {
+    run: JsonObject = {
         "tool": {"driver": {"name": "evalgate", "rules": [_rule(name) for name in RULES if name in used]}},
         "invocations": [_invocation(report, left_out=max(len(alerts) - LIMIT, 0))],
         "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The root of the repository."}}},
@@ -102,7 +102,7 @@ def _alerts(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
         yield Alert(case=case, verdict=verdict, turn=turn, failed=failed, findings=tuple(by_turn[turn]))
 
 
-def _result(alert: Alert, report: Report) -> dict[str, Any]:
+def _result(alert: Alert, report: Report) -> JsonObject:
     uri = quote(report.links.place(alert.case.file).lstrip("/"), safe="/")
     known = [alert.verdict.name, alert.case.verdict.suite, alert.case.case_id, alert.turn]
     fingerprint = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
@@ -145,7 +145,7 @@ def _line(finding: Finding, rule: Rule) -> str:
     return f"{subject}{label}{f': {why}' if why else ''}"
 
 
-def _rule(name: str) -> dict[str, Any]:
+def _rule(name: str) -> JsonObject:
     rule = RULES[name]
     return {
         "id": name,
@@ -158,7 +158,7 @@ def _rule(name: str) -> dict[str, Any]:
     }
 
 
-def _invocation(report: Report, *, left_out: int) -> dict[str, Any]:
+def _invocation(report: Report, *, left_out: int) -> JsonObject:
     """Whether all was looked at: what could not be measured is no sign that an alert is gone."""
     unmeasured = sum(
         verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
@@ -170,7 +170,7 @@ def _invocation(report: Report, *, left_out: int) -> dict[str, Any]:
         told.append(f"{words.counted(unmeasured, 'case')} not measured: an alert that disappeared may not be fixed.")
     if left_out:
         told.append(f"{words.counted(left_out, 'result')} left out because of GitHub's limit: see report.html.")
-    invocation: dict[str, Any] = {"executionSuccessful": report.run.complete and not unmeasured}
+    invocation: JsonObject = {"executionSuccessful": report.run.complete and not unmeasured}
     if told:
         invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}} for text in told]
     return invocation

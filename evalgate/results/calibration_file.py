@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -19,6 +18,7 @@ from evalgate.model import (
     Rate,
 )
 from evalgate.model.shapes import Wire
+from evalgate.values import JsonObject
 
 SCHEMA_VERSION = 1
 DECIMALS = 6
@@ -51,7 +51,7 @@ class JudgeWire(CalibrationShape):
     model: str = Field(description="As ADK writes it.")
     prompt_version: str = Field(default="", description="Of the question; empty where it is not known.")
     num_samples: int = 1
-    config: dict[str, Any] = Field(default_factory=dict, description="judge_model_config.")
+    config: JsonObject = Field(default_factory=dict, description="judge_model_config.")
 
     def noun(self) -> JudgeIdentity:
         """The judge."""
@@ -138,7 +138,7 @@ class CalibrationWire(CalibrationShape):
     criteria: list[CriterionWire]
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """The JSON schema of calibration.json."""
     described = CalibrationWire.model_json_schema(by_alias=False)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
@@ -166,7 +166,7 @@ def parse(text: str) -> Calibration:
     return Calibration(criteria=tuple(each.noun() for each in wire.criteria), **about)
 
 
-def judge_json(judge: JudgeIdentity) -> dict[str, Any]:
+def judge_json(judge: JudgeIdentity) -> JsonObject:
     """A judge as JSON-ready values."""
     written = {name: getattr(judge, name) for name in ("model", "prompt_version", "num_samples")}
     return written | ({"config": dict(judge.config)} if judge.config else {})
@@ -180,9 +180,9 @@ def rate_json(rate: Rate | None) -> dict[str, float] | None:
     return {name: round(number, DECIMALS) for name, number in numbers.items()}
 
 
-def judged_json(judged: JudgedCriterion) -> dict[str, Any]:
+def judged_json(judged: JudgedCriterion) -> JsonObject:
     """What results.json says of a judged criterion, as JSON-ready values."""
-    written: dict[str, Any] = {"judge": judge_json(judged.judge)}
+    written: JsonObject = {"judge": judge_json(judged.judge)}
     found = judged.calibration
     if found is not None:
         rates = {"kappa": found.kappa, "tpr": found.tpr, "tnr": found.tnr}
@@ -191,7 +191,7 @@ def judged_json(judged: JudgedCriterion) -> dict[str, Any]:
     return written
 
 
-def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:
+def _criterion_json(each: CriterionCalibration) -> JsonObject:
     rates = {name: getattr(each, name) for name in _RATES}
     return {
         "criterion": each.criterion,
@@ -205,6 +205,6 @@ def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:
     }
 
 
-def _example_json(example: Example) -> dict[str, Any]:
+def _example_json(example: Example) -> JsonObject:
     texts = {name: getattr(example, name) for name in _TEXTS if getattr(example, name) or name == "human"}
     return {"kind": example.kind.value, "line": example.line, **texts}

@@ -51,7 +51,7 @@ from evalgate.model.run import MOST_REPEATS, ShardIndex
 from evalgate.results import calibration_file, shapes
 from evalgate.results.calibration_file import JudgedWire
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject, frozen_dataclass
 
 SCHEMA_VERSION: Final = 4
 BEFORE: Final = 3
@@ -77,7 +77,7 @@ TrialEntry: Any = entry(
         ),
     ),
     number=(Annotated[int, Field(ge=0, le=MOST_REPEATS)], Field(default=0, description="From 0, in each purpose.")),
-    outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
+    outcome=(Annotated[JsonObject | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
     grades=(
         dict[str, AnyGrade],
         Field(description="By criterion: a score (`value`), or a `reason` why there is none."),
@@ -249,7 +249,7 @@ ResultsFile: Any = entry(
         Field(default=Edits(), description="What the change edits of that by which it is judged."),
     ),
     agent_details=(
-        Annotated[dict[str, list[dict[str, Any]]], Described(dict[str, list[AgentDetailsWire]])],
+        Annotated[dict[str, list[JsonObject]], Described(dict[str, list[AgentDetailsWire]])],
         Field(default={}, description="What agents were told and given; transcripts refer to it by address."),
     ),
     problems=(list[Problem], Field(default=[], description="What was remarked about the evaluation files and inputs.")),
@@ -257,7 +257,7 @@ ResultsFile: Any = entry(
 )
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """The JSON schema of results.json."""
     return {"$schema": shapes.DIALECT} | TypeAdapter(ResultsFile).json_schema(by_alias=False)
 
@@ -271,7 +271,7 @@ _TRIAL: Final = TypeAdapter(GradedTrial)
 class RawOutcomes(Protocol):
     """Where outcomes lie as they were written: the journal of a run, or a results.json that was read."""
 
-    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
+    def find_json(self, key: TrialKey) -> JsonObject | None:
         """The outcome of a trial as it was written, None where it is unknown."""
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
@@ -342,7 +342,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
     yield "\n]}\n"
 
 
-def _opened(head: dict[str, Any], name: str) -> str:
+def _opened(head: JsonObject, name: str) -> str:
     """The object, open behind the bracket of one more list."""
     return f'{shapes.encode(head).decode()[:-1]},"{name}":['
 
@@ -364,7 +364,7 @@ def _suite_lines(
     yield _opened(head, "cases")
     for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
         key = (suite.key, case.case_id)
-        told: dict[str, Any] = {
+        told: JsonObject = {
             "case_id": case.case_id,
             "line": case.place.line if case.place else None,
             "fingerprint": report.run.fingerprints.get(key) or fingerprints.of_case(case),
@@ -386,8 +386,8 @@ def _suite_lines(
     yield "]}"
 
 
-def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:
-    told: dict[str, Any] = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
+def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
+    told: JsonObject = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
     key = trial.key
     told |= ({} if key.is_first else {"purpose": key.purpose}) | ({"number": key.number} if key.number else {})
     if trial.seconds:
@@ -396,7 +396,7 @@ def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:
     return told if outcome is None else told | {"outcome": outcome}
 
 
-def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
+def _suite_head(suite: Suite, report: Report) -> JsonObject:
     key, run = fingerprints.agent_key(suite.agent), report.run
     head = {
         "suite": suite.key,
@@ -418,7 +418,7 @@ def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
     return head
 
 
-def _shard(shard: Shard, report: Report) -> dict[str, Any]:
+def _shard(shard: Shard, report: Report) -> JsonObject:
     plan = []
     for suite in shard.plan:
         cases = []
@@ -436,7 +436,7 @@ def _shard(shard: Shard, report: Report) -> dict[str, Any]:
     return shapes.written(ShardEntry, shard, plan=[]) | {"plan": plan}
 
 
-def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, Any]:
+def _criterion(use: CriterionUse, *, suite: str, report: Report) -> JsonObject:
     told = shapes.written(
         CriterionEntry,
         use,
@@ -453,7 +453,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
 class StoredOutcomes:
     """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`); parsed when they are looked at."""
 
-    def __init__(self, raw: Mapping[TrialKey, dict[str, Any]], agents: Mapping[str, tuple[AgentDetails, ...]]) -> None:
+    def __init__(self, raw: Mapping[TrialKey, JsonObject], agents: Mapping[str, tuple[AgentDetails, ...]]) -> None:
         self.raw = raw
         self._agents = dict(agents)
 
@@ -474,7 +474,7 @@ class StoredOutcomes:
             return None
         return outcome if isinstance(outcome, Transcript) else None
 
-    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
+    def find_json(self, key: TrialKey) -> JsonObject | None:
         """The outcome as it was written."""
         return self.raw.get(key)
 
@@ -548,7 +548,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
 
 
-def _converted(raw: dict[str, Any]) -> dict[str, Any]:
+def _converted(raw: JsonObject) -> JsonObject:
     """Results of the schema before: without what was computed by other rules, and without further first runs."""
     found = {name: value for name, value in raw.items() if name not in ("more", "repeated", "rules")}
     comparison = found.get("comparison")
@@ -600,7 +600,7 @@ def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
 
 
 def _stored(read: Any, *, file: str) -> Stored:
-    raw: dict[TrialKey, dict[str, Any]] = {}
+    raw: dict[TrialKey, JsonObject] = {}
     graded: list[GradedTrial] = []
     for suite in read.suites:
         for case in suite.cases:
@@ -642,7 +642,7 @@ def _stored(read: Any, *, file: str) -> Stored:
     )
 
 
-def _failure(outcome: dict[str, Any] | None) -> AgentFailure | None:
+def _failure(outcome: JsonObject | None) -> AgentFailure | None:
     if outcome is None or outcome.get("kind") == "transcript":
         return None
     read: Outcome = shapes.parse_outcome(outcome, agents_seen={})

@@ -24,6 +24,7 @@ from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import INFRASTRUCTURE, AgentDetails, FailureKind, Grade, Transcript, Trial, TrialKey
 from evalgate.results import output, shapes
+from evalgate.values import Json, JsonObject
 
 VERSION = 2
 UNTRIED: Final = frozenset(INFRASTRUCTURE | {FailureKind.START, FailureKind.INSTALL, FailureKind.SIMULATOR})
@@ -67,7 +68,7 @@ class Journal:
         self.path = path
         self._redact = redact
         self.damaged = 0
-        self.about: Mapping[str, Any] = {}
+        self.about: Json = {}
         self._forget: Container[str] = UNTRIED
         self._lock = threading.RLock()
         self._trials: dict[str, _Line] = {}
@@ -81,7 +82,7 @@ class Journal:
         self._end = 0
 
     @classmethod
-    def create(cls, path: Path, *, about: Mapping[str, Any], redact: Callable[[str], str] = str) -> Journal:
+    def create(cls, path: Path, *, about: Json, redact: Callable[[str], str] = str) -> Journal:
         """A new, empty journal in place of whatever was there. Raises UnavailableError."""
         journal = cls(path, redact=redact)
         journal._open()
@@ -163,12 +164,12 @@ class Journal:
                 self._found.pop(next(iter(self._found)), None)
         return self._found.get(address)
 
-    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
+    def find_json(self, key: TrialKey) -> JsonObject | None:
         """The outcome of a trial as it was written, None where it is unknown."""
         address = self._by_key.get(key)
         if address is None:
             return None
-        outcome: dict[str, Any] = self._read(self._trials[address])["outcome"]
+        outcome: JsonObject = self._read(self._trials[address])["outcome"]
         return outcome
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
@@ -253,7 +254,7 @@ class Journal:
                 agents = shapes.parse_agents(told["details"])
                 self._agents[address] = agents
 
-    def _without_secrets(self, told: dict[str, Any], parse: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    def _without_secrets(self, told: JsonObject, parse: Callable[[JsonObject], object]) -> JsonObject:
         """The same where it has none, or one that is a word of the layout. As text: a secret may stand at any depth."""
         if self._redact is str:
             return told
@@ -264,7 +265,7 @@ class Journal:
         # a secret that is JSON itself may reach over the quotes of several texts
         for as_text in (True, False):
             with contextlib.suppress(ValueError, KeyError, RecursionError):
-                read: dict[str, Any] = json.loads(clean) if as_text else _mapped(json.loads(text), self._redact)
+                read: JsonObject = json.loads(clean) if as_text else _mapped(json.loads(text), self._redact)
                 parse(read)
                 if read.get("kind") == told.get("kind"):
                     return told if read == told else read
@@ -290,7 +291,7 @@ class Journal:
             raise not_written(self.path, error) from error
         self._end = end
 
-    def _append(self, value: Mapping[str, Any]) -> _Line:
+    def _append(self, value: Json) -> _Line:
         """Write a line. Raises UnavailableError, also where others wrote to the file; the line stands there then."""
         line = shapes.encode(value)
         data = line + b"\n"
@@ -327,8 +328,8 @@ class Journal:
             raise _changed(self.path)
         return line
 
-    def _read(self, place: _Line) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self._line(place))
+    def _read(self, place: _Line) -> JsonObject:
+        value: JsonObject = json.loads(self._line(place))
         return value
 
     def _read_all(self) -> int:
@@ -342,7 +343,7 @@ class Journal:
             raise _not_read(self.path, error) from error
         return end
 
-    def _remember(self, place: _Line, line: dict[str, Any]) -> bool:
+    def _remember(self, place: _Line, line: JsonObject) -> bool:
         """Whether the line is one of ours, and whole."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
@@ -367,7 +368,7 @@ class Journal:
             return False
         return True
 
-    def _remember_trial(self, place: _Line, line: dict[str, Any]) -> None:
+    def _remember_trial(self, place: _Line, line: JsonObject) -> None:
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
             if address and address not in self._agents:  # its line is damaged: what it was told is part of the trial
@@ -440,7 +441,7 @@ def _open_alone(path: Path) -> FileIO:
     return file
 
 
-def _read_lines(path: Path) -> Iterator[tuple[_Line, dict[str, Any] | None, int]]:
+def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None, int]]:
     """Every line that ends, what it holds (None: it is damaged) and the offset behind it; what a kill cut off stands
     behind the last. Raises OSError.
 
@@ -499,7 +500,7 @@ def _lock(file: FileIO, path: Path) -> None:
         ) from None
 
 
-def _value(data: bytes) -> dict[str, Any] | None:
+def _value(data: bytes) -> JsonObject | None:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

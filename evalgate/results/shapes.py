@@ -39,12 +39,12 @@ from evalgate.model import (
     FailureKind,
     Grade,
     Invocation,
-    Json,
     NotEvaluated,
     Outcome,
     Score,
     Transcript,
 )
+from evalgate.values import Json, JsonObject
 
 Noun = TypeVar("Noun")
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
@@ -87,7 +87,7 @@ def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
     return None if type(None) in typing.get_args(hint) else ...  # there are no nulls in our files
 
 
-def written(shape: type[Entry], noun: Any, **more: Any) -> dict[str, Any]:
+def written(shape: type[Entry], noun: Any, **more: Any) -> JsonObject:
     """A noun as JSON-ready values in this shape, without defaults; `more`: fields that are not the noun's."""
     values = {name: more[name] if name in more else getattr(noun, name) for name in shape.model_fields}
     return shape.model_construct(**values).model_dump(mode="json", exclude_defaults=True)
@@ -155,9 +155,9 @@ AnyGrade: TypeAlias = Annotated[
 _GRADE: Final[TypeAdapter[Grade]] = TypeAdapter(AnyGrade, config=CONFIG)
 
 
-def grade_json(grade: Grade) -> dict[str, Any]:
+def grade_json(grade: Grade) -> JsonObject:
     """A grade as JSON-ready values."""
-    made: dict[str, Any] = _GRADE.dump_python(grade, mode="json", exclude_defaults=True)
+    made: JsonObject = _GRADE.dump_python(grade, mode="json", exclude_defaults=True)
     return made
 
 
@@ -174,21 +174,21 @@ class OutcomeEntry(Entry):
 
     kind: Literal["transcript"] | FailureKind
     invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
-    final_state: dict[str, Any] | None = None
+    final_state: JsonObject | None = None
     ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
     isolated: bool = Field(default=False, description="Whether each turn had a session of its own.")
     agents: list[str] = Field(default_factory=list)
     times: list[list[float]] = Field(
         default_factory=list, description="For each turn, when its events came: seconds since it began."
     )
-    traces: list[list[dict[str, Any]]] = Field(
+    traces: list[list[JsonObject]] = Field(
         default_factory=list,
         description="Of each turn, the one that failed too, what was recorded of it, where `--trace` asked for it.",
     )
     calls: list[list[CallTime]] = Field(
         default_factory=list, description="Of a CES evaluation: how long each call of a model or a tool took, by turn."
     )
-    states: list[dict[str, Any] | None] = Field(
+    states: list[JsonObject | None] = Field(
         default_factory=list, description="Of a CES evaluation: the session's state at the end of each turn."
     )
     model_calls: list[list[EventWire]] = Field(
@@ -220,13 +220,13 @@ class Described:
         return handler(adapter.core_schema)
 
 
-def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> dict[str, Any]:
+def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> JsonObject:
     """An outcome as compact JSON-ready values.
 
     What the agents were told is the same in almost every turn of a run, and long: it is written once, in a table.
     Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
     """
-    made: dict[str, Any]
+    made: JsonObject
     failed: tuple[Json, ...] = ()
     if isinstance(outcome, Transcript):
         turns = outcome.invocations
@@ -252,7 +252,7 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     return made
 
 
-def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> dict[str, Any]:
+def _beside(turns: Sequence[Invocation], *, failed: Sequence[Json]) -> JsonObject:
     """What a turn has beside its form as google-adk's: a list for each turn, where any of them has something; with the
     trace of one that `failed` after them."""
     lists: dict[str, list[list[Any]]] = {
@@ -282,7 +282,7 @@ def _with_beside(turn: Invocation, read: OutcomeEntry, at: int) -> Invocation:
     return dataclasses.replace(turn, trace=tuple(trace), model_calls=spent)
 
 
-def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
+def parse_outcome(raw: JsonObject, *, agents_seen: AgentsTable) -> Outcome:
     """An outcome from its JSON and the table of agents. Raises pydantic.ValidationError."""
     if raw.get("not_finite"):
         raw = with_not_finite(raw, raw["not_finite"])
@@ -325,12 +325,12 @@ def _timed(turn: Invocation, times: Sequence[float]) -> Invocation:
     return dataclasses.replace(turn, events=timed)
 
 
-def agents_json(agents: tuple[AgentDetails, ...]) -> list[dict[str, Any]]:
+def agents_json(agents: tuple[AgentDetails, ...]) -> list[JsonObject]:
     """The agents of an invocation as JSON-ready values."""
     return [adk_shapes.agent_json(agent) for agent in agents]
 
 
-def parse_agents(raw: list[dict[str, Any]]) -> tuple[AgentDetails, ...]:
+def parse_agents(raw: list[JsonObject]) -> tuple[AgentDetails, ...]:
     """The agents of an invocation from their JSON. Raises pydantic.ValidationError."""
     wires = [AgentDetailsWire.model_validate(each) for each in raw]
     return AppDetailsWire.model_construct(agent_details={wire.name: wire for wire in wires}).noun()
@@ -344,7 +344,7 @@ def _remember(agents: tuple[AgentDetails, ...], seen: AgentsTable, address: Addr
     return key
 
 
-def _turn_json(turn: Invocation) -> dict[str, Any]:
+def _turn_json(turn: Invocation) -> JsonObject:
     return adk_shapes.invocation_json(dataclasses.replace(turn, agents=()) if turn.agents else turn)
 
 
@@ -385,14 +385,14 @@ def not_finite_places(value: Any) -> Places:
     return found
 
 
-def with_not_finite(value: dict[str, Any], at: Any) -> dict[str, Any]:
+def with_not_finite(value: JsonObject, at: Any) -> JsonObject:
     """`value` with the numbers back in the places `at`; a place that holds no such text (anybody may have written the
     file) stays as it is. What changes is copied."""
     copies: dict[tuple[str | int, ...], Any] = {(): dict(value)}
     for path in at if isinstance(at, list) else ():
         if isinstance(path, list) and path and all(isinstance(step, str | int) for step in path):
             _set_number(copies, path)
-    made: dict[str, Any] = copies[()]
+    made: JsonObject = copies[()]
     return made
 
 

@@ -37,6 +37,7 @@ from evalgate.model import (
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.text import plain, words
+from evalgate.values import Json
 
 DURATIONS = "durations.json"
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
@@ -481,12 +482,12 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
             yield errors.warning("shards-differ", f"the shards ran in different environments: {name} differ")
 
 
-def _differ(mappings: Sequence[Mapping[str, Any]]) -> bool:
+def _differ(mappings: Sequence[Json]) -> bool:
     keys = {key for mapping in mappings for key in mapping}
     return any(len({repr(mapping[key]) for mapping in mappings if mapping.get(key)}) > 1 for key in keys)
 
 
-_BY_AGENT: Sequence[tuple[str, Callable[[Run], Mapping[str, Any]]]] = (
+_BY_AGENT: Sequence[tuple[str, Callable[[Run], Json]]] = (
     ("the agents' own files", lambda run: run.codes),
     ("the agents' versions", lambda run: run.agents),
 )

@@ -26,7 +26,6 @@ from evalgate.model import (
     Event,
     FailureKind,
     Invocation,
-    Json,
     Outcome,
     Purpose,
     Suite,
@@ -38,7 +37,7 @@ from evalgate.model import (
 )
 from evalgate.simulation.user import Message, Simulate, SimulatorFailure, Stop, UserSimulator
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 
 def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation], watch: Stopwatch) -> Transcript:

@@ -13,13 +13,14 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from evalgate.judges import prompting
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import Invocation, Persona
 from evalgate.simulation import personas
 from evalgate.text import templates
+from evalgate.values import JsonObject
 
 VERSION: Final = f"1.{personas.VERSION}"
 
@@ -103,7 +104,7 @@ class Script:
     def question(self) -> Question:
         """The question for the next message. Raises templates.TemplateError."""
         if self._render is not None:
-            values: dict[str, Any] = {
+            values: JsonObject = {
                 "stop_signal": self._stop_signal,
                 "conversation_plan": self._plan,
                 "conversation_history": self._told,
@@ -157,7 +158,7 @@ conversation ends."""
     return f"{_ROLE}\n\n{rules}\n\n{_HANDLING}\n\n{reply}\n"
 
 
-def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[dict[str, Any]]:
+def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[JsonObject]:
     yield {"user": prompting.text_of(invocation.user_content)}
     for entry in prompting.events_shown(invocation.events or ()):
         if "text" in entry:

@@ -20,7 +20,6 @@ from evalgate.model import (
     CriterionUse,
     Ending,
     Invocation,
-    Json,
     Need,
     Purpose,
     SimulatorUse,
@@ -31,7 +30,7 @@ from evalgate.model import (
 from evalgate.simulation import prompt
 from evalgate.simulation.prompt import Script
 from evalgate.text.templates import TemplateError
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 
 @frozen_dataclass

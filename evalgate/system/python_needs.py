@@ -14,12 +14,12 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, frozen_dataclass
 
 FOR_EVALUATION = ("dev", "eval", "evals", "evaluation")
 """Extras and dependency groups that are installed with the agent where it has them: `adk eval` is run with them, and an
@@ -172,7 +172,7 @@ def _import_roots(place: Path) -> tuple[str, ...]:
     return tuple(str(path) for path in (place / "src", place) if path.is_dir())
 
 
-def _for_evaluation(tables: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The extras and the groups of a project that are installed with it."""
     uv, poetry = _table(tables, "tool", "uv"), _table(tables, "tool", "poetry")
     extras = {*_table(tables, "project", "optional-dependencies"), *_table(poetry, "extras")}
@@ -184,7 +184,7 @@ def _for_evaluation(tables: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[s
     return tuple(sorted(extras & {*FOR_EVALUATION})), tuple(sorted(chosen))
 
 
-def _table(tables: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+def _table(tables: Json, *path: str) -> Json:
     """A table in others; empty where there is none, or where something else stands."""
     found: Any = tables
     for name in path:

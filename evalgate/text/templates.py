@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from markupsafe import Markup
 
 from evalgate.text import markdown, plain, words
+from evalgate.values import Json
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -64,7 +65,7 @@ def names_in(template: str) -> frozenset[str]:
     return frozenset(finding.undeclared_identifiers)
 
 
-def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
+def compiled(template: str) -> Callable[[Json], str]:
     """The template, ready to be rendered many times; rendering raises TemplateError. Raises TemplateError.
 
     `{{ text | render_string_filter }}`, which ADK offers, renders a text that is itself a template.
@@ -87,7 +88,7 @@ def compiled(template: str) -> Callable[[Mapping[str, Any]], str]:
     except (MemoryError, RecursionError, SyntaxError):  # Python reads 200 brackets within each other, and no more
         raise TemplateError(_TOO_DEEP) from None
 
-    def render(values: Mapping[str, Any]) -> str:
+    def render(values: Json) -> str:
         try:
             return ready.render(dict(values))
         except (jinja2.TemplateError, *_FAULTS) as error:
@@ -138,7 +139,7 @@ Safe: TypeAlias = Markup
 """Text that was made safe, for Markdown or for HTML: it is put into a template as it is."""
 
 
-def load(name: str, *, package: str, known: Mapping[str, Any]) -> Any:
+def load(name: str, *, package: str, known: Json) -> Any:
     """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe text. `known`: what
     templates may call by name, the same at every call. Its bytecode is kept as Python keeps a module's."""
     environment = _environment(package, name.split(".")[1])
@@ -167,7 +168,7 @@ class _Compiler(SourceFileLoader):
         """See `importlib.abc.InspectLoader`."""
         return self.environment.compile(data.decode(), self.name, path)
 
-    def path_stats(self, path: Any) -> Mapping[str, Any]:
+    def path_stats(self, path: Any) -> Json:
         """See `importlib.abc.SourceLoader`. Jinja, and the filters that constants went through, count as sources."""
         import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
 

@@ -24,6 +24,7 @@ from evalgate.model import ToolCall
 from evalgate.system.loopback import HOST, App, Guard
 from evalgate.text import plain, words
 from evalgate.ui.workspace import LATEST, Workspace
+from evalgate.values import JsonObject
 
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of what the page sends at once."""
@@ -56,7 +57,7 @@ class Call(Order):
     """A tool call as a case expects it."""
 
     name: str = Field(min_length=1)
-    args: dict[str, Any] = {}
+    args: JsonObject = {}
 
 
 class Run(Order):
@@ -110,12 +111,12 @@ class Say(Order):
     text: str = Field(min_length=1)
 
 
-def _edit(space: Workspace, order: Edit) -> dict[str, Any]:
+def _edit(space: Workspace, order: Edit) -> JsonObject:
     calls = {turn: [ToolCall(name=call.name, args=call.args) for call in own] for turn, own in order.calls.items()}
     return space.edit(order.suite, order.case, order.version, answers=order.answers, calls=calls, rubrics=order.rubrics)
 
 
-Action = Callable[[Workspace, Any], dict[str, Any]]
+Action = Callable[[Workspace, Any], JsonObject]
 
 READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
     "case": (OfCase, lambda space, order: space.case(order.suite, order.case)),
@@ -247,7 +248,7 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _said(error: EvalgateError) -> dict[str, Any]:
+def _said(error: EvalgateError) -> JsonObject:
     where = f"{error.where}: " if error.where else ""
     more = [f"{each.place}: {each.message}" if each.place else each.message for each in error.problems[:20]]
     return {"error": "\n".join([f"{where}{error.message}", *more]), "hint": error.hint}

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.system.process import Child, ChildStartError, Ended, LineSplitter, LineTooLong
+from evalgate.values import JsonObject
 
 LONGEST_LINE: Final = 1_000_000
 LINES: Final = 200
@@ -34,7 +35,7 @@ class Running:
         self._forget()
 
     def _forget(self) -> None:
-        self._about: dict[str, Any] = {"running": False, "total": 0, "done": 0, "why": "", "usd": 0.0, "error": None}
+        self._about: JsonObject = {"running": False, "total": 0, "done": 0, "why": "", "usd": 0.0, "error": None}
         self._counts: Counter[str] = Counter()
         self._lines: list[str] = []
         self._trials: list[tuple[str, str, str | None]] = []
@@ -75,7 +76,7 @@ class Running:
         if child is not None:
             child.wait(STOP_S + 5.0)
 
-    def told(self, trials_from: int = 0) -> dict[str, Any]:
+    def told(self, trials_from: int = 0) -> JsonObject:
         """What is known now, with the trials from a number on."""
         with self._lock:
             return {
@@ -98,7 +99,7 @@ class Running:
         except (LineTooLong, ValueError):  # it is our own process: nothing else writes there
             self.stop()
 
-    def _take(self, told: dict[str, Any]) -> None:
+    def _take(self, told: JsonObject) -> None:
         about = self._about
         match told.pop("what"):
             case "begin":

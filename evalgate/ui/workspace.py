@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
@@ -40,19 +40,19 @@ from evalgate.system import redact
 from evalgate.text import templates
 from evalgate.text.templates import Safe
 from evalgate.ui.running import Running
+from evalgate.values import JsonObject
 
 LATEST: Final = ""
 """In the place of a run's name: the newest results of each case."""
 OF_RUN: Final = ":base"
 """Behind a run's name: the base that it was compared with."""
 NONE: Final = "none"
-Json = dict[str, Any]
 
 
 class Workspace:
     """One repository, as `given` settings and evalgate.yml say. Safe to use from many threads."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: JsonObject) -> None:
         """Raises ConfigError."""
         self._given = dict(given)
         self.running = Running(str(self.settings().root))
@@ -82,7 +82,7 @@ class Workspace:
         style, script = (templates.source(name, package=__package__) for name in ("ui.css", "ui.js"))
         return html_report.render_live(report, style=Safe(style), script=Safe(script))
 
-    def state(self) -> Json:
+    def state(self) -> JsonObject:
         """The cases, criteria and kept runs that there are."""
         settings = self.settings()
         project, problems = self._project(settings)
@@ -107,7 +107,7 @@ class Workspace:
             "chat": None if self._chat is None else self._told(self._chat),
         }
 
-    def case(self, suite: str, case: str) -> Json:
+    def case(self, suite: str, case: str) -> JsonObject:
         """A case as its file has it now, to be edited. Raises EvalgateError."""
         found = self._case((suite, case))
         return {
@@ -125,7 +125,9 @@ class Workspace:
 
     # --- running ------------------------------------------------------------------------------
 
-    def run(self, which: str, cases: Sequence[CaseKey], scored: Sequence[str] | None, *, fresh: bool = False) -> Json:
+    def run(
+        self, which: str, cases: Sequence[CaseKey], scored: Sequence[str] | None, *, fresh: bool = False
+    ) -> JsonObject:
         """Start a run of all cases, of those that failed when they last ran, or of `cases`. Raises EvalgateError."""
         settings = self.settings()
         given = dict(self._given)
@@ -139,7 +141,7 @@ class Workspace:
         self.running.start(given, scored=scored, reproduce=reproduce)
         return self.running.told()
 
-    def stop(self) -> Json:
+    def stop(self) -> JsonObject:
         """Stop the run."""
         self.running.stop()
         return self.running.told()
@@ -148,7 +150,7 @@ class Workspace:
 
     def accept(
         self, head: str, suite: str, case: str, *, parts: Sequence[str], run: int | None, version: str = ""
-    ) -> Json:
+    ) -> JsonObject:
         """What accepting a case changes in its file; with the `version` that a call without one gave, change it.
         Raises ConfigError, UnavailableError."""
         settings = self.settings()
@@ -178,7 +180,7 @@ class Workspace:
         answers: Mapping[int, str],
         calls: Mapping[int, Sequence[ToolCall]],
         rubrics: Sequence[tuple[str, str]] | None,
-    ) -> Json:
+    ) -> JsonObject:
         """Change what a case expects. Raises ConfigError, UnavailableError."""
         key = (suite, case)
         with self._writing:
@@ -190,7 +192,7 @@ class Workspace:
             edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=made)
         return {"written": True}
 
-    def delete(self, suite: str, case: str, version: str) -> Json:
+    def delete(self, suite: str, case: str, version: str) -> JsonObject:
         """Take a case out of its file. Raises ConfigError, UnavailableError."""
         with self._writing:
             edit.delete(self.settings().root, (suite, case), version=version)
@@ -198,7 +200,7 @@ class Workspace:
 
     # --- talking ------------------------------------------------------------------------------
 
-    def open_chat(self, suite: str) -> Json:
+    def open_chat(self, suite: str) -> JsonObject:
         """Open a session with the agent of a suite; one that is open ends. Raises EvalgateError."""
         settings = self.settings()
         project, problems = self._project(settings)
@@ -212,13 +214,13 @@ class Workspace:
             chat = self._chat = Chat(found, settings, context)
         return self._told(chat)
 
-    def say(self, text: str) -> Json:
+    def say(self, text: str) -> JsonObject:
         """Say something to the agent. Raises EvalgateError."""
         chat = self._open()
         chat.say(text)
         return self._told(chat)
 
-    def save_chat(self, suite: str, case: str) -> Json:
+    def save_chat(self, suite: str, case: str) -> JsonObject:
         """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError, UnavailableError."""
         done = tuple(self._open().turns)
         if not done:
@@ -231,7 +233,7 @@ class Workspace:
             made = record.add(target, [found], name=case, redact=take_out)
         return {"written": True, "case": made[0].case_id}
 
-    def end_chat(self) -> Json:
+    def end_chat(self) -> JsonObject:
         """End the session, where there is one."""
         chat, self._chat = self._chat, None
         if chat is not None:
@@ -243,7 +245,7 @@ class Workspace:
             raise ConfigError("there is no session with an agent", hint="Start one.")
         return self._chat
 
-    def _told(self, chat: Chat) -> Json:
+    def _told(self, chat: Chat) -> JsonObject:
         mode = toolbox.mode_of(self.settings()).value
         said = [
             {
@@ -308,7 +310,7 @@ class Workspace:
         return found.folder / BASE_RESULTS if name.endswith(OF_RUN) else found.results
 
 
-def _suite(suite: Suite) -> Json:
+def _suite(suite: Suite) -> JsonObject:
     return {
         "key": suite.key,
         "problem": suite.problem,
@@ -322,11 +324,11 @@ def _suites_of(known: Mapping[CaseKey, Known]) -> tuple[Suite, ...]:
     return tuple({each.suite.key: each.suite for each in known.values()}.values())
 
 
-def _calls(turn: Invocation) -> list[Json]:
+def _calls(turn: Invocation) -> list[JsonObject]:
     return [{"name": call.name, "args": dict(call.args or {})} for call in turn.tool_calls]
 
 
-def _change(change: Change) -> Json:
+def _change(change: Change) -> JsonObject:
     """What a turn would expect: the answer before and then, the lines of its calls."""
     before = turns.answer_text(change.expected.final_response)
     pairs = call_diff.pair(change.expected.tool_calls, change.actual.tool_calls)

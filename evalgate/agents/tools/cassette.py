@@ -12,9 +12,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from evalgate.agents.base import ErrorWire, ToolFile, ToolReply
-from evalgate.model import Json, ToolCall, call_diff, shapes
+from evalgate.model import ToolCall, call_diff, shapes
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 EXACT_FLOATS = 2.0**53
 MOST_LEVELS = 150
@@ -166,11 +166,11 @@ class CallWire(ToolFile):
     """One call in the file."""
 
     tool: str
-    args: dict[str, Any] = Field(default_factory=dict)
+    args: JsonObject = Field(default_factory=dict)
     nth: int = Field(default=1, ge=1)
     response: Any = None
     error: ErrorWire | None = None
-    effects: dict[str, Any] | None = None
+    effects: JsonObject | None = None
 
     @model_validator(mode="after")
     def _has_answer(self) -> Self:
@@ -226,7 +226,7 @@ def render_cassette(entries: Iterable[Entry], *, suite: str, case: str) -> str:
     calls = []
     for entry in sorted(entries, key=lambda entry: entry.address):
         reply = entry.reply
-        told: dict[str, Any] = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
+        told: JsonObject = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
         told |= {"error": dataclasses.asdict(reply.error)} if reply.error else {"response": reply.response}
         calls.append(told | ({"effects": dict(reply.effects)} if reply.effects else {}))
     file = {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}

@@ -29,10 +29,10 @@ from evalgate.agents.tools.cassette import Entry
 from evalgate.config import yaml
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
-from evalgate.model import Json, TrialKey, TurnSetup, json_match
+from evalgate.model import TrialKey, TurnSetup, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Json, JsonObject, frozen_dataclass
 
 LONGEST_LATENCY_S = 600.0
 
@@ -56,7 +56,7 @@ class CallPattern(ToolFile):
     these matchers. `times`: how many calls of a conversation it answers. `probability`: of holding, by the run's seed.
     """
 
-    args: dict[str, Any] = Field(default_factory=dict)
+    args: JsonObject = Field(default_factory=dict)
     where: dict[str, Matcher] = Field(default_factory=dict)
     exact: bool = False
     times: int | None = Field(default=None, ge=1)
@@ -80,7 +80,7 @@ class MockRule(CallPattern):
     response: Any = None
     error: ErrorWire | None = None
     run: Literal[True] | None = None
-    effects: dict[str, Any] | None = None
+    effects: JsonObject | None = None
 
     @model_validator(mode="before")
     @classmethod
