@@ -71,7 +71,7 @@ OUTPUTS: Mapping[str, str] = {
 
 SECRETS: Mapping[str, tuple[str, str]] = {
     "github-token": (
-        "The token for the comment, the check run and the data branch.\nThe agent never sees it.",
+        "The token for the comment and the check run.\nThe agent never sees it.",
         "${{ github.token }}",
     ),
 }

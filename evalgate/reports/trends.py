@@ -1,9 +1,9 @@
-"""How criteria went in the last runs of the base branch: figures, a line of characters, and a drawn line."""
+"""How criteria went in the last runs of the base branch: figures, and a line of characters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from evalgate.model import Trend
@@ -11,7 +11,6 @@ from evalgate.text import words
 
 STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
 """Blocks from an eighth to a whole."""
-WIDTH, HEIGHT, MARGIN = 220, 36, 4
 LOWEST: Final = math.nextafter(-math.inf, 0)
 GAP: Final = "\N{MIDDLE DOT}"
 LEAST_REACH: Final = 0.1
@@ -52,26 +51,3 @@ def title(trends: Sequence[Trend]) -> str:
     days = " to ".join(dict.fromkeys(each[:10] for each in (first.since, first.until) if each))
     count = words.counted(len(first.means), "run")
     return f"Criteria in the last {count} of the base branch{f', {days}' if days else ''}"
-
-
-def lines(trend: Trend) -> Iterator[list[str]]:
-    """The points `x,y` of a line through the base runs, broken where one has no score; one point is a dot."""
-    points: list[str] = []
-    for at, value in enumerate(trend.means):
-        if value is not None:
-            points.append(",".join(_place(trend, at=at, value=value)))
-        if points and (value is None or at == len(trend.means) - 1):
-            yield points
-            points = []
-
-
-def now(trend: Trend) -> str:
-    """The point `x,y` of this run; "" where it has no score."""
-    return "" if trend.now is None else ",".join(_place(trend, at=len(trend.means), value=trend.now))
-
-
-def _place(trend: Trend, *, at: int, value: float) -> tuple[str, str]:
-    """From the left by run, from the top by value."""
-    across = at / len(trend.means) * (WIDTH - 2 * MARGIN) + MARGIN
-    down = (1 - height(trend, value)) * (HEIGHT - 2 * MARGIN) + MARGIN
-    return f"{across:.1f}", f"{down:.1f}"

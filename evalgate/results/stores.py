@@ -239,7 +239,8 @@ class Store:
                 pack(results, packed)
                 with self._turn():
                     packed.replace(runs / entry.name)
-                    (self._folder / README).write_text(README_TEXT)
+                    if not (self._folder / README).exists():
+                        (self._folder / README).write_text(README_TEXT)
                     history = revise(self.read(HISTORY)) if revise else None
                     if history is not None:
                         fresh = _fresh(self._folder)

@@ -186,6 +186,9 @@ class Runner:
         self.on(name, {"pull_request": pull_request, "number": NUMBER}, GITHUB_REF=merge_ref, GITHUB_BASE_REF="main")
 
     def _clone(self, sha: str, ref: str) -> None:
+        stored, cache = self.workspace / ".evalgate-base", self.temp / "actions-cache"
+        if stored.exists():
+            stored.rename(cache)
         shutil.rmtree(self.workspace, ignore_errors=True)
         self.workspace.mkdir()
         name = ref.removeprefix("refs/").removeprefix("heads/")
@@ -196,6 +199,8 @@ class Runner:
             ("checkout", "--quiet", "--detach", sha),
         ):
             repositories.git(self.workspace, *command)
+        if cache.exists():
+            cache.rename(stored)
         self.environment["GITHUB_SHA"] = sha
         self.environment["GITHUB_REF"] = ref
         if os.geteuid() == 0:

@@ -5,7 +5,6 @@ import threading
 import time
 
 import pytest
-from builders import repositories
 from builders.github_double import Double
 
 from evalgate.gate import run
@@ -418,11 +417,11 @@ def test_the_token_is_shown_to_nobody(passing, double: Double) -> None:
 
 def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with(runner, double: Double) -> None:
     runner.write_gate(reference=ANSWER)
-    runner.write("evalgate.yml", "data-branch: evalgate-data\n")
+    runner.write("evalgate.yml", "baseline-folder: .evalgate-base\n")
     runner.check_out_main()
     seeded = runner.run(agent=AGENT)
     assert seeded.code == 0, seeded.stdout + seeded.stderr
-    assert repositories.git(runner.origin, "ls-tree", "-r", "--name-only", "evalgate-data")
+    assert list((runner.workspace / ".evalgate-base/runs").iterdir())
     assert only(double.state.checks)["conclusion"] == "success"
     asked = len(runner.asked())
 

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 
 import pytest
-from builders import repositories
 from builders.github_double import Double
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
@@ -26,7 +25,7 @@ def scheduled(runner):
 
 def test_scheduled_runs_bring_a_broken_case_back(runner, double: Double) -> None:
     runner.write_gate(reference=WRONG)
-    runner.write("evalgate.yml", gate_file("capital", **{"data-branch": "evalgate-data"}))
+    runner.write("evalgate.yml", gate_file("capital", **{"baseline-folder": ".evalgate-base"}))
     found = []
     for number in range(3):
         runner.check_out_main()
@@ -36,7 +35,7 @@ def test_scheduled_runs_bring_a_broken_case_back(runner, double: Double) -> None
         step = runner.run(agent=AGENT)
         (comment,) = double.state.comments.values()
         found.append((step.code, "**1 quarantined case (non-blocking)**: `capital` failed" in comment["body"]))
-    assert "history.json" in repositories.git(runner.origin, "ls-tree", "-r", "--name-only", "evalgate-data")
+    assert (runner.workspace / ".evalgate-base/history.json").exists()
     assert found == [(0, True), (0, True), (1, False)]
     assert "failed its last 3 base runs" in comment["body"]
     assert any(line.startswith("::warning") and "failed its last 3 base runs" in line for line in step.commands())

@@ -498,7 +498,6 @@ def _read_history(data: bytes) -> None:
     with suppress(history.UnreadableHistory):
         past = history.parse_history(data)
         history.render_history(past)
-        history.render_badge(past)
         history.trends(past, {"m": 0.5})
     stores.parse_names(data.decode("utf-8", "replace").splitlines())
     walk.parse_rules(data.decode("utf-8", "replace")[:LONGEST_LINE], file=".evalgateignore")

@@ -58,7 +58,7 @@ def test_a_gate_springs_no_trap_that_git_has(tmp_path: Path, attack: str, by_age
     trap.write_text(f'#!/bin/sh\necho "$0 $@" >> {sprung}\nexit 1\n')
     trap.chmod(0o755)
     repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    repo.write(".gitignore", "evalgate-report/\n")
+    repo.write(".gitignore", "evalgate-report/\nresults/\n")
     repo.gate_file()
     repo.cases(0, 1)
     repo.agent("base")
@@ -73,11 +73,10 @@ def test_a_gate_springs_no_trap_that_git_has(tmp_path: Path, attack: str, by_age
     repo.commit("change")
     if not by_agent:
         subprocess.run([sys.executable, "-c", source], cwd=repo.root, check=True)
-    code, said = repo.run("--data-branch", "results", "--save-baseline", "always")
+    code, said = repo.run("--baseline-folder", "results", "--save-baseline", "always")
     assert code == 0, said
     assert (repo.asked("base"), repo.asked("head")) == (2, 2)
-    kept = subprocess.run(["git", "log", "results"], cwd=tmp_path / "origin.git", capture_output=True, check=False)
-    assert kept.returncode == 0, said
+    assert list((repo.root / "results/runs").iterdir()), said
     assert not sprung.exists(), sprung.read_text()
     # the trap works: whoever uses git as it is set up there springs it
     repo.write("agent.py", "changed")

@@ -146,7 +146,6 @@ def test_a_change_decides_neither_who_gets_a_key_nor_where_reports_go(
     change = gate_file(
         env=["*"],
         output="site",
-        data_branch="mine",
         baseline_folder="kept",
         judge={"base_url": thief.url, "api_key_env": "DEPLOY_KEY", "config": {"httpOptions": stolen}},
     )
@@ -158,7 +157,7 @@ def test_a_change_decides_neither_who_gets_a_key_nor_where_reports_go(
     assert seen(root) == {"AGENT_KEY"}
     assert not (root / "site").exists()
     comment = (root / "evalgate-report/comment.md").read_text()
-    for setting in ("env", "output", "data-branch", "baseline-folder", "judge.base_url", "judge.api_key_env"):
+    for setting in ("env", "output", "baseline-folder", "judge.base_url", "judge.api_key_env"):
         assert f"{setting}" in comment, setting
         assert f"`{setting}`: the base's evalgate.yml counts" in said, setting
     assert "client options (`http_options`) of `final_response_match_v2`" in said

@@ -313,9 +313,9 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, t
 
 
 @pytest.mark.parametrize(("is_pull_request", "named"), [(True, "kept"), (False, "mine")])
-def test_in_which_stores_the_past_is_looked_up(*, is_pull_request: bool, named: str) -> None:
+def test_in_which_store_the_past_is_looked_up(*, is_pull_request: bool, named: str) -> None:
     """A store of the change's own choice has no past, or whatever past it likes."""
-    theirs = chosen(data_branch="kept").model_copy(update={"places": anywhere})
+    theirs = chosen(baseline_folder="kept").model_copy(update={"places": anywhere})
     where = Context(environ={}, watcher=SilentWatcher(), cache=Path("/none"), is_pull_request=is_pull_request)
-    found = baseline_rules.of(chosen(data_branch="mine"), (suite("s", ONE),), base(settings=theirs), where)
-    assert found.settings.data_branch == named
+    found = baseline_rules.of(chosen(baseline_folder="mine"), (suite("s", ONE),), base(settings=theirs), where)
+    assert found.settings.baseline_folder == named

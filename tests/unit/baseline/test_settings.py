@@ -75,7 +75,7 @@ def settled(
         ("env: [A, B]", "env: [A]", {}, {"env": ("A",)}, "`env`: the base's evalgate.yml counts (`A`), not this"),
         ("env: [A]", "output: x", {}, {"env": (), "output": "x"}, "counts (nothing), not this change's (`A`)"),
         ("output: docs/hooks", "env: A", {}, {"output": "evalgate-report"}, "not this change's (`docs/hooks`)"),
-        ("data-branch: mine", "data_branch: data", {}, {"data_branch": "data"}, "`data-branch`: the base's"),
+        ("baseline-folder: a", "baseline_folder: b", {}, {"baseline_folder": "b"}, "`baseline-folder`: the base's"),
         ("baseline_folder: mine", "runs: 1", {}, {"baseline_folder": ""}, "counts (unset), not this change's (`mine`)"),
         # what the change takes away is still there
         ("runs: 1", "env: [A]", {}, {"env": ("A",)}, "counts (`A`), not this change's (nothing)"),

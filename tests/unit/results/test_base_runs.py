@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
 from evalgate.results import history as results_history
+from evalgate.results import stores
 from evalgate.results.history import History, PastRuns
-from evalgate.results.stores import Store
+from evalgate.system import git
 
-EMPTY = b'{"schema_version": 2, "runs": [], "cases": []}'
+EMPTY = b'{"schema_version": 3, "runs": [], "cases": []}'
 
 
 class Shelf:
@@ -42,25 +44,26 @@ class Noting(SilentWatcher):
 
 
 @pytest.mark.parametrize(
-    ("shelves", "is_known", "warned"),
+    ("shelf", "is_known", "warned"),
     [
-        ([Shelf(None)], True, ""),  # the first runs of all
-        ([Shelf(EMPTY)], True, ""),
-        ([Shelf(None, reachable=False)], False, "base runs in the shelf was not read: no network"),
-        ([Shelf(None, reachable=False), Shelf(None)], False, "history of base runs in the shelf"),
-        ([Shelf(b"{")], False, "history of base runs in the shelf was not read: it is damaged"),
-        ([Shelf(b'{"schema_version": 99}')], False, "later version"),
-        ([Shelf(b"{"), Shelf(EMPTY)], True, "base runs in the shelf"),  # the other one knows, and the damage is told
-        ([], False, ""),
+        (Shelf(None), True, ""),  # the first runs of all
+        (Shelf(EMPTY), True, ""),
+        (Shelf(None, reachable=False), False, "base runs in the shelf was not read: no network"),
+        (Shelf(b"{"), False, "history of base runs in the shelf was not read: it is damaged"),
+        (Shelf(b'{"schema_version": 99}'), False, "later version"),
+        (None, False, ""),
     ],
 )
 def test_a_history_that_cannot_be_read_is_not_an_empty_one(
-    shelves: list[Store], *, is_known: bool, warned: str
+    shelf: Shelf | None, *, is_known: bool, warned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    past, problems = results_history.read_first(shelves)
-    assert past == (PastRuns() if is_known else None)
-    assert [problem.code for problem in problems] == ["history-unread"] * bool(warned)
-    assert all(warned in problem.message for problem in problems)
+    monkeypatch.setattr(stores, "opened", lambda *_, **__: shelf)
+    monkeypatch.setattr(git, "open_repository", lambda *_, **__: contextlib.nullcontext())
+    context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path)
+    with results_history.opened(Settings(baseline_folder="x"), context) as history:
+        assert history.past == (PastRuns() if is_known else None)
+        assert [problem.code for problem in history.problems] == ["history-unread"] * bool(warned)
+        assert all(warned in problem.message for problem in history.problems)
 
 
 USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})
@@ -116,7 +119,7 @@ def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bo
     report = dataclasses.replace(build.report(outcomes), files={"results": "results.json"})
     report = dataclasses.replace(report, run=dataclasses.replace(report.run, commit="c" * 40))
     context = Context(environ={}, watcher=Noting(said), cache=Path(), on_base_branch=True)
-    History(settings=Settings(), context=context, stores=[store]).keep(report)  # type: ignore[list-item]  # all that is asked of it
+    History(settings=Settings(), context=context, store=store).keep(report)  # type: ignore[arg-type]  # all that is asked of it
     assert store.saved == [Path("results.json")] * kept
     assert any("not stored: the agent failed in every run" in line for line in said) is not kept
 

@@ -1,20 +1,17 @@
-"""The history of base runs: what is remembered, what counts as mixed, broken or drift."""
+"""The history of base runs: what is remembered, what counts as broken or drift."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 
 import pytest
-from builders import sides
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.results import history as results_history
-from evalgate.results.history import CaseHistory, History, PastOutcome, PastRun, PastRuns, PastScores
+from evalgate.results.history import CaseHistory, History, PastOutcome, PastRun, PastRuns
 
 NOBODY = Context(environ={}, watcher=SilentWatcher(), cache=Path())
 
@@ -51,35 +48,6 @@ def run_of(*cases: CaseHistory, commit: str = "c", mean: float | None = None) ->
 
 def case(case_id: str, run: str, fingerprint: str = "x") -> CaseHistory:
     return CaseHistory(suite="s", case_id=case_id, question="q", fingerprint=fingerprint, outcomes=outcomes(run))
-
-
-@pytest.mark.parametrize(
-    ("runs", "mixed"),
-    [
-        ("", False),  # nothing is known
-        ("P", False),  # one run of one repeat tells nothing of flaking
-        ("PPP", False),  # repeats that agree do
-        ("PPF", True),
-        ("P P P P", False),
-        ("P P F F", False),  # once and for good: a change of the agent
-        ("P F P F", True),
-        ("P F P", True),
-        ("P - F -", False),  # runs that were not measured are no outcome
-        ("P - F - P", True),
-        ("- ?? -", False),
-        ("PP PF PP", True),
-        ("PP PF FF", True),
-        ("P? F?", False),
-    ],
-)
-def test_mixed_results(runs: str, mixed: bool) -> None:
-    assert results_history.is_mixed(outcomes(runs)) is mixed
-
-
-@given(st.lists(st.text("PF?", min_size=1, max_size=4), max_size=12))
-def test_a_pass_is_as_mixed_as_a_failure(runs: list[str]) -> None:
-    mirrored = " ".join(runs).translate(str.maketrans("PF", "FP"))
-    assert results_history.is_mixed(outcomes(" ".join(runs))) is results_history.is_mixed(outcomes(mirrored))
 
 
 # --- memory ------------------------------------------------------------------------------------------
@@ -182,56 +150,6 @@ def test_drift_is_seen_by_the_first_run_of_a_day_of_one_agent(
     assert drifts(*runs, **more) == found
 
 
-def graded(number: int, *scores: float, cases: int = 3, name: str = "rubric") -> PastRuns:
-    """A run whose cases all have these scores, and pass."""
-    own = tuple(
-        dataclasses.replace(case(f"case_{each}", "P" * len(scores)), scores={name: (PastScores(1, scores),)})
-        for each in range(cases)
-    )
-    at = f"2026-01-{number + 1:02d}T04:00:00+00:00"
-    return PastRuns(runs=(PastRun(number=1, commit="c", at=at, agent="a"),), cases=own)
-
-
-@pytest.mark.parametrize(
-    ("before", "last", "seen"),
-    [
-        ((0.9, 0.8), (0.9, 0.8), ""),
-        ((0.9, 0.8), (0.6, 0.5), "rubric 0.85 0.55"),  # nothing fails, and yet it is another model
-        ((0.6, 0.5), (0.9, 0.8), "rubric 0.55 0.85"),
-        ((0.9, 0.8), (0.85, 0.8), ""),
-        ((1.0, 1.0), (0.0, 0.0), ""),  # two values: passes and failures say as much, and they say nothing
-        ((0.9,), (0.2,), "rubric 0.90 0.20"),  # three values: those before vary in one run
-    ],
-)
-def test_graded_scores_drift_as_well(before: tuple[float, ...], last: tuple[float, ...], seen: str) -> None:
-    record = PastRuns()
-    for number in range(10):
-        first = (before[0] + 0.01, *before[1:]) if len(before) == 1 and number == 0 else before
-        record = results_history.update(record, graded(number, *first, cases=30))
-        assert record.runs[-1].drift is None
-    record = results_history.update(record, graded(10, *last, cases=30))
-    found = record.runs[-1].drift
-    assert ("" if found is None else f"{found.criterion} {found.before:.2f} {found.after:.2f}") == seen
-    assert results_history.parse_history(results_history.render_history(record)) == record
-
-
-def test_only_the_last_runs_keep_their_scores() -> None:
-    record = PastRuns()
-    for number in range(results_history.SCORED + 3):
-        record = results_history.update(record, graded(number % 30, 0.5, 0.6, 0.7, cases=1))
-    for known in record.cases:
-        assert [each.number for each in known.scores["rubric"]] == list(range(4, results_history.SCORED + 4))
-        assert len(known.outcomes) == results_history.SCORED + 3
-
-
-@pytest.mark.parametrize(("most", "kept"), [(6, True), (5, False)])
-def test_scores_are_taken_from_a_run(most: int, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results_history, "MOST_SCORES", most)
-    made = results_history.summary_of(sides.run([["98?", "7.5", "P6"]]), "c")
-    values = [tuple(own.values) for known in made.cases for own in known.scores.get("m", ())]
-    assert values == ([(0.9, 0.8), (0.7, 0.5), (1.0, 0.6)] if kept else [])
-
-
 def test_an_agent_of_which_nothing_is_known_does_not_drift() -> None:
     runs = [PastRun(number=number, commit="c", at=f"2026-01-{number:02d}") for number in range(1, 3)]
     assert results_history.update(PastRuns(runs=tuple(runs)), run_of(case("case_1", "F"))).runs[-1].drift is None
@@ -244,26 +162,6 @@ def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
     assert results_history.trends(record, {"match": 0.5}, recent=1) == (), "one run is no trend"
     assert results_history.trends(PastRuns(), {"match": 0.5}) == ()
     assert results_history.trends(record, {}) == ()
-
-
-@pytest.mark.parametrize(
-    ("cases", "message", "color"),
-    [
-        ({"PP PP": 45}, "45/45", "brightgreen"),
-        ({"PP PP": 43, "PF PP": 2}, "45/45 · 2 mixed", "green"),
-        ({"PP PP": 40, "PF PP": 2, "PP FF": 3}, "42/45 · 2 mixed", "yellow"),
-        ({"PP PP": 44, "PP P?": 1}, "44/45 · 1 not measured", "yellow"),  # never green: nobody knows
-        ({"PP PP": 7, "FF FF": 3}, "7/10", "orange"),
-        ({"PP PP": 6, "FF FF": 4}, "6/10", "red"),
-        ({"?? ??": 10}, "0/10 · 10 not measured", "lightgrey"),
-        ({"PP PP": 2, "PF PP": 1, "PP .": 1, "FF FF": 1}, "3/4 · 1 mixed", "orange"),  # those of the newest run
-        ({}, "no cases", "lightgrey"),
-    ],
-)
-def test_the_badge_is_that_of_the_newest_run(cases: dict[str, int], message: str, color: str) -> None:
-    record = record_of(*(text for text, count in cases.items() for _ in range(count)))
-    badge = json.loads(results_history.render_badge(record))
-    assert badge == {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}
 
 
 def test_earlier_runs_of_a_case_are_told_in_words() -> None:

@@ -63,13 +63,13 @@ def test_a_name_that_is_no_text_can_be_written() -> None:
 
 
 def history_of(runs: str) -> bytes:
-    return f'{{"schema_version":2,"runs":[{runs}],"cases":[]}}'.encode()
+    return f'{{"schema_version":3,"runs":[{runs}],"cases":[]}}'.encode()
 
 
 def history_with(**case: object) -> bytes:
     whole = {"suite": "s", "case_id": "c", "fingerprint": "f", "outcomes": [[1, 1, 1, 1]]} | case
     runs = [{"number": 1, "commit": "c", "at": ""}]
-    return json.dumps({"schema_version": 2, "runs": runs, "cases": [whole]}).encode()
+    return json.dumps({"schema_version": 3, "runs": runs, "cases": [whole]}).encode()
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,17 @@ def history_with(**case: object) -> bytes:
         (history_with(outcomes=[[1, -1, 1, 1]]), "greater than or equal to 0"),
         (history_with(outcomes=[[1, 1, 1, 10**30]]), "less than or equal to"),  # no run was ever asked for so often
         (history_with(outcomes=[]), "at least 1"),
+        (b'{"schema_version":2,"runs":[],"cases":[]}', "written by an earlier version"),
         (b'{"schema_version":1,"runs":[],"cases":[]}', "schema_version"),  # there never was one
         (history_with(case_id=5), "string"),
         (history_with(later="x"), "later"),
         (
-            b'{"schema_version":2,"runs":[{"number":2,"commit":"","at":""},{"number":2,"commit":"","at":""}],"cases":[]}',
+            b'{"schema_version":3,"runs":[{"number":2,"commit":"","at":""},{"number":2,"commit":"","at":""}],"cases":[]}',
             "not in order",
         ),
-        (b'{"schema_version":2,"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}', "less than"),
+        (b'{"schema_version":3,"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}', "less than"),
         (
-            b'{"schema_version":2,"runs":[{"number":2,"commit":"","at":"","means":{"m":-1e308}}],"cases":[]}',
+            b'{"schema_version":3,"runs":[{"number":2,"commit":"","at":"","means":{"m":-1e308}}],"cases":[]}',
             "greater",
         ),  # no score is
     ],
@@ -105,7 +106,7 @@ def test_what_is_no_history_is_refused(text: bytes, complaint: str) -> None:
     assert not refused.value.newer
 
 
-@pytest.mark.parametrize("text", [b'{"schema_version":3,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}'])
+@pytest.mark.parametrize("text", [b'{"schema_version":4,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}'])
 def test_a_later_version_is_told_apart(text: bytes) -> None:
     with pytest.raises(UnreadableHistory, match="later version") as refused:
         results_history.parse_history(text)

@@ -43,22 +43,20 @@ WHOLE, PARTLY, BROKEN = "pass pass", "error pass", "error timeout"
 
 
 @pytest.mark.parametrize(
-    ("shelves", "runs", "found", "said"),
+    ("shelf", "runs", "found", "said"),
     [
-        ([Shelf("x", A, B)], {A: WHOLE, B: WHOLE}, (A, 0), []),
-        ([Shelf("x", A, B)], {A: PARTLY, B: WHOLE}, (A, 0), []),  # what there is can be compared with
-        ([Shelf("x", A, B)], {A: BROKEN, B: WHOLE}, (B, 1), ["the agent failed in every run"]),
-        ([Shelf("x", A, B, C)], {A: BROKEN, B: BROKEN, C: WHOLE}, (C, 2), ["failed in every run"] * 2),
-        ([Shelf("x", A)], {A: BROKEN}, None, ["failed in every run"]),
-        ([Shelf("x", A, C), Shelf("y", B)], {A: BROKEN, B: WHOLE, C: WHOLE}, (B, 1), ["failed in every run"]),
-        ([Shelf("x", B), Shelf("y", A)], {A: BROKEN, B: WHOLE}, (B, 1), ["failed in every run"]),
-        ([Shelf("x", A, B)], {A: "damaged", B: WHOLE}, (B, 1), ["is not JSON"]),
-        ([Shelf("x", A, B)], {A: "of another", B: WHOLE}, (B, 1), ["they are of dddd"]),
-        ([Shelf("x", reachable=False), Shelf("y", B)], {B: WHOLE}, (B, 1), ["the x was not used: no network"]),
+        (Shelf("x", A, B), {A: WHOLE, B: WHOLE}, (A, 0), []),
+        (Shelf("x", A, B), {A: PARTLY, B: WHOLE}, (A, 0), []),  # what there is can be compared with
+        (Shelf("x", A, B), {A: BROKEN, B: WHOLE}, (B, 1), ["the agent failed in every run"]),
+        (Shelf("x", A, B, C), {A: BROKEN, B: BROKEN, C: WHOLE}, (C, 2), ["failed in every run"] * 2),
+        (Shelf("x", A), {A: BROKEN}, None, ["failed in every run"]),
+        (Shelf("x", A, B), {A: "damaged", B: WHOLE}, (B, 1), ["is not JSON"]),
+        (Shelf("x", A, B), {A: "of another", B: WHOLE}, (B, 1), ["they are of dddd"]),
+        (Shelf("x", reachable=False), {}, None, ["the x was not used: no network"]),
     ],
 )
 def test_the_nearest_that_can_be_compared_with_is_taken(
-    shelves: list[Shelf],
+    shelf: Shelf,
     runs: dict[str, str],
     found: tuple[str, int] | None,
     said: list[str],
@@ -75,7 +73,7 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
     monkeypatch.setattr(git, "ancestors", lambda _, sha: (sha, B, C))
     monkeypatch.setattr(file, "read_results", read)
     lines: list[str] = []
-    nearest = stores.find(shelves, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
+    nearest = stores.find(shelf, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
     assert (None if nearest is None else (nearest.commit, nearest.distance)) == found
     assert len(lines) == len(said)
     assert all(words in line for words, line in zip(said, lines, strict=True))

@@ -16,7 +16,6 @@ from evalgate.model import (
     Event,
     FailureKind,
     Invocation,
-    Json,
     Text,
     ToolCall,
     ToolResponse,
@@ -27,6 +26,7 @@ from evalgate.model import (
 from evalgate.runner import trials
 from evalgate.runner.trials import Task
 from evalgate.simulation.user import StaticUser
+from evalgate.values import Json
 from tests.builders.build import suite
 
 KEY = TrialKey(suite="s", case_id="c")
