@@ -346,7 +346,7 @@ def _turn(runs: Sequence[PastRun], outcomes: Sequence[Mapping[CaseKey, float]]) 
         falls = [before - after for before, after in pairs]
         evidence = fmean(book.evidence([sign * fall for fall in falls], tolerated=0.0) for sign in (1, -1))
         total += evidence / len(windows)
-        if evidence > best.evidence:
+        if pairs and evidence > best.evidence:
             before, after = (fmean(values) for values in zip(*pairs, strict=True))
             best = Drift(since=runs[-window].at, before=before, after=after, evidence=evidence)
     return replace(best, evidence=total) if total >= NEEDED else None
