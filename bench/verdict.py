@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from random import Random
 from statistics import fmean
 
-from evalgate.comparison import book, pairing
+from evalgate.comparison import book
 from evalgate.comparison.book import Sides
 from evalgate.model import (
     AgentFailure,
@@ -209,8 +209,7 @@ def run_of(
 
 def settled(head: Run, base: Run) -> tuple[Book, Sequence[book.Rerun]]:
     """What evalgate says of both sides."""
-    sides = Sides(head=head, base=base, policy=Policy())
-    return book.of(sides, pairing.case_verdicts(head, pairing.uses_by_case(head), policy=sides.policy))
+    return Sides(head=head, base=base, policy=Policy()).settled
 
 
 def merged(parts: Sequence[tuple[Run, Run]], cases: int, rounds: int) -> tuple[Run, Run]:

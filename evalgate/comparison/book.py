@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from evalgate.comparison import pairing, purse, threshold
-from evalgate.comparison.pairing import PolicyRule
+from evalgate.comparison.pairing import Pattern, PolicyRule, Trials
 from evalgate.comparison.purse import CaseRuns, Pair, Rerun, Terms
 from evalgate.model import (
     Book,
@@ -33,7 +33,45 @@ NEW_CASES: Final = "+"
 """Behind the name of a suite: its cases that the base does not have, which reach the pass rate by themselves."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Side:
+    """One side by case, judged by head's criteria (`uses`)."""
+
+    run: Run
+    uses: Mapping[CaseKey, Sequence[CriterionUse]]
+    policy: Policy
+    is_base: bool
+
+    @functools.cached_property
+    def trials(self) -> Trials:
+        """The first runs."""
+        return pairing.by_case(self.run.trials)
+
+    @functools.cached_property
+    def fresh(self) -> Trials:
+        """The reruns."""
+        return pairing.by_case(self.run.confirmations)
+
+    @functools.cached_property
+    def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
+        """The threshold gate's word on each of head's cases."""
+        return pairing.case_verdicts(self.run, self.uses, policy=self.policy)
+
+    def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
+        """How a case ended by one criterion."""
+        return next((criterion.kind for criterion in self.verdicts[key].criteria if criterion.name == name), None)
+
+    def outcome(self, trial: GradedTrial) -> Pattern | None:
+        """Which criteria a trial passes, see `pairing.outcome`."""
+        needed = pairing.deciding(self.uses.get(trial.key.case, ()))
+        return pairing.outcome(trial, needed, adk_compat=self.policy.adk_compat, of_base=self.is_base)
+
+    def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
+        """Whether each trial passes; None where that is not known."""
+        return [pairing.passes(self.outcome(trial)) for trial in trials]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sides:
     """What a book is made from.
 
@@ -59,45 +97,61 @@ class Sides:
         """Whether a case may block: it is neither quarantined nor advisory."""
         return key not in self.shown and key[0] not in self.policy.advisory
 
+    def group(self, key: CaseKey) -> str:
+        """The cases that have a pass rate to reach together with this one."""
+        return f"{key[0]}{NEW_CASES}" if self.unpaired.get(key) is CaseStatus.NEW else key[0]
+
     @functools.cached_property
     def uses(self) -> Mapping[CaseKey, Sequence[CriterionUse]]:
         """The criteria of every case of head, in its order."""
         return pairing.uses_by_case(self.head)
 
     @functools.cached_property
+    def both(self) -> Sequence[Side]:
+        """Head, and the base where there is one."""
+        runs = (self.head,) if self.base is None else (self.head, self.base)
+        return [Side(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head) for run in runs]
+
+    @functools.cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
         """The criteria whose scores say more than whether their thresholds are reached. Which these are is told by all
         scores together, whichever side each is of."""
-        return {} if self.base is None else _graded(self, self.base)
+        return {} if self.base is None else _graded(self)
+
+    @functools.cached_property
+    def settled(self) -> tuple[Book, tuple[Rerun, ...]]:
+        """What the bets came to, and what is to be run next."""
+        return _settled(self)
 
 
-def of(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> tuple[Book, tuple[Rerun, ...]]:
-    """The book of two runs, or of one without a base, and what is to be run next. `verdicts`: head's."""
-    parts, terms = _parts(sides, verdicts), _terms(sides, verdicts)
+def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
+    parts, terms = _parts(sides), _terms(sides)
     money = 1 / max(len(parts), sides.head.shards if sides.head.shard is None else sides.head.shard.of)
-    played = [purse.play(cases, terms, money=money) for cases in parts]
-    worse = math.fsum(own.worth for own, _ in played)
-    failing = math.fsum(own.failing for own, _ in played) if played else 1.0
-    is_worse, is_failing = worse >= terms.needed, failing >= terms.needed
-    largest = max((factor for own, _ in played for factor in own.factors.values()), default=1.0)
+    purses = []
+    reruns: list[Rerun] = []
+    for cases in parts:
+        own, wanted = purse.play(cases, terms, money=money)
+        purses.append(own)
+        reruns += wanted
     swapped = [purse.Purse(terms, money=money) for _ in parts]
     for own, cases in zip(swapped, parts, strict=True):
         own.begin([_swapped(case) for case in cases])
-    confirmations = {
-        key: confirmation
-        for own, _ in played
-        for key, confirmation in own.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest).items()
-    }
+    worse = math.fsum(own.worth for own in purses) if parts else 1.0
+    failing = math.fsum(own.failing for own in purses) if parts else 1.0
+    factors = {key: factor for own in purses for key, factor in own.factors.items()}
+    largest = max(factors.values(), default=1.0)
+    is_worse, is_failing = worse >= terms.needed, failing >= terms.needed
+    words = [own.confirmations(is_worse=is_worse, is_failing=is_failing, largest=largest) for own in purses]
     return Book(
         needed=terms.needed,
-        worse=worse if played else 1.0,
-        better=math.fsum(own.worth for own in swapped) if played else 1.0,
+        worse=worse,
+        better=math.fsum(own.worth for own in swapped) if parts else 1.0,
         failing=failing,
-        bets=tuple(bet for own, _ in played for bet in own.bets),
-        factors={key: factor for own, _ in played for key, factor in own.factors.items()},
-        confirmations=confirmations,
-        on_both=frozenset(key for own, _ in played for key in own.failed_together),
-    ), tuple(rerun for _, reruns in played for rerun in reruns)
+        bets=tuple(bet for own in purses for bet in own.bets),
+        factors=factors,
+        confirmations={key: word for own in words for key, word in own.items()},
+        on_both=frozenset(key for own in purses for key in own.failed_together),
+    ), tuple(reruns)
 
 
 def _swapped(case: CaseRuns) -> CaseRuns:
@@ -105,29 +159,23 @@ def _swapped(case: CaseRuns) -> CaseRuns:
     return CaseRuns(key=case.key, rounds=runs, passes_on_base=None)
 
 
-def _terms(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> Terms:
+def _terms(sides: Sides) -> Terms:
     policy = sides.policy
     sizes: defaultdict[str, int] = defaultdict(int)
-    for key in verdicts:
-        sizes[group_of(key, sides)] += sides.blocks(key)
+    for key in sides.uses:
+        sizes[sides.group(key)] += sides.blocks(key)
     rates = {group: policy.suite_pass_rate.get(group.removesuffix(NEW_CASES), policy.pass_rate) for group in sizes}
     is_part = sides.head.shard is not None or sides.head.shards > 1  # which does not know how many fail elsewhere
+    tolerated = {group: size - threshold.needed(size, rates[group]) for group, size in sizes.items()}
     return Terms(
         needed=1 / policy.alpha,
-        tolerated={}
-        if is_part
-        else {group: size - threshold.needed(size, rates[group]) for group, size in sizes.items()},
+        tolerated={} if is_part else tolerated,
         graded={name: rule.max_drop for name, rule in sides.graded.items()},
         asks_alone=policy.threshold is ThresholdRule.CONFIRMED,
     )
 
 
-def group_of(key: CaseKey, sides: Sides) -> str:
-    """The cases that have a pass rate to reach together with this one."""
-    return f"{key[0]}{NEW_CASES}" if sides.unpaired.get(key) is CaseStatus.NEW else key[0]
-
-
-def _graded(sides: Sides, base: Run) -> Mapping[str, PolicyRule]:
+def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
     rules: dict[str, PolicyRule] = {}
     uses: dict[str, CriterionUse] = {}
     for suite in sides.head.suites:
@@ -136,7 +184,7 @@ def _graded(sides: Sides, base: Run) -> Mapping[str, PolicyRule]:
             if rule.gating and (sides.is_together or not rule.scale.clocked):
                 rules[use.name], uses[use.name] = rule, use
     values: defaultdict[tuple[str, bool], set[float]] = defaultdict(set)
-    for trial in (*sides.head.trials, *base.trials):
+    for trial in (trial for side in sides.both for trial in side.run.trials):
         for name, use in uses.items():
             value = pairing.value_of(trial, name)
             if value is not None:
@@ -148,13 +196,12 @@ def _graded(sides: Sides, base: Run) -> Mapping[str, PolicyRule]:
 
 def _is_lacking(sides: Sides) -> bool:
     """Whether a run of either side could not be measured."""
-    for run in (sides.head, sides.base):
-        for trial in () if run is None else run.trials:
-            key = trial.key.case
-            needed = pairing.deciding(sides.uses.get(key, ())) if sides.is_paired(key) and sides.blocks(key) else ()
-            if needed and pairing.passes(pairing.outcome(trial, needed, of_base=run is sides.base)) is None:
-                return True
-    return False
+    keys = {key for key, uses in sides.uses.items() if sides.is_paired(key) and sides.blocks(key) and _decides(uses)}
+    return any(None in side.passed(trial for trial in side.run.trials if trial.key.case in keys) for side in sides.both)
+
+
+def _decides(uses: Sequence[CriterionUse]) -> bool:
+    return bool(pairing.deciding(uses))
 
 
 WHETHER_MEASURED: Final = {
@@ -166,114 +213,82 @@ SEVERAL = (0, 1)
 """Two values on one side of the threshold differ in more than whether it is reached."""
 
 
-def _parts(sides: Sides, verdicts: Mapping[CaseKey, CaseVerdict]) -> list[list[CaseRuns]]:
+def _parts(sides: Sides) -> list[list[CaseRuns]]:
     """The cases that decide, by the shard that measured them."""
-    head, homes = sides.head, sides.head.homes if sides.head.shards > 1 else {}
+    homes = sides.head.homes if sides.head.shards > 1 else {}
     parts: defaultdict[int, list[CaseRuns]] = defaultdict(list)
-    runs = _Runs(sides)
-    broken = {suite.key for suite in head.suites if suite.problem}
-    for key, uses in sides.uses.items():
+    broken = {suite.key for suite in sides.head.suites if suite.problem}
+    absent = {*sides.unchanged, *(suite.key for suite in (sides.base or sides.head).suites if suite.agent.is_absent)}
+    for key in sides.uses:
         if sides.blocks(key) and key[0] not in broken:
-            parts[homes.get(key, 0)].append(runs.case(key, uses, verdicts[key]))
+            parts[homes.get(key, 0)].append(_case(sides, key, is_absent=key[0] in absent))
     return list(parts.values())
 
 
-class _Runs:
-    """The trials of both sides by case."""
-
-    def __init__(self, sides: Sides) -> None:
-        self._sides = sides
-        head, base = sides.head, sides.base
-        self._firsts = pairing.trials_by_case(head), pairing.trials_by_case(base) if base else {}
-        self._fresh = pairing.by_case(head.confirmations), pairing.by_case(base.confirmations if base else ())
-        self._absent = frozenset(sides.unchanged)
-        if base is not None:
-            self._absent |= {suite.key for suite in base.suites if suite.agent.is_absent}
-
-    def case(self, key: CaseKey, uses: Sequence[CriterionUse], verdict: CaseVerdict) -> CaseRuns:
-        """What is known of one case."""
-        sides, needed = self._sides, pairing.deciding(uses)
-        is_paired = sides.is_paired(key)
-        firsts = [side.get(key, ()) for side in self._firsts]
-        outcomes = [self._passed(trial, needed) for trial in firsts[0]]
-        fresh = [
-            {purpose: [trial for trial in side.get(key, ()) if trial.key.purpose is purpose] for purpose in Purpose}
-            for side in self._fresh
-        ]
-        is_crash = verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
-        is_whole = len(outcomes) == sides.head.repeats
-        lost = self._lost(firsts, needed) if is_paired else ()
-        return CaseRuns(
-            key=key,
-            group=group_of(key, sides),
-            rounds=self._pairs(firsts, uses) if is_paired and key[0] not in sides.unchanged else (),
-            pairs=self._pairs([side[Purpose.PAIR] for side in fresh], lost or uses),
-            alone=[self._passed(trial, needed) for trial in fresh[0][Purpose.SINGLE]],
-            is_failing=verdict.kind is VerdictKind.FAIL or (is_crash and is_whole),
-            passes_on_base=self._on_base(key, needed) if is_paired else None,
-            is_suspect=bool(lost),
-            can_pair=is_paired and key[0] not in self._absent,
-            can_rerun=sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded,
-        )
-
-    def _lost(
-        self, firsts: Sequence[Sequence[GradedTrial]], needed: Sequence[CriterionUse]
-    ) -> tuple[CriterionUse, ...]:
-        """The criteria that head fails and the base passes in their first runs, where it is the other way round by
-        others: so that neither run is the better one as a whole."""
-        if not all(firsts):
-            return ()
-        head, base = (pairing.outcome(runs[0], needed, of_base=runs is firsts[1]) for runs in firsts)
-        both = list(zip(needed, head or (), base or (), strict=False))
-        lost = tuple(use for use, ours, theirs in both if ours is False and theirs is True)
-        won = [use for use, ours, theirs in both if ours is True and theirs is False]
-        return lost if won else ()
-
-    def _passed(self, trial: GradedTrial, needed: Sequence[CriterionUse], *, of_base: bool = False) -> bool | None:
-        adk_compat = self._sides.policy.adk_compat
-        return pairing.passes(pairing.outcome(trial, needed, adk_compat=adk_compat, of_base=of_base))
-
-    def _on_base(self, key: CaseKey, needed: Sequence[CriterionUse]) -> bool | None:
-        known = [self._passed(trial, needed, of_base=True) for trial in self._firsts[1].get(key, ())]
-        passed, failed = known.count(True), known.count(False)
-        return None if not passed + failed else passed > failed
-
-    def _pairs(self, runs: Sequence[Sequence[GradedTrial]], uses: Sequence[CriterionUse]) -> list[Pair]:
-        """Runs of the same number on both sides."""
-        heads, bases = runs
-        others = {trial.key.number: trial for trial in bases}
-        return [
-            pairing.pair(
-                head,
-                base,
-                uses,
-                graded=self._sides.graded,
-                adk_compat=self._sides.policy.adk_compat,
-                is_staked=not base.apart,
-            )
-            for head in heads
-            if (base := others.get(head.key.number)) is not None
-        ]
+def _case(sides: Sides, key: CaseKey, *, is_absent: bool) -> CaseRuns:
+    """What is known of one case. `is_absent`: its base cannot be run again."""
+    head, is_paired = sides.both[0], sides.is_paired(key)
+    verdict, outcomes = head.verdicts[key], head.passed(head.trials.get(key, ()))
+    fresh, on_base = head.fresh.get(key, ()), None
+    is_crash = verdict.kind is VerdictKind.NOT_MEASURED and False in outcomes and None not in outcomes
+    lost: Sequence[CriterionUse] = ()
+    if is_paired:
+        lost = _lost(sides, key)
+        known = sides.both[1].passed(sides.both[1].trials.get(key, ()))
+        on_base = known.count(True) > known.count(False) if True in known or False in known else None
+    return CaseRuns(
+        key=key,
+        group=sides.group(key),
+        rounds=_pairs(sides, head.trials.get(key, ())) if is_paired and key[0] not in sides.unchanged else (),
+        pairs=_pairs(sides, (trial for trial in fresh if trial.key.purpose is Purpose.PAIR), lost),
+        alone=head.passed(trial for trial in fresh if trial.key.purpose is Purpose.SINGLE),
+        is_failing=verdict.kind is VerdictKind.FAIL or (is_crash and len(outcomes) == sides.head.repeats),
+        passes_on_base=on_base,
+        is_suspect=bool(lost),
+        can_pair=is_paired and not is_absent,
+        can_rerun=sides.policy.threshold is not ThresholdRule.ALL and key[0] not in sides.recorded,
+    )
 
 
-def reruns_of(sides: Sides) -> dict[CaseKey, Reruns]:
-    """The fresh runs of each case that has some."""
-    found: dict[CaseKey, Reruns] = {}
-    bases = pairing.by_case(sides.base.confirmations if sides.base else ())
-    for key, trials in pairing.by_case(sides.head.confirmations).items():
-        needed = pairing.deciding(sides.uses.get(key, ()))
-        outcomes = [
-            [
-                pairing.passes(
-                    pairing.outcome(trial, needed, adk_compat=sides.policy.adk_compat, of_base=side is not trials)
-                )
-                for trial in side
-            ]
-            for side in (trials, bases.get(key, ()))
-        ]
-        counts = [(side.count(True), len(side) - side.count(None)) for side in outcomes]
-        found[key] = Reruns(passed=counts[0][0], runs=counts[0][1], base_passed=counts[1][0], base_runs=counts[1][1])
-    return found
+def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
+    """The criteria that head fails and the base passes in their first runs, where it is the other way round by others:
+    so that neither run is the better one as a whole."""
+    firsts = [side.outcome(side.trials[key][0]) or () for side in sides.both if side.trials.get(key)]
+    if len(firsts) < len(sides.both):
+        return ()
+    both = list(zip(pairing.deciding(sides.uses[key]), *firsts, strict=False))
+    lost = tuple(use for use, ours, theirs in both if ours is False and theirs is True)
+    return lost if any(ours is True and theirs is False for _, ours, theirs in both) else ()
+
+
+def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionUse] = ()) -> list[Pair]:
+    """Runs of the same number on both sides, by all criteria or by those that are `lost`."""
+    pairs = []
+    for head, base in beside(sides, heads):
+        uses = lost or sides.uses[head.key.case]
+        adk_compat = sides.policy.adk_compat
+        pair = pairing.pair(head, base, uses, graded=sides.graded, adk_compat=adk_compat, is_staked=not base.apart)
+        pairs.append(pair)
+    return pairs
+
+
+def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedTrial, GradedTrial]]:
+    """Each run of head that has one of the base beside it, and that one."""
+    for head in heads:
+        for side in sides.both[1:]:
+            trials = side.trials if head.key.purpose is Purpose.FIRST else side.fresh
+            yield from ((head, base) for base in trials.get(head.key.case, ()) if base.key == head.key)
+
+
+def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
+    """The fresh runs of a case that has some."""
+    counts = []
+    for side in sides.both:
+        outcomes = side.passed(side.fresh.get(key, ()))
+        counts += [outcomes.count(True), len(outcomes) - outcomes.count(None)]
+    if not sides.both[0].fresh.get(key):
+        return None
+    return Reruns(**dict(zip(("passed", "runs", "base_passed", "base_runs"), counts, strict=False)))
 
 
 def evidence(drops: Iterable[float], *, tolerated: float) -> float:

@@ -11,17 +11,14 @@ from evalgate.comparison import book as comparison_book
 from evalgate.comparison import cases as comparison_cases
 from evalgate.comparison import pairing, purse, rates, sensitivity
 from evalgate.comparison.book import Sides
-from evalgate.comparison.cases import Table
 from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (
     AgentFailure,
     AppliedRule,
     BaseOrigin,
     BaseSource,
-    Book,
     CaseKey,
     CaseStatus,
-    CaseVerdict,
     Change,
     ComparedCases,
     Comparison,
@@ -29,7 +26,6 @@ from evalgate.model import (
     CriterionRule,
     CriterionUse,
     FailureKind,
-    GradedTrial,
     Policy,
     Run,
     Scale,
@@ -44,51 +40,44 @@ OVERALL = "trials that pass"
 DUST = 1e-9
 
 
-def compare(
-    sides: Sides,
-    *,
-    origin: BaseOrigin,
-    edited: tuple[CaseKey, ...] = (),
-    settled: tuple[Mapping[CaseKey, CaseVerdict], Book] | None = None,
-) -> Comparison:
+def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) -> Comparison:
     """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
-    that says so. `edited`: see `Comparison`. `settled`: head's cases and the bets, where
-    they are known already."""
+    that says so. `edited`: see `Comparison`."""
     head, base = sides.head, sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
         return Comparison(origin=origin, problem=problem, base_failed=base_failed)
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, is_together=sides.is_together)))
-    if settled is None:
-        decided = pairing.case_verdicts(head, sides.uses, policy=sides.policy)
-        settled = decided, comparison_book.of(sides, decided)[0]
-    verdicts, book = settled
-    table = comparison_cases.of(sides, verdicts)
-    deciding = [key for key in table.paired if sides.blocks(key)]
+    deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
     outcomes = [
-        [_passes(side.trials.get(key, ()), sides.uses[key]) for key in deciding] for side in (table.head, table.base)
+        [
+            [None if passed is None else float(passed) for passed in side.passed(side.trials.get(key, ()))]
+            for key in deciding
+        ]
+        for side in sides.both
     ]
-    rows = tuple(_rows(table, book))
+    rows = tuple(_rows(sides))
+    ours, theirs = sides.both
     return Comparison(
         origin=dataclasses.replace(origin, notes=tuple(notes)),
         base=base,
-        cases=table.cases(book),
+        cases=comparison_cases.of(sides),
         criteria=rows,
-        overall=_overall(table, book, deciding, outcomes),
+        overall=_overall(sides, deciding, outcomes),
         head_rates=rates.rates(outcomes[0]),
         # pass^k of both sides by the same k
         base_rates=rates.rates(outcomes[1], most=base.repeats),
         power=sensitivity.of(
-            sides, deciding, [pairing.known((*ours, *theirs)) for ours, theirs in zip(*outcomes, strict=True)]
+            sides, deciding, [pairing.known((*now, *then)) for now, then in zip(*outcomes, strict=True)]
         ),
-        book=book,
+        book=sides.settled[0],
         unchanged=tuple(sorted(sides.unchanged)),
         edited=edited,
         is_past=any(row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short for row in rows),
-        decided=verdicts,
+        decided=ours.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
-        base_decided=table.base.verdicts if pairing.uses_by_case(base) == table.sides.uses else {},
+        base_decided=theirs.verdicts if pairing.uses_by_case(base) == sides.uses else {},
     )
 
 
@@ -114,13 +103,6 @@ def again(told: Comparison, sides: Sides, *, lacking: str) -> Comparison:
     return dataclasses.replace(found, problem=told.problem) if is_told else found
 
 
-def _passes(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse]) -> list[float | None]:
-    """1 for a trial that passes all that decides, 0 for one that does not."""
-    needed = pairing.deciding(uses)
-    known = [pairing.passes(pairing.outcome(trial, needed)) for trial in trials]
-    return [None if passed is None else float(passed) for passed in known]
-
-
 @frozen_dataclass
 class Sample:
     """One criterion's scores of a case on both sides, those of crashes left out.
@@ -136,13 +118,13 @@ class Sample:
     base_failed: bool
 
 
-def _sample(table: Table, key: CaseKey, name: str) -> Sample | None:
+def _sample(sides: Sides, key: CaseKey, name: str) -> Sample | None:
     """None where all runs of a side are crashes."""
     scores, lacking, is_unrun = [], [], False
-    repeats = min(table.head.run.repeats, table.base.run.repeats)
-    for side in (table.head, table.base):
+    repeats = min(side.run.repeats for side in sides.both)
+    for side in sides.both:
         trials = side.trials.get(key, ())
-        counted = [trial for trial in trials if not pairing.is_crash(trial, of_base=side is table.base)]
+        counted = [trial for trial in trials if not pairing.is_crash(trial, of_base=side.is_base)]
         if trials and not counted:
             return None
         values = [pairing.value_of(trial, name) for trial in counted]
@@ -154,7 +136,7 @@ def _sample(table: Table, key: CaseKey, name: str) -> Sample | None:
         base=scores[1],
         is_whole=all(scores) and not lacking and not is_unrun,
         is_unrun=is_unrun and not lacking,
-        base_failed=bool(lacking) and all(side is table.base and trial.own_failure for side, trial in lacking),
+        base_failed=bool(lacking) and all(side.is_base and trial.own_failure for side, trial in lacking),
     )
 
 
@@ -184,37 +166,37 @@ class _Row:
         return Change.INCONCLUSIVE if whole + excused >= enough else Change.NOT_MEASURED
 
 
-def _rows(table: Table, book: Book) -> Iterator[CriterionComparison]:
+def _rows(sides: Sides) -> Iterator[CriterionComparison]:
     """The criteria that decide, those beside them, and those of cases that are only shown."""
     for is_shown in (False, True):
-        keys = [key for key in table.paired if table.sides.blocks(key) is not is_shown]
         # in the order in which suites name them; a criterion of many suites is one
         uses: dict[str, CriterionUse] = {}
         cases: defaultdict[str, list[CaseKey]] = defaultdict(list)
-        for key in keys:
-            for use in table.sides.uses[key]:
+        for key in sides.uses:
+            for use in sides.uses[key] if sides.is_paired(key) and sides.blocks(key) is not is_shown else ():
                 uses.setdefault(use.name, use)
                 cases[use.name].append(key)
         rows = [
-            _row(table, pairing.rule_of(use, table.sides.policy, advisory=is_shown), cases[name], keys)
+            _row(sides, pairing.rule_of(use, sides.policy, advisory=is_shown), cases[name])
             for name, use in uses.items()
         ]
         for is_gating in (True, False):
             of_kind = [row for row in rows if row.rule.gating is is_gating]
             largest = max((row.evidence for row in of_kind), default=1.0)
-            yield from (_compared(row, table, book, is_shown=is_shown, largest=largest) for row in of_kind)
+            yield from (_compared(row, sides, is_shown=is_shown, largest=largest) for row in of_kind)
 
 
-def _row(table: Table, rule: PolicyRule, cases: Sequence[CaseKey], keys: Sequence[CaseKey]) -> _Row:
-    pairs = [(key, head, base) for key in cases for head, base in table.pairs.get(key, ())]
+def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
+    ours, theirs = sides.both
     drops: list[float] = []
     past: list[float] = []
-    for _, head, base in pairs:
-        ours, theirs = pairing.value_of(head, rule.name), pairing.value_of(base, rule.name)
-        if ours is not None and theirs is not None:
-            (past if base.apart else drops).append(rule.drop(ours, theirs))
-    kinds = [(table.base.kind(key, rule.name), table.head.kind(key, rule.name)) for key in keys]
-    samples = [sample for key in cases if (sample := _sample(table, key, rule.name)) is not None]
+    for key in cases:
+        for head, base in comparison_book.beside(sides, (*ours.trials.get(key, ()), *ours.fresh.get(key, ()))):
+            now, then = pairing.value_of(head, rule.name), pairing.value_of(base, rule.name)
+            if now is not None and then is not None:
+                (past if base.apart else drops).append(rule.drop(now, then))
+    kinds = [(theirs.kind(key, rule.name), ours.kind(key, rule.name)) for key in cases]
+    samples = [sample for key in cases if (sample := _sample(sides, key, rule.name)) is not None]
     evidence = comparison_book.evidence
     return _Row(
         rule=rule,
@@ -247,8 +229,8 @@ def _means(samples: Sequence[Sample]) -> tuple[float, float] | None:
     return pairing.mean(heads), pairing.mean(bases)
 
 
-def _compared(row: _Row, table: Table, book: Book, *, is_shown: bool, largest: float) -> CriterionComparison:
-    sides, means = table.sides, _means(row.samples)
+def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
+    book, means = sides.settled[0], _means(row.samples)
     head, base = (None, None) if means is None else means
     is_truncated = bool(sides.head.truncated or (sides.base and sides.base.truncated))
     missing = row.missing(min_measured=sides.policy.min_measured, is_truncated=is_truncated)
@@ -284,7 +266,7 @@ def _compared(row: _Row, table: Table, book: Book, *, is_shown: bool, largest: f
 
 
 def _overall(
-    table: Table, book: Book, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[float | None]]]
+    sides: Sides, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[float | None]]]
 ) -> CriterionComparison | None:
     """The trials that pass every deciding criterion; None where no case decides. `outcomes`: head's and the base's."""
     if not deciding:
@@ -299,7 +281,9 @@ def _overall(
         )
         for ours, theirs in zip(*outcomes, strict=True)
     ]
-    kinds = [(table.base.kind(key, None), table.head.kind(key, None)) for key in deciding]
+    ours, theirs = sides.both
+    kinds = [(theirs.verdicts[key].kind, ours.verdicts[key].kind) for key in deciding]
+    book = sides.settled[0]
     row = _Row(
         rule=PolicyRule(name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=0.0),
         samples=samples,
@@ -308,7 +292,7 @@ def _overall(
         against=book.better,
         past=1.0,
     )
-    return _compared(row, table, book, is_shown=False, largest=1.0)
+    return _compared(row, sides, is_shown=False, largest=1.0)
 
 
 def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:

@@ -31,11 +31,6 @@ Pattern: TypeAlias = tuple[bool | None, ...]
 """Which deciding criteria a trial passes, in the suite's order; None where one was not measured."""
 
 
-def trials_by_case(run: Run) -> Trials:
-    """A run's trials by case, in the order of repeats."""
-    return by_case(run.trials)
-
-
 def by_case(each: Iterable[GradedTrial]) -> Trials:
     """Trials by case, in the order of repeats."""
     found: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
@@ -55,7 +50,7 @@ def case_verdicts(
     run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
 ) -> dict[CaseKey, CaseVerdict]:
     """The verdict on each of the cases of `uses`, from the trials of a run."""
-    known = trials_by_case(run)
+    known = by_case(run.trials)
     return {
         key: threshold.judge_case(
             suite=key[0],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from evalgate.baseline import base as baseline_base
 from evalgate.baseline import failures, unchanged
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import book, compare, pairing
+from evalgate.comparison import compare
 from evalgate.comparison.book import NOTHING, Sides
 from evalgate.comparison.purse import Rerun
 from evalgate.config.context import Context
@@ -38,10 +37,8 @@ from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
-    Book,
     CaseKey,
     CaseStatus,
-    CaseVerdict,
     Comparison,
     Grade,
     GradedTrial,
@@ -242,7 +239,7 @@ class _Measuring:
         self._of_head, self._taken, self._kept = reuse.TakenOver(), reuse.TakenOver(), reuse.TakenOver()
         self._cause = ""
         self._others = 0
-        self._settled: list[tuple[Sides, Mapping[CaseKey, CaseVerdict], Book]] = []
+        self._settled: list[Sides] = []
 
     def carry_out(self) -> tuple[Run, Run | None, tuple[Comparison | None, ...]]:
         """The first runs, then what the purse asks for."""
@@ -282,15 +279,11 @@ class _Measuring:
         if not self._is_rerun:
             return
         while not session.stop.is_set():
-            settled: list[tuple[Sides, Mapping[CaseKey, CaseVerdict], Book]] = []
-            wanted = Counter[Rerun]()
-            for sides in self._sides():
-                verdicts = pairing.case_verdicts(sides.head, sides.uses, policy=sides.policy)
-                bets, reruns = book.of(sides, verdicts)
-                settled.append((sides, verdicts, bets))
-                wanted |= Counter(reruns)  # a run is a bet in each of the books
+            every, wanted = self._sides(), Counter[Rerun]()
+            for sides in every:
+                wanted |= Counter(sides.settled[1])  # a run is a bet in each of the books
             if not wanted:
-                self._settled = settled
+                self._settled = every
                 break
             if not is_told:
                 session.watcher.say("Rerunning what failed, to see whether it lasts")
@@ -317,7 +310,7 @@ class _Measuring:
         yield from gate_earlier.told(self._of_head)
         if self._others and self._settled:
             tried = words.counted(self._others, "other agent")
-            needed = words.odds(self._settled[0][2].needed)
+            needed = words.odds(self._settled[0].settled[0].needed)
             message = f"this pull request measured {tried} before, so it takes {needed} to block"
             hint = "Else one of many tries would be called worse by chance (docs/statistics.md)."
             yield errors.note("agents-tried", message, hint=hint)
@@ -363,7 +356,7 @@ class _Measuring:
 
     def _compared(self) -> tuple[Run, Run | None, tuple[Comparison | None, ...]]:
         known, rules = self._base, self._rules
-        every = [sides for sides, *_ in self._settled] or self._sides()
+        every = self._settled or self._sides()
         head, base = every[0].head, every[0].base
         if known is None:
             return head, None, (None,) * len(every)
@@ -376,11 +369,7 @@ class _Measuring:
             )
             return head, None, (comparison,) * len(every)
         origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites)
-        known_bets = [(verdicts, bets) for _, verdicts, bets in self._settled]
-        comparisons = [
-            compare.compare(sides, origin=origin, edited=edited, settled=settled)
-            for sides, settled in itertools.zip_longest(every, known_bets)
-        ]
+        comparisons = [compare.compare(sides, origin=origin, edited=edited) for sides in every]
         if self._cause:
             told = f"; the cause may be this change: {self._cause}"
             comparisons = [

@@ -20,8 +20,6 @@ from evalgate.baseline import settings as baseline_settings
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
-from evalgate.comparison import book as comparison_book
-from evalgate.comparison import pairing
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
@@ -360,10 +358,7 @@ def book_of(
         unchanged=compared.unchanged if compared else (),
         is_together=compared is None or compared.origin.source is BaseSource.RERUN,
     )
-    verdicts = compared.decided if compared is not None else {}
-    if not verdicts:
-        verdicts = pairing.case_verdicts(head, sides.uses, policy=policy)
-    found, reruns = comparison_book.of(sides, verdicts)
+    (found, reruns), verdicts = sides.settled, sides.both[0].verdicts
     lacking = {rerun.key for rerun in reruns}
     if not lacking:
         return found, verdicts, ()

@@ -248,7 +248,7 @@ def trends(past: PastRuns, now: Mapping[str, float], *, recent: int = RECENT) ->
 
 def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
     """A run as the history of nothing else."""
-    by_case = pairing.trials_by_case(run)
+    by_case = pairing.by_case(run.trials)
     rules = {suite.key: _rules(suite, adk_compat=adk_compat) for suite in run.suites}
     cases = []
     for key, uses in pairing.uses_by_case(run).items():
