@@ -13,7 +13,6 @@ import click
 
 from evalgate import cli, reports
 from evalgate.cli import commands
-from evalgate.comparison import labels
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
@@ -22,7 +21,7 @@ from evalgate.gate.edit import LeftAsItIs, Proposal
 from evalgate.gate.known import Known
 from evalgate.model import Purpose, Report
 from evalgate.reports.cases import CaseView
-from evalgate.results import kept
+from evalgate.results import kept, labels
 from evalgate.text import plain, words
 
 SETTINGS = ("root", "config", "output", "debug")

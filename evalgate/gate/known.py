@@ -10,7 +10,6 @@ from pathlib import Path
 
 from evalgate import __version__
 from evalgate.comparison import threshold
-from evalgate.comparison.labels import CaseLabel
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, UnavailableError
@@ -30,6 +29,7 @@ from evalgate.model import (
 )
 from evalgate.results import file, kept
 from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.results.labels import CaseLabel
 from evalgate.results.output import RESULTS
 from evalgate.text import plain, words
 from evalgate.values import JsonObject

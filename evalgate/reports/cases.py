@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from evalgate.comparison import labels, purse, threshold
-from evalgate.comparison.labels import CaseLabel
+from evalgate.comparison import purse, threshold
 from evalgate.model import (
     AgentFailure,
     BaseOrigin,
@@ -34,6 +33,8 @@ from evalgate.model import (
     Suite,
     VerdictKind,
 )
+from evalgate.results import labels
+from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 
 CaseKey: TypeAlias = tuple[str, str]

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from evalgate.comparison.labels import CaseLabel
 from evalgate.model import FailureKind, Finding, VerdictKind, call_diff
 from evalgate.model.call_diff import Pair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
+from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 

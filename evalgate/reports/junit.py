@@ -10,11 +10,11 @@ from xml.etree import ElementTree as ET
 
 from junit_xml import TestCase, TestSuite
 
-from evalgate.comparison import labels
 from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind, call_diff
 from evalgate.reports import causes, turns, view, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
+from evalgate.results import labels
 from evalgate.text import plain, words
 
 TEXT_LIMIT = 4_000

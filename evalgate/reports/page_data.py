@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from evalgate.comparison import threshold
-from evalgate.comparison.labels import CaseLabel
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentFailure,
@@ -34,6 +33,7 @@ from evalgate.model import (
 from evalgate.reports import cases, causes, turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
+from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
 from evalgate.values import JsonObject
 

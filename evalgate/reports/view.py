@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from evalgate.comparison import labels
-from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
@@ -32,6 +30,8 @@ from evalgate.reports import causes as reports_causes
 from evalgate.reports import edits, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.causes import Cause
+from evalgate.results import labels
+from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.text import markdown, plain, words
 from evalgate.values import frozen_dataclass
 

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
 
-from evalgate.comparison.labels import CaseCounts
 from evalgate.model import (
     AgentFailure,
     CaseKey,
@@ -28,6 +27,7 @@ from evalgate.model import (
 from evalgate.reports import cases as reports_cases
 from evalgate.reports import edits
 from evalgate.reports.cases import CaseView
+from evalgate.results.labels import CaseCounts
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 

@@ -12,8 +12,6 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from evalgate.comparison import labels
-from evalgate.comparison.labels import CaseCounts, CaseLabel
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import adk_shapes, fingerprints, json_source
 from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
@@ -48,8 +46,9 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.model.run import MOST_REPEATS, ShardIndex
-from evalgate.results import calibration_file, shapes
+from evalgate.results import calibration_file, labels, shapes
 from evalgate.results.calibration_file import JudgedWire
+from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 from evalgate.values import JsonObject, frozen_dataclass
 

@@ -12,8 +12,6 @@ from builders.compared_scenarios import COMPARED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.comparison import labels
-from evalgate.comparison.labels import CaseLabel
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -28,6 +26,8 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import cases, comment
+from evalgate.results import labels
+from evalgate.results.labels import CaseLabel
 from evalgate.text import words
 
 SHA = comparing.BASE_SHA

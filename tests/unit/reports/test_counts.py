@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate import reports
-from evalgate.comparison.labels import CaseCounts
 from evalgate.model import CaseStatus, Policy, Report, ThresholdRule
 from evalgate.reports import view
 from evalgate.results import file
 from evalgate.results.file import StoredOutcomes
+from evalgate.results.labels import CaseCounts
 
 SAID = {
     "passed": "passed",

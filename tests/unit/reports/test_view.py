@@ -8,9 +8,9 @@ import pytest
 from builders import build, comparing
 from builders.build import TOOLS, WORDS
 
-from evalgate.comparison.labels import CaseCounts
 from evalgate.model import BaseSource
 from evalgate.reports import view
+from evalgate.results.labels import CaseCounts
 
 
 def test_counts() -> None:
