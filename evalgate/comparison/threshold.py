@@ -70,31 +70,34 @@ def count(
     )
 
 
-def judge(  # noqa: PLR0911 - a row each
-    counts: Counts, *, required: float, min_measured: float
-) -> tuple[VerdictKind, str]:
-    """A suite's kind from its cases: the pass rate among the measured, where enough was measured.
+def judge(counts: Counts, *, required: float, min_measured: float) -> dict[VerdictKind, str]:
+    """What a suite's cases come to, and why; where they do not pass, each kind that keeps them from it, the one that
+    counts first.
 
-    Fails for certain, however the unmeasured would have ended, come first: an outage does not hide a failure. Excused
-    failures count as passes. Cases that a budget kept from running are inconclusive. `min_measured` lets cases pass of
-    which nothing is known, never those of which something bad is.
+    What fails for certain, however the unmeasured would have ended, fails: an outage does not hide a failure, nor a
+    failure an outage. Else the pass rate among the measured decides, where enough was measured. Excused failures count
+    as passes. `min_measured` lets cases pass of which nothing is known, never those of which something bad is.
     """
-    total, failed, passed, unrun, measured = counts.total, counts.failed, counts.passed, counts.unrun, counts.measured
+    total, failed, measured, unrun = counts.total, counts.failed, counts.measured, counts.unrun
     if total == 0:
-        return VerdictKind.NOT_MEASURED, "no case"
-    if total - failed < needed(total, required):
-        return VerdictKind.FAIL, f"{words.share_of(failed, total, 'case')} failed"
-    if measured + unrun == 0 or not counts.reaches(measured + unrun, min_measured=min_measured):
-        return VerdictKind.NOT_MEASURED, f"{words.share_of(total - measured, total, 'case')} could not be evaluated"
+        return {VerdictKind.NOT_MEASURED: "no case"}
+    kinds: dict[VerdictKind, str] = {}
+    is_certain = total - failed < needed(total, required)
+    if is_certain:
+        kinds[VerdictKind.FAIL] = f"{words.share_of(failed, total, 'case')} failed"
+    known = measured + unrun - (counts.partial if is_certain else 0)
+    is_enough = known > 0 and counts.reaches(known, min_measured=min_measured)
+    if not is_enough:
+        kinds[VerdictKind.NOT_MEASURED] = f"{words.share_of(total - measured, total, 'case')} could not be evaluated"
     if unrun and not counts.enough(required=required, min_measured=min_measured):
-        return VerdictKind.INCONCLUSIVE, f"{words.share_of(unrun, total, 'case')} did not finish"
-    if passed < needed(measured, required):
-        told = words.share_of(passed, measured, "measured case")
-        return VerdictKind.FAIL, f"{told} passed, {words.percent(required)} required"
+        kinds[VerdictKind.INCONCLUSIVE] = f"{words.share_of(unrun, total, 'case')} did not finish"
+    elif is_enough and not is_certain and counts.passed < needed(measured, required):
+        passed = words.share_of(counts.passed, measured, "measured case")
+        kinds[VerdictKind.FAIL] = f"{passed} passed, {words.percent(required)} required"
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
-        return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"
-    return VerdictKind.PASS, f"{words.counted(counts.allowed, 'failure')} allowed" if counts.allowed else ""
+        kinds.setdefault(VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated")
+    return kinds or {VerdictKind.PASS: f"{words.counted(counts.allowed, 'failure')} allowed" if counts.allowed else ""}
 
 
 def groups(
@@ -104,17 +107,6 @@ def groups(
     which it would else make up for failures."""
     split = [[case for case in cases if (case.key in added) is is_new] for is_new in (False, True)]
     return split if required < 1 and all(split) else [cases]
-
-
-def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset[VerdictKind]:
-    """What is wrong with a suite apart from its failures: a failure more never takes anything out of it."""
-    whole = counts.measured - counts.partial + counts.unrun
-    kinds = set()
-    if not counts.reaches(whole, min_measured=min_measured) or counts.doubtful:
-        kinds.add(VerdictKind.NOT_MEASURED)
-    if counts.unrun and not counts.enough(required=required, min_measured=min_measured):
-        kinds.add(VerdictKind.INCONCLUSIVE)
-    return frozenset(kinds)
 
 
 def needed(total: int, share: float) -> int:

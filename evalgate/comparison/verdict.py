@@ -159,8 +159,8 @@ def _judge_suite(
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
     judged = [_judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts]
-    kind, reason, _ = min(judged, key=lambda part: SEVERITY.index(part[0]))
-    beside = {each for part in judged for each in (*part[2], *((part[0],) if part[0] is not VerdictKind.PASS else ()))}
+    judged.sort(key=lambda part: SEVERITY.index(next(iter(part))))
+    kind, reason = next(iter(judged[0].items()))
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
@@ -168,7 +168,7 @@ def _judge_suite(
         required_pass_rate=required,
         reason=reason,
         advisory=suite.key in policy.advisory or (bool(cases) and not counted),
-        beside=frozenset() if kind is VerdictKind.PASS else frozenset(beside - {kind}),
+        beside=frozenset().union(*judged) - {kind, VerdictKind.PASS},
     )
 
 
@@ -190,26 +190,24 @@ def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
 
 def _judge_cases(
     cases: Sequence[CaseVerdict], *, policy: Policy, allowed: Allowed, required: float
-) -> tuple[VerdictKind, str, frozenset[VerdictKind]]:
-    """What becomes of cases that have a pass rate to reach together: kind, reason, and the kinds beside it."""
+) -> dict[VerdictKind, str]:
+    """What becomes of cases that have a pass rate to reach together, see `threshold.judge`."""
     # crashes that were accidents stand beside: they are neither measured nor lacking
     left = [case for case in cases if case.kind is VerdictKind.FAIL or _let_pass(case, allowed) is None]
     if cases and not left:
-        return VerdictKind.PASS, "", frozenset()
-    rates = {"required": required, "min_measured": policy.min_measured}
+        return {VerdictKind.PASS: ""}
     failures = {case.key for case in left if case.kind is VerdictKind.FAIL}
-    flaky, unlooked = failures & allowed.flaky, failures & allowed.open
+    unlooked, excused = failures & allowed.open, failures & allowed.flaky
     # flaky ones never count; what is allowed for another reason, only where nothing else fails
-    lasting = comparison_threshold.count(left, allowed=flaky, unconfirmed=unlooked)
-    kind, reason = comparison_threshold.judge(lasting, **rates)
-    passing = flaky | (failures & allowed.known)
-    settled = comparison_threshold.count(left, allowed=passing, unconfirmed=unlooked)
-    if kind is VerdictKind.FAIL and failures <= passing | unlooked:
-        kind, reason = comparison_threshold.judge(settled, **rates)
-    if kind is VerdictKind.INCONCLUSIVE and unlooked:
+    if failures <= excused | unlooked | allowed.known:
+        excused |= failures & allowed.known
+    counts = comparison_threshold.count(left, allowed=excused, unconfirmed=unlooked)
+    kinds = comparison_threshold.judge(counts, required=required, min_measured=policy.min_measured)
+    if unlooked and next(iter(kinds)) is VerdictKind.INCONCLUSIVE:
         # a budget that ends before the reruns must not let failures pass that these would have confirmed
-        kind, reason = VerdictKind.NOT_MEASURED, f"{words.counted(len(unlooked), 'failure')} could not be rerun"
-    return kind, reason, comparison_threshold.beside(settled, **rates)
+        told = {VerdictKind.NOT_MEASURED: f"{words.counted(len(unlooked), 'failure')} could not be rerun"}
+        return told | kinds | told  # the first one, whatever else there is
+    return kinds
 
 
 def decide(
