@@ -295,6 +295,5 @@ def evidence(drops: Iterable[float], *, tolerated: float) -> float:
     """What bets on one criterion alone make of 1. `drops`: by how much head was worse in each pair, from -1 to 1."""
     parts = [1.0] * len(purse.SHARES)
     for drop in drops:
-        fall = (drop - tolerated) / (1 + tolerated)
-        parts = [part * (1 + share * fall) for part, share in zip(parts, purse.SHARES, strict=True)]
+        parts = purse.grown(parts, (drop - tolerated) / (1 + tolerated))
     return math.fsum(parts) / len(parts)

@@ -163,6 +163,73 @@ class Terms:
     asks_alone: bool = True
 
 
+def grown(parts: Sequence[float], fall: float) -> list[float]:
+    """Money after a bet of `SHARES` of its parts. `fall`: by how much head was worse, from -1 to 1."""
+    return [part * (1 + share * fall) for part, share in zip(parts, SHARES, strict=True)]
+
+
+class Alone:
+    """A case that head is run on alone: what is believed of it, and what the bets that it fails made of 1."""
+
+    def __init__(self) -> None:
+        self.odds = self.factor = 1.0
+        self.tries = 0
+
+    @property
+    def believed(self) -> float:
+        """How likely it fails; at least as often as a flaky case, which makes the bet fair."""
+        return max(1 - FLAKY, (self.odds * 0.97 + 0.5) / (1 + self.odds))
+
+    def see(self, *, passed: bool | None, believed: float) -> None:
+        """One more run, at odds that were fixed before."""
+        self.tries += 1
+        if passed is not None:
+            self.factor *= (1 - believed) / FLAKY if passed else believed / (1 - FLAKY)
+            self.odds *= 0.06 if passed else 1.94
+
+
+class State:
+    """What the bets found of one case."""
+
+    def __init__(self, runs: CaseRuns) -> None:
+        self.runs = runs
+        self.suspect: Suspect | None = None
+        self.alone: Alone | None = None
+        self.factor = 1.0
+        self.unmeasured = self.graded = 0
+        self.has_passed = self.failed_together = False
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether its fresh runs can be measured, as far as one can tell."""
+        return self.unmeasured <= SPARE
+
+    @property
+    def is_live(self) -> bool:
+        """Whether another pair of it may tell more."""
+        can_pair = self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.is_measurable
+        return can_pair and self.suspect is not None and self.suspect.is_live
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another run of head alone may tell more."""
+        alone = self.alone
+        return alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.is_measurable
+
+    def look_alone(self, *, asks: bool) -> None:
+        """Begin with a failing case without the base, where it fails there too (if `asks`), has none, or none that can
+        be run beside it."""
+        runs, suspect = self.runs, self.suspect
+        if suspect is None:
+            is_wanted = asks or runs.passes_on_base is not False
+        else:
+            is_wanted = not runs.can_pair or (asks and not suspect.is_live and self.failed_together)
+        is_wanted = is_wanted or runs.passes_on_base is None
+        is_new = self.alone is None and self.is_measurable and not self.has_passed
+        if is_wanted and is_new and runs.is_failing and runs.can_rerun:
+            self.alone = Alone()
+
+
 class Purse:
     """The bets of one run, or of one shard of it, which has `money` to begin with.
 
@@ -176,40 +243,46 @@ class Purse:
         parts = {PASSES: 0.5 if graded else 1.0} | dict.fromkeys(graded, 0.5 / max(len(graded), 1))
         self._spread = {name: [part / len(SHARES)] * len(SHARES) for name, part in parts.items()}
         self._seen = {name: [1.0 / len(SHARES)] * len(SHARES) for name in graded}
-        self.factors: dict[CaseKey, float] = {}
         self._product = 1.0
-        self._fell, self._rose = 0, 0
-        self._cases: dict[CaseKey, CaseRuns] = {}
-        self._suspects: dict[CaseKey, Suspect] = {}
-        self._odds: dict[CaseKey, float] = {}
-        self._alone: dict[CaseKey, float] = {}
-        self._tries: dict[CaseKey, int] = {}
-        self._unmeasured: defaultdict[CaseKey, int] = defaultdict(int)
-        self._passed: set[CaseKey] = set()
-        self.failed_together: set[CaseKey] = set()
-        self._graded: dict[CaseKey, int] = {}
+        self._fell = self._rose = 0
+        self._states: dict[CaseKey, State] = {}
         self.bets: list[Bet] = []
 
     # --- what it holds ---------------------------------------------------------------------------
 
     @property
+    def factors(self) -> dict[CaseKey, float]:
+        """What the bets on each case made of 1."""
+        return {key: state.factor for key, state in self._states.items() if state.factor != 1.0}
+
+    @property
+    def failed_together(self) -> set[CaseKey]:
+        """Suspects that failed on both sides in fresh runs."""
+        return {key for key, state in self._states.items() if state.failed_together}
+
+    @property
     def worth(self) -> float:
         """What the bets that head is worse have made of the money."""
-        spread = math.fsum(itertools.chain.from_iterable(self._spread.values()))
-        return self._money * ((1 - ASIDE) * self._product + ASIDE * spread)
+        return self._worth(self._product, self._spread)
+
+    def _worth(self, product: float, spread: Mapping[str, Sequence[float]]) -> float:
+        return self._money * ((1 - ASIDE) * product + ASIDE * _sum(spread))
 
     @property
     def failing(self) -> float:
         """What the bets have made of the money that more cases fail by themselves than are tolerated: of each group
         the product over the cases with the least evidence, as many as are beyond those tolerated."""
         groups: defaultdict[str, list[float]] = defaultdict(list)
-        for key, factor in self._alone.items():
-            groups[self._cases[key].group].append(factor)
+        for state in self._states.values():
+            if state.alone is not None:
+                groups[state.runs.group].append(state.alone.factor)
         total = self._money
         for group, factors in groups.items():
-            beyond = len(factors) - self._terms.tolerated.get(group, 0)
-            total *= math.prod(sorted(factors)[:beyond]) if beyond > 0 else 1.0
+            total *= math.prod(sorted(factors)[: max(0, len(factors) - self._tolerated(group))])
         return total
+
+    def _tolerated(self, group: str) -> int:
+        return self._terms.tolerated.get(group, 0)
 
     @property
     def is_worse(self) -> bool:
@@ -225,62 +298,50 @@ class Purse:
 
     def begin(self, cases: Sequence[CaseRuns]) -> None:
         """The first round of all cases, then their further rounds."""
-        self._cases = {case.key: case for case in cases}
-        for case in cases:
-            if case.rounds:
-                self._first(case, case.rounds[0])
-        self._split(cases)
+        self._states = {case.key: State(case) for case in cases}
+        played = [state for state in self._states.values() if state.runs.rounds]
+        for state in played:
+            self._first(state, state.runs.rounds[0])
+        self._split([state.runs.rounds[0] for state in played])
         odds = max(1, self._fell - self._rose) / (self._rose + 1)
-        for case in cases:
-            if case.rounds and (case.is_suspect or case.rounds[0].cell is Cell.FELL):
-                self._suspects[case.key] = Suspect(odds)
-        for number in range(1, max((len(case.rounds) for case in cases), default=0)):
-            for case in cases:
-                if number < len(case.rounds):
-                    self._further(case, case.rounds[number], odds)
-        for case in cases:
-            if case.is_failing and case.can_rerun and self._is_alone(case):
-                self._look_alone(case)
+        for state in played:
+            if state.runs.is_suspect or state.runs.rounds[0].cell is Cell.FELL:
+                state.suspect = Suspect(odds)
+        for number in range(1, max((len(state.runs.rounds) for state in played), default=0)):
+            for state in played:
+                if number < len(state.runs.rounds):
+                    self._further(state, state.runs.rounds[number], odds)
+        for state in self._states.values():
+            state.look_alone(asks=self._terms.asks_alone)
 
-    def _split(self, cases: Sequence[CaseRuns]) -> None:
+    def _split(self, firsts: Sequence[Pair]) -> None:
         """Give what bets on every pair alike to the criteria that fell in the first round, in proportion; it is staked
         on later pairs alone."""
         falls = {PASSES: float(self._fell - self._rose)}
-        firsts = [case.rounds[0] for case in cases if case.rounds]
         for name in self._terms.graded:
             falls[name] = math.fsum(self._falls(pair).get(name, 0.0) for pair in firsts)
         total = math.fsum(max(0.0, fall) for fall in falls.values())
         if total <= 0 or len(falls) < 2:
             return
-        spread = math.fsum(itertools.chain.from_iterable(self._spread.values()))
+        spread = _sum(self._spread)
         for name, parts in self._spread.items():
             part = max(0.0, falls[name]) / total * spread / math.fsum(parts)
             self._spread[name] = [own * part for own in parts]
 
-    def _first(self, case: CaseRuns, pair: Pair) -> None:
-        self._note(pair)
-        if pair.is_staked:
-            lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)
-            stake = min(MOST_AT_FIRST, max(0.0, lead))
-            self._stake(case.key, pair, 1.0 if pair.cell is None else 1 + stake * _FALL[pair.cell])
+    def _first(self, state: State, pair: Pair) -> None:
+        lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)
+        stake = min(MOST_AT_FIRST, max(0.0, lead))
+        self._stake(state, pair, 1.0 if pair.cell is None else 1 + stake * _FALL[pair.cell])
         self._fell += pair.cell is Cell.FELL
         self._rose += pair.cell is Cell.ROSE
 
-    def _further(self, case: CaseRuns, pair: Pair, odds: float) -> None:
-        suspect = self._suspects.get(case.key)
-        self._note(pair)
-        if pair.is_staked:
-            self._stake(case.key, pair, 1.0 if suspect is None or pair.cell is None else suspect.pays[pair.cell])
+    def _further(self, state: State, pair: Pair, odds: float) -> None:
+        suspect = state.suspect
+        self._stake(state, pair, 1.0 if suspect is None or pair.cell is None else suspect.pays[pair.cell])
         if suspect is not None:
             suspect.see(pair.cell)
         elif pair.cell is Cell.FELL:
-            self._suspects[case.key] = Suspect(odds)
-
-    def _note(self, pair: Pair) -> None:
-        """What graded scores say of whom to suspect, also beside a base of another day."""
-        for name, fall in self._falls(pair).items():
-            parts = zip(self._seen[name], SHARES, strict=True)
-            self._seen[name] = [part * (1 + share * fall) for part, share in parts]
+            state.suspect = Suspect(odds)
 
     def _falls(self, pair: Pair) -> dict[str, float]:
         """Beyond what is tolerated."""
@@ -291,147 +352,100 @@ class Purse:
             if name in pair.falls
         }
 
-    def _stake(self, key: CaseKey, pair: Pair, pays: float) -> None:
-        if pays != 1.0:
-            self.factors[key] = self.factors.get(key, 1.0) * pays
-            self._product *= pays
-        falls = {PASSES: 0.0 if pair.cell is None else _FALL[pair.cell]} | self._falls(pair)
-        for name, fall in falls.items():
-            if fall:
-                parts = zip(self._spread[name], SHARES, strict=True)
-                self._spread[name] = [part * (1 + share * fall) for part, share in parts]
+    def _stake(self, state: State, pair: Pair, pays: float) -> None:
+        falls = self._falls(pair)
+        for name, fall in falls.items():  # whom to suspect is told beside a base of another day too
+            self._seen[name] = grown(self._seen[name], fall)
+        if not pair.is_staked:
+            return
+        state.factor *= pays
+        self._product *= pays
+        for name, fall in ({PASSES: 0.0 if pair.cell is None else _FALL[pair.cell]} | falls).items():
+            self._spread[name] = grown(self._spread[name], fall)
         if pair.cell is not None:
-            self.bets.append(Bet(key=key, cell=pair.cell, worth=self.worth))
+            self.bets.append(Bet(key=state.runs.key, cell=pair.cell, worth=self.worth))
 
     def see(self, reruns: Sequence[Rerun], results: Iterable[Pair | bool | None]) -> None:
         """What came of reruns that were asked for together: their stakes were fixed before any was run."""
-        pays = {key: suspect.pays for key, suspect in self._suspects.items()}
-        chances = {key: self._believed(key) for key in self._odds}
+        pays = {key: state.suspect.pays for key, state in self._states.items() if state.suspect is not None}
+        chances = {key: state.alone.believed for key, state in self._states.items() if state.alone is not None}
         for rerun, result in zip(reruns, results, strict=True):
+            state = self._states[rerun.key]
             if isinstance(result, Pair):
-                self._see_pair(rerun.key, result, pays.get(rerun.key, (1.0,) * 4))
-            else:
-                self._see_alone(rerun.key, passed=result, believed=chances[rerun.key])
-        for key, suspect in self._suspects.items():
-            case = self._cases[key]
-            if not suspect.is_live and case.is_failing and self._is_alone(case):
-                self._look_alone(case)
+                self._see_pair(state, result, pays.get(rerun.key, (1.0,) * 4))
+            elif state.alone is not None:
+                state.alone.see(passed=result, believed=chances[rerun.key])
+                state.unmeasured += 1 if result is None else -1
+                state.has_passed |= result is True
+        for state in self._states.values():
+            if state.suspect is not None and not state.suspect.is_live:
+                state.look_alone(asks=self._terms.asks_alone)
 
-    def _see_pair(self, key: CaseKey, pair: Pair, pays: Sequence[float]) -> None:
-        self._unmeasured[key] += 1 if pair.cell is None else -1
-        if key in self._graded:
-            self._graded[key] += 1
-        self._note(pair)
+    def _see_pair(self, state: State, pair: Pair, pays: Sequence[float]) -> None:
+        state.unmeasured += 1 if pair.cell is None else -1
+        state.graded += 1
+        self._stake(state, pair, 1.0 if pair.cell is None else pays[pair.cell])
         if pair.is_staked:
-            self._stake(key, pair, 1.0 if pair.cell is None else pays[pair.cell])
-            if pair.cell in (Cell.PASSED, Cell.ROSE):
-                self._passed.add(key)
-            if pair.cell is Cell.FAILED:
-                self.failed_together.add(key)
-        if key in self._suspects:
-            self._suspects[key].see(pair.cell)
-
-    def _see_alone(self, key: CaseKey, *, passed: bool | None, believed: float) -> None:
-        self._tries[key] += 1
-        self._unmeasured[key] += 1 if passed is None else -1
-        if passed is None:
-            return
-        self._alone[key] *= (1 - believed) / FLAKY if passed else believed / (1 - FLAKY)
-        self._odds[key] *= 0.06 if passed else 1.94
-        if passed:
-            self._passed.add(key)
-
-    def _believed(self, key: CaseKey) -> float:
-        """How likely a case is believed to fail; at least as often as a flaky one, which makes the bet fair."""
-        odds = self._odds[key]
-        return max(1 - FLAKY, (odds * 0.97 + 0.5) / (1 + odds))
+            state.has_passed |= pair.cell in (Cell.PASSED, Cell.ROSE)
+            state.failed_together |= pair.cell is Cell.FAILED
+        if state.suspect is not None:
+            state.suspect.see(pair.cell)
 
     # --- what is run next ------------------------------------------------------------------------
 
     def reruns(self) -> tuple[Rerun, ...]:
         """The next bets; none where nothing could change the answer any more. Of suspects first, as many at once as
         could end it."""
+        states = self._states.values()
         if self.is_worse:
             return ()
-        suspects = sorted(
-            (key for key, suspect in self._suspects.items() if suspect.is_live and self._can_pair(key)),
-            key=lambda key: (-self._suspects[key].growth, self._suspects[key].tries),
-        )
-        if suspects:
+        if suspects := [(state, state.suspect) for state in states if state.suspect is not None and state.is_live]:
+            suspects.sort(key=lambda each: (-each[1].growth, each[1].tries))
             return tuple(Rerun(key=key, is_pair=True) for key in self._fewest(suspects))
         if self.is_failing:
             return ()
-        alone = [key for key in self._odds if self._is_open(key)]
+        alone = [(state, state.alone) for state in states if state.alone is not None and state.is_open]
         if alone and self._could_fail():
-            return tuple(Rerun(key=key, is_pair=False) for key in self._next_alone(alone))
+            return tuple(Rerun(key=state.runs.key, is_pair=False) for state in self._next_alone(alone))
         return tuple(Rerun(key=key, is_pair=True) for key in self._next_graded())
-
-    def _can_pair(self, key: CaseKey) -> bool:
-        case = self._cases[key]
-        return case.is_failing and case.can_rerun and case.can_pair and self._unmeasured[key] <= SPARE
-
-    def _is_alone(self, case: CaseRuns) -> bool:
-        """Whether a failing case is looked at without the base: it fails there too, has none, or none that can be run
-        beside it."""
-        suspect = self._suspects.get(case.key)
-        if case.passes_on_base is None:
-            return True
-        if suspect is None:
-            return case.passes_on_base or self._terms.asks_alone
-        if not case.can_pair:
-            return True
-        return self._terms.asks_alone and not suspect.is_live and case.key in self.failed_together
-
-    def _look_alone(self, case: CaseRuns) -> None:
-        if case.key not in self._odds and self._unmeasured[case.key] <= SPARE and case.key not in self._passed:
-            self._odds[case.key] = 1.0
-            self._alone[case.key] = 1.0
-            self._tries[case.key] = 0
-
-    def _is_open(self, key: CaseKey) -> bool:
-        is_likely = self._odds[key] > UNLIKELY and self._tries[key] < RUNS
-        return is_likely and self._unmeasured[key] <= SPARE
 
     def _could_fail(self) -> bool:
         """Whether more cases may fail by themselves than are tolerated."""
         groups: defaultdict[str, int] = defaultdict(int)
-        for key in self._odds:
-            groups[self._cases[key].group] += self._alone[key] > 1 or self._is_open(key)
-        return any(count > self._terms.tolerated.get(group, 0) for group, count in groups.items())
+        for state in self._states.values():
+            if state.alone is not None:
+                groups[state.runs.group] += state.alone.factor > 1 or state.is_open
+        return any(count > self._tolerated(group) for group, count in groups.items())
 
-    def _fewest(self, suspects: Sequence[CaseKey]) -> list[CaseKey]:
+    def _fewest(self, suspects: Sequence[tuple[State, Suspect]]) -> list[CaseKey]:
         """The fewest bets that would reach what is needed if all of them fell; else one on every suspect."""
         chosen: list[CaseKey] = []
-        product = self._product
-        spread = dict(self._spread)
+        product, spread = self._product, dict(self._spread)
         for turn in range(AT_ONCE):
-            for key in suspects:
-                suspect = self._suspects[key]
+            for state, suspect in suspects:
                 if turn > suspect.falls or suspect.tries + turn >= PAIRS:
                     continue
-                chosen.append(key)
+                chosen.append(state.runs.key)
                 product *= suspect.pays[Cell.FELL]
-                spread[PASSES] = [part * (1 + share) for part, share in zip(spread[PASSES], SHARES, strict=True)]
-                total = math.fsum(itertools.chain.from_iterable(spread.values()))
-                if self._money * ((1 - ASIDE) * product + ASIDE * total) >= self._terms.needed:
+                spread[PASSES] = grown(spread[PASSES], 1.0)
+                if self._worth(product, spread) >= self._terms.needed:
                     return chosen
             if turn == 0 and len(suspects) > 1:
                 return chosen
         return chosen
 
-    def _next_alone(self, cases: Sequence[CaseKey]) -> list[CaseKey]:
+    def _next_alone(self, cases: Sequence[tuple[State, Alone]]) -> list[State]:
         """The case that most likely fails, up to three times at once when it failed again before; where failures are
         tolerated, those that were run least, as all of them have to speak."""
-        groups = {self._cases[key].group for key in cases}
-        if any(self._terms.tolerated.get(group, 0) for group in groups):
-            least = min(self._tries[key] for key in cases)
-            return [key for key in cases if self._tries[key] == least]
-        best = max(cases, key=lambda key: (self._odds[key], -self._tries[key]))
-        if not self._tries[best]:
-            return [key for key in cases if not self._tries[key]][:AT_FIRST]
-        growth = math.log(self._believed(best) / (1 - FLAKY))
+        if any(self._tolerated(state.runs.group) for state, _ in cases):
+            least = min(alone.tries for _, alone in cases)
+            return [state for state, alone in cases if alone.tries == least]
+        best, alone = max(cases, key=lambda case: (case[1].odds, -case[1].tries))
+        if not alone.tries:
+            return [state for state, own in cases if not own.tries][:AT_FIRST]
+        growth = math.log(alone.believed / (1 - FLAKY))
         lacking = math.log(self._terms.needed / self.failing) / growth if growth > 0 else 1.0
-        return [best] * max(1, min(AT_ONCE, self._tries[best], RUNS - self._tries[best], math.ceil(lacking)))
+        return [best] * max(1, min(AT_ONCE, alone.tries, RUNS - alone.tries, math.ceil(lacking)))
 
     def _next_graded(self) -> list[CaseKey]:
         """Further pairs of the cases that fell by a graded criterion whose part of the purse has grown."""
@@ -440,41 +454,42 @@ class Purse:
         if not best or parts[best] < PROMISING:
             return []
         falls = {
-            key: math.fsum(pair.falls.get(best, 0.0) - self._terms.graded[best] for pair in case.rounds)
-            for key, case in self._cases.items()
-            if case.can_rerun and case.can_pair and self._unmeasured[key] <= SPARE
+            key: math.fsum(pair.falls.get(best, 0.0) - self._terms.graded[best] for pair in state.runs.rounds)
+            for key, state in self._states.items()
+            if state.runs.can_rerun and state.runs.can_pair and state.is_measurable
         }
         worst = sorted((key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key])[:GRADED_CASES]
-        for key in worst:
-            self._graded.setdefault(key, 0)
-        return [key for key in worst if self._graded[key] < GRADED_PAIRS]
+        return [key for key in worst if self._states[key].graded < GRADED_PAIRS]
 
     # --- what it says ----------------------------------------------------------------------------
 
     def confirmations(self, *, is_worse: bool, is_failing: bool, largest: float) -> dict[CaseKey, Confirmation]:
         """What is known of each case that fails by its first runs and can be run again. `is_worse`, `is_failing`: of
         all shards together; `largest`: the largest factor of a case there."""
-        found = {}
-        for key, case in self._cases.items():
-            if case.is_failing and case.can_rerun:
-                is_broken = is_worse and key in self._suspects and self.factors.get(key, 1.0) >= min(NAMED, largest)
-                is_lasting = is_failing and self._alone.get(key, 0.0) > 1
-                found[key] = self._confirmation(key, is_broken=is_broken, is_lasting=is_lasting)
-                if found[key] is Confirmation.OPEN and key in self._passed and (is_worse or is_failing):
-                    found[key] = Confirmation.FLAKY  # nobody looks any further, and it passes
-        return found
+        named = min(NAMED, largest)
+        return {
+            key: _confirmation(state, is_worse=is_worse, is_failing=is_failing, named=named)
+            for key, state in self._states.items()
+            if state.runs.is_failing and state.runs.can_rerun
+        }
 
-    def _confirmation(self, key: CaseKey, *, is_broken: bool, is_lasting: bool) -> Confirmation:
-        if is_broken:
-            return Confirmation.BROKEN
-        if is_lasting:
-            return Confirmation.FAILING
-        if self._unmeasured[key] > SPARE:
-            return Confirmation.LOST
-        # who passed in the first of several bets on it may yet be shown to fail
-        is_live = key in self._suspects and self._suspects[key].is_live and self._can_pair(key)
-        is_open = is_live or (key in self._odds and self._is_open(key))
-        return Confirmation.FLAKY if key in self._passed and not is_open else Confirmation.OPEN
+
+def _confirmation(state: State, *, is_worse: bool, is_failing: bool, named: float) -> Confirmation:
+    """`named`: what the bets on a case have made of 1 where it is named."""
+    if is_worse and state.suspect is not None and state.factor >= named:
+        return Confirmation.BROKEN
+    if is_failing and state.alone is not None and state.alone.factor > 1:
+        return Confirmation.FAILING
+    is_settled = is_worse or is_failing  # nobody looks any further
+    if not state.is_measurable:
+        return Confirmation.LOST
+    # who passed in the first of several bets on it may yet be shown to fail
+    is_looked_at = not is_settled and (state.is_live or state.is_open)
+    return Confirmation.FLAKY if state.has_passed and not is_looked_at else Confirmation.OPEN
+
+
+def _sum(parts: Mapping[str, Sequence[float]]) -> float:
+    return math.fsum(itertools.chain.from_iterable(parts.values()))
 
 
 Runs: TypeAlias = Sequence[Pair] | Sequence[bool | None]
