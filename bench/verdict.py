@@ -1,21 +1,29 @@
 """How often pull requests that changed nothing are called worse, and how often those that broke something are.
 
-    python bench/verdict.py [--draws 4000] [--jobs 2]
+    python bench/verdict.py [--draws 4000] [--old-draws 4000 | --no-old] [--jobs 2]
 
 Each draw is a pull request of simulated runs (pull_requests.py); what decides, and what is run next, is evalgate's own
 code (`comparison.book`, `comparison.verdict`). Mixes and worlds are hard ones: order effects, crashes, outages of
-minutes, a provider that moves in the middle, noisy judges, stored results of another day, shards. Prints a
-table; the last line is JSON.
+minutes, a provider that moves in the middle, noisy judges, stored results of another day, shards. Beside it stands what
+the rules before the purse said of the same draws (old_verdict.py), where git has their commit. Prints a table; the last
+line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import json
+import os
+import subprocess
+import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pull_requests import BASE, HEAD, ROWS, WORLDS, Outcome, PullRequest, Row, draws_of
@@ -47,6 +55,10 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
+
+ROOT = Path(__file__).resolve().parents[1]
+OLD = "4c3c04e3641ef49f349f6bc01565366103b4a772"
+"""The last commit before the purse."""
 
 
 def trial(side: int, place: int, outcome: Outcome, purpose: Purpose, number: int, *, is_old: bool) -> GradedTrial:
@@ -182,12 +194,47 @@ def simulate(row: Row, draws: int) -> Shares:
     return Shares(fmean(worse), fmean(failing), fmean(runs))
 
 
+class OldShares(NamedTuple):
+    """What the rules before the purse said of the draws of a row. `runs`: of a case and side."""
+
+    blocked: float
+    runs: float
+
+
+def old_shares(draws: int, jobs: int) -> dict[Row, OldShares]:
+    """What the rules before the purse say of all rows, by their own code; nothing where git cannot give it."""
+    with TemporaryDirectory() as folder:
+        try:
+            archive = ["git", "-C", str(ROOT), "archive", "--format=zip", OLD, "evalgate"]
+            packed = subprocess.run(archive, capture_output=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = error.stderr.decode() if isinstance(error, subprocess.CalledProcessError) else str(error)
+            print(f"no old rules: git does not give commit {OLD[:8]}: {said.strip()}", file=sys.stderr)
+            return {}
+        zipfile.ZipFile(io.BytesIO(packed)).extractall(folder)
+        # in a process of its own, since both packages have the same name
+        program = [sys.executable, str(Path(__file__).with_name("old_verdict.py"))]
+        done = subprocess.run(
+            [*program, f"--draws={draws}", f"--jobs={jobs}"],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": folder},
+            check=True,
+        )
+        lines = done.stdout.splitlines()
+        return {row: OldShares(*json.loads(line)) for row, line in zip(ROWS, lines, strict=True)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=4000)
+    parser.add_argument("--old-draws", type=int, help="the first so many of them for the old rules (default: all)")
+    parser.add_argument("--no-old", action="store_true", help="leave the old rules out")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
+    old_draws = options.draws if options.old_draws is None else options.old_draws
+    old = {} if options.no_old else old_shares(old_draws, options.jobs)
     header = ["cases' pass rates", "world", "change", "worse", "failing", "runs a case and side"]
+    header += [] if options.no_old else ["old: blocked", "runs"]
     print(f"| {' | '.join(header)} |")
     print(f"|---|---|---|{'--:|' * len(header[3:])}")
     found: dict[Row, Shares] = {}
@@ -195,6 +242,9 @@ def main() -> None:
         for row, new in zip(ROWS, pool.map(simulate, ROWS, [options.draws] * len(ROWS)), strict=True):
             found[row] = new
             cells = [*row, f"{100 * new.worse:.1f} %", f"{100 * new.failing:.1f} %", f"{new.runs:.2f}"]
+            if old:
+                cells += [f"{100 * old[row].blocked:.1f} %", f"{old[row].runs:.2f}"]
+            cells += ["-"] * (len(header) - len(cells))
             print(f"| {' | '.join(cells)} |", flush=True)
     unchanged = [row for row in ROWS if row.change == "nothing"]
     nothing, one, three = (Row("14 x .98, 4 x .8, 2 x .4", "", each) for each in ("nothing", "1 broken", "3 broken"))
@@ -208,6 +258,13 @@ def main() -> None:
         "runs_nothing_changed": found[nothing].runs,
         "draws": options.draws,
     }
+    if not options.no_old:
+        told |= {
+            "old_false_block_max": max((old[row].blocked for row in unchanged if old), default=None),
+            "old_power_1_of_20": old[one].blocked if old else None,
+            "old_power_3_of_20": old[three].blocked if old else None,
+            "old_runs_nothing_changed": old[nothing].runs if old else None,
+        }
     print(json.dumps(told))
 
 
