@@ -1,30 +1,37 @@
 """How often pull requests that changed nothing are called worse, and how often those that broke something are.
 
-    python bench/verdict.py [--draws 4000] [--jobs 2]
+    python bench/verdict.py [--draws 4000] [--old-draws 4000 | --no-old] [--jobs 2]
 
-Each draw is a pull request of simulated runs; what decides, and what is run next, is evalgate's own code
-(`comparison.book`, `comparison.verdict`). Mixes and worlds are hard ones: order effects, crashes, outages of minutes, a
-provider that moves in the middle, noisy judges, stored results of another day, shards. Prints a table; the last line is
-JSON.
+Each draw is a pull request of simulated runs (pull_requests.py); what decides, and what is run next, is evalgate's own
+code (`comparison.book`, `comparison.verdict`). Mixes and worlds are hard ones: order effects, crashes, outages of
+minutes, a provider that moves in the middle, noisy judges, stored results of another day, shards. Beside it stands what
+the rules before the purse said of the same draws (old_verdict.py), where git has their commit. Prints a table; the last
+line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import io
+import itertools
 import json
-import zlib
-from collections.abc import Callable, Sequence
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from random import Random
+from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-from evalgate.comparison import book
+from pull_requests import BASE, HEAD, ROWS, WORLDS, Outcome, PullRequest, Row, draws_of
+
 from evalgate.comparison.book import Sides
 from evalgate.model import (
     AgentFailure,
     AgentUse,
-    Book,
     Case,
     ConfigOrigin,
     CriteriaSource,
@@ -44,143 +51,72 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.runner.trials import Round
 
-FIRST = [0.98] * 14 + [0.8] * 4 + [0.4] * 2
-MIXES: dict[str, Sequence[float]] = {
-    "14 x .98, 4 x .8, 2 x .4": FIRST,
-    "20 x .98": [0.98] * 20,
-    "20 x .9": [0.9] * 20,
-    "20 x .7": [0.7] * 20,
-    "20 x .5": [0.5] * 20,
-    "20 x .3": [0.3] * 20,
-    "1 x .5": [0.5],
-    ".95 .8 .5": [0.95, 0.8, 0.5],
-    "8 from .3 to 1": [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
-    "50, a heavy tail": [1.0] * 35 + [0.95] * 8 + [0.7] * 4 + [0.3] * 3,
-    "200: 140 x .98, 40 x .8, 20 x .4": [0.98] * 140 + [0.8] * 40 + [0.4] * 20,
-    "1,000: 900 x .99, 100 x .5": [0.99] * 900 + [0.5] * 100,
-}
-BROKEN = 0.02
-LARGE = 100
-"""From so many cases on, a tenth of the draws: they take as long."""
+ROOT = Path(__file__).resolve().parents[1]
+OLD = "4c3c04e3641ef49f349f6bc01565366103b4a772"
+"""The last commit before the purse."""
+BOUND, NEAR, FEWEST = 0.05, 0.025, 1000
+"""What each purse promises where nothing changed, which shares are near it, and the draws that tell."""
+NOTHING, ONE, THREE = (Row("14 x .98, 4 x .8, 2 x .4", "", change) for change in ("nothing", "1 broken", "3 broken"))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What else makes runs fail. Each is a chance, or a share of the pass rate."""
-
-    order: float = 0.0  # the first run of a pair fails so much more often
-    crashes: float = 0.0  # the agent breaks down
-    outages: float = 0.0  # a judge gives no score
-    episodes: float = 0.0  # three runs in a row fail, whichever they are
-    fall: float = 0.0  # of both sides, after the first round
-    noise: float = 0.0  # a judge says the opposite
-    since: float = 0.0  # the provider is so much worse than when the base was stored
-    is_stored: bool = False
-    shards: int = 1
-    rounds: int = 1
-
-
-WORLDS = {
-    "": World(),
-    "order effect 20 points": World(order=0.2),
-    "crashes of 5 %": World(crashes=0.05),
-    "outages of 5 %": World(outages=0.05),
-    "bad episodes of 3 runs": World(episodes=0.05),
-    "both fall in the middle": World(fall=0.2),
-    "noisy judge, 10 %": World(noise=0.1),
-    "stored base": World(is_stored=True),
-    "stored base, provider fell .10": World(is_stored=True, since=0.1),
-    "4 shards": World(shards=4),
-    "5 rounds": World(rounds=5),
-}
+def trial(side: int, place: int, outcome: Outcome, purpose: Purpose, number: int, *, is_old: bool) -> GradedTrial:
+    """A run as evalgate has it."""
+    failure = AgentFailure(kind=FailureKind.RAISED, message="x") if outcome is Outcome.CRASHED else None
+    grade: Grade = Score(value=float(outcome is Outcome.PASSED))
+    if outcome in (Outcome.CRASHED, Outcome.UNMEASURED):
+        grade = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="x")
+    return GradedTrial(
+        key=TrialKey(suite="s", case_id=str(place), purpose=purpose, number=number),
+        failure=failure,
+        grades={"m": grade},
+        apart=is_old,
+        own_failure=failure is not None and side == BASE,
+    )
 
 
-class PullRequest:
-    """One simulated pull request. `heads`, `bases`: how often each case passes on either side."""
+def measured(pull: PullRequest) -> list[tuple[Run, Run]]:
+    """Both sides of each shard, after all that was asked for."""
+    return [rerun(pull, places, index) for index, places in enumerate(pull.parts, start=1)]
 
-    def __init__(self, heads: Sequence[float], bases: Sequence[float], world: World, random: Random) -> None:
-        self._rates = (heads, bases)
-        self._world = world
-        self._random = random
-        self._bad = 0
-        self._is_late = False
-        self.runs = 0
 
-    def trial(self, side: int, place: int, at: Round, *, is_first: bool, is_old: bool = False) -> GradedTrial:
-        """One run of a case; `is_old`: of the day when the base was stored."""
-        world, draw = self._world, self._random.random
-        self.runs += not is_old
-        rate = self._rates[side][place]
-        if not is_old:
-            rate -= world.since + (world.fall if self._is_late else 0.0) + (world.order if is_first else 0.0)
-        if self._bad == 0 and draw() < world.episodes:
-            self._bad = 3
-        passed = draw() < rate and self._bad == 0
-        self._bad = max(0, self._bad - 1)
-        if draw() < world.noise:
-            passed = not passed
-        key = TrialKey(suite="s", case_id=str(place), purpose=at[0], number=at[1])
-        failure = AgentFailure(kind=FailureKind.RAISED, message="x") if draw() < world.crashes else None
-        grade: Grade = Score(value=float(passed))
-        if failure is not None or draw() < world.outages:
-            grade = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="x")
-        own = failure is not None and side == 1
-        return GradedTrial(key=key, failure=failure, grades={"m": grade}, apart=is_old, own_failure=own)
-
-    def pair(self, place: int, at: Round) -> tuple[GradedTrial, GradedTrial]:
-        """Both sides, in the order that a coin says."""
-        order = (0, 1) if self._random.random() < 0.5 else (1, 0)
-        made = {side: self.trial(side, place, at, is_first=turn == 0) for turn, side in enumerate(order)}
-        return made[0], made[1]
-
-    def measured(self) -> list[tuple[Run, Run]]:
-        """Both sides of each shard, after all that was asked for."""
-        cases = len(self._rates[0])
-        parts = [range(part, cases, self._world.shards) for part in range(self._world.shards)]
-        firsts = [[self._first(place) for place in places] for places in parts]
-        self._is_late = True
-        return [
-            self._rerun(places, first, index) for index, (places, first) in enumerate(zip(parts, firsts, strict=True))
+def rerun(pull: PullRequest, places: Sequence[int], index: int) -> tuple[Run, Run]:
+    """Both sides of a shard."""
+    world = pull.world
+    trials = [
+        [
+            trial(side, place, pair[side], Purpose.FIRST, number, is_old=world.is_stored and side == BASE)
+            for place in places
+            for number, pair in enumerate(pull.firsts[place])
         ]
-
-    def _first(self, place: int) -> list[tuple[GradedTrial, GradedTrial]]:
-        if self._world.is_stored:
-            old = self.trial(1, place, (Purpose.FIRST, 0), is_first=False, is_old=True)
-            return [(self.trial(0, place, (Purpose.FIRST, 0), is_first=False), old)]
-        return [self.pair(place, (Purpose.FIRST, number)) for number in range(self._world.rounds)]
-
-    def _rerun(
-        self, places: Sequence[int], first: Sequence[Sequence[tuple[GradedTrial, GradedTrial]]], index: int
-    ) -> tuple[Run, Run]:
-        trials = [[pair[side] for pairs in first for pair in pairs] for side in (0, 1)]
-        fresh: list[list[GradedTrial]] = [[], []]
-        counts: dict[tuple[str, bool], int] = {}
-        shard = Shard(index=index + 1, of=self._world.shards) if self._world.shards > 1 else None
-        while True:
-            head, base = (
-                run_of(places, own, again, rounds=self._world.rounds, shard=shard)
-                for own, again in zip(trials, fresh, strict=True)
-            )
-            _, reruns = settled(head, base)
-            if not reruns:
-                return head, base
-            for rerun in reruns:
-                name = rerun.key[1], rerun.is_pair
-                number = counts[name] = counts.get(name, -1) + 1
-                if rerun.is_pair:
-                    ours, theirs = self.pair(int(name[0]), (Purpose.PAIR, number))
-                    fresh[1].append(theirs)
-                else:
-                    ours = self.trial(0, int(name[0]), (Purpose.SINGLE, number), is_first=False)
-                fresh[0].append(ours)
+        for side in (HEAD, BASE)
+    ]
+    shard = Shard(index=index, of=world.shards) if world.shards > 1 else None
+    head, base = (run_of(places, own, rounds=world.rounds, shard=shard) for own in trials)
+    sides = Sides(head=head, base=base, policy=Policy())
+    fresh: list[list[GradedTrial]] = [[], []]
+    counts: dict[tuple[str, bool], int] = {}
+    while True:
+        sides = sides.again(*fresh)
+        _, reruns = sides.settled
+        if not reruns:
+            return sides.both[HEAD].run, sides.both[BASE].run
+        for each in reruns:
+            name = each.key[1], each.is_pair
+            number = counts[name] = counts.get(name, -1) + 1
+            place = int(name[0])
+            if each.is_pair:
+                for side, outcome in enumerate(pull.pair(place)):
+                    fresh[side].append(trial(side, place, outcome, Purpose.PAIR, number, is_old=False))
+            else:
+                outcome = pull.rerun(HEAD, place)
+                fresh[HEAD].append(trial(HEAD, place, outcome, Purpose.SINGLE, number, is_old=False))
 
 
 def run_of(
     places: Sequence[int],
     trials: Sequence[GradedTrial],
-    fresh: Sequence[GradedTrial],
+    fresh: Sequence[GradedTrial] = (),
     *,
     rounds: int,
     shard: Shard | None = None,
@@ -207,11 +143,6 @@ def run_of(
     )
 
 
-def settled(head: Run, base: Run) -> tuple[Book, Sequence[book.Rerun]]:
-    """What evalgate says of both sides."""
-    return Sides(head=head, base=base, policy=Policy()).settled
-
-
 def merged(parts: Sequence[tuple[Run, Run]], cases: int, rounds: int) -> tuple[Run, Run]:
     """The shards as one."""
     if len(parts) == 1:
@@ -224,99 +155,112 @@ def merged(parts: Sequence[tuple[Run, Run]], cases: int, rounds: int) -> tuple[R
             rounds=rounds,
             shards=len(parts),
         )
-        for side in (0, 1)
+        for side in (HEAD, BASE)
     )
     return head, base
 
 
-Change = Callable[[list[float], list[float], Random], None]
+class Shares(NamedTuple):
+    """What is said of the draws of a row. `worse`, `failing`: the shares that are worse, and that fail by themselves
+    alone; `runs`: of a case and side."""
+
+    worse: float
+    failing: float
+    runs: float
 
 
-def broken(count: int) -> Change:
-    """So many cases that head fails nearly always."""
-
-    def change(heads: list[float], _bases: list[float], random: Random) -> None:
-        for place in random.sample(range(len(heads)), min(count, len(heads))):
-            heads[place] = BROKEN
-
-    return change
-
-
-def on_both(count: int) -> Change:
-    """So many cases that fail on both sides."""
-
-    def change(heads: list[float], bases: list[float], random: Random) -> None:
-        for place in random.sample(range(len(heads)), count):
-            heads[place] = bases[place] = BROKEN
-
-    return change
+def simulate(row: Row, draws: int) -> Shares:
+    """What the rules say of a row: of all draws in the first mix and where a share is near what is promised, else of
+    the first `FEWEST`."""
+    if row.mix != NOTHING.mix or row.world:
+        shares = said(draws_of(row, draws), FEWEST)
+        if row.change != "nothing" or all(abs(share - BOUND) > NEAR for share in (shares.worse, shares.failing)):
+            return shares
+    return said(draws_of(row, draws), draws)
 
 
-CHANGES: dict[str, Change] = {
-    "nothing": lambda *_: None,
-    "1 broken": broken(1),
-    "3 broken": broken(3),
-    "10 broken": broken(10),
-    "4 fail on main too": on_both(4),
-}
-
-ROWS = [
-    *((mix, "", "nothing") for mix in MIXES),
-    *((mix, world, "nothing") for world in WORLDS if world for mix in ("14 x .98, 4 x .8, 2 x .4", "20 x .7")),
-    *((mix, "", change) for mix in [*list(MIXES)[:4], ".95 .8 .5"] for change in ("1 broken", "3 broken")),
-    *(("14 x .98, 4 x .8, 2 x .4", world, "1 broken") for world in ("stored base", "4 shards", "5 rounds")),
-    ("14 x .98, 4 x .8, 2 x .4", "stored base", "3 broken"),
-    ("14 x .98, 4 x .8, 2 x .4", "4 shards", "3 broken"),
-    ("20 x .98", "", "4 fail on main too"),
-    ("200: 140 x .98, 40 x .8, 20 x .4", "", "10 broken"),
-]
+def said(pulls: Iterable[PullRequest], draws: int) -> Shares:
+    """What the rules say of the first `draws` pull requests."""
+    worse, failing, runs = [], [], []
+    for pull in itertools.islice(pulls, draws):
+        head, base = merged(measured(pull), pull.cases, pull.world.rounds)
+        book, _ = Sides(head=head, base=base, policy=Policy()).settled
+        worse.append(book.is_worse)
+        failing.append(book.is_failing and not book.is_worse)
+        runs.append(pull.runs / 2 / pull.cases)
+    return Shares(fmean(worse), fmean(failing), fmean(runs))
 
 
-def simulate(row: tuple[str, str, str], draws: int) -> tuple[float, float, float, int]:
-    """Shares of pull requests that are worse, and that fail by themselves alone; runs a case and side; draws."""
-    mix, world, change = row
-    rates, settings = MIXES[mix], WORLDS[world]
-    random = Random(zlib.crc32(repr(row).encode()))
-    times = max(4, draws // 10) if len(rates) >= LARGE else draws
-    worse = failing = 0
-    runs = []
-    for _ in range(times):
-        bases = random.sample(list(rates), len(rates))
-        heads = list(bases)
-        CHANGES[change](heads, bases, random)
-        made = PullRequest(heads, bases, settings, random)
-        found, _ = settled(*merged(made.measured(), len(rates), settings.rounds))
-        worse += found.is_worse
-        failing += found.is_failing and not found.is_worse
-        runs.append(made.runs / 2 / len(rates))
-    return worse / times, failing / times, fmean(runs), times
+class OldShares(NamedTuple):
+    """What the rules before the purse said of the draws of a row. `runs`: of a case and side."""
+
+    blocked: float
+    runs: float
+
+
+def old_shares(draws: int, jobs: int) -> dict[Row, OldShares]:
+    """What the rules before the purse say of all rows, by their own code; nothing where git cannot give it."""
+    with TemporaryDirectory() as folder:
+        try:
+            archive = ["git", "-C", str(ROOT), "archive", "--format=zip", OLD, "evalgate"]
+            packed = subprocess.run(archive, capture_output=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = error.stderr.decode() if isinstance(error, subprocess.CalledProcessError) else str(error)
+            print(f"no old rules: git does not give commit {OLD[:8]}: {said.strip()}", file=sys.stderr)
+            return {}
+        zipfile.ZipFile(io.BytesIO(packed)).extractall(folder)
+        # in a process of its own, since both packages have the same name
+        program = [sys.executable, str(Path(__file__).with_name("old_verdict.py"))]
+        done = subprocess.run(
+            [*program, f"--draws={draws}", f"--jobs={jobs}"],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": folder},
+            check=True,
+        )
+        lines = done.stdout.splitlines()
+        return {row: OldShares(*json.loads(line)) for row, line in zip(ROWS, lines, strict=True)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=4000)
+    parser.add_argument("--old-draws", type=int, help="the first so many of them for the old rules (default: all)")
+    parser.add_argument("--no-old", action="store_true", help="leave the old rules out")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    print("| cases' pass rates | world | change | worse | failing | runs a case and side |")
-    print("|---|---|---|--:|--:|--:|")
-    found = {}
+    old_draws = options.draws if options.old_draws is None else options.old_draws
+    old = {} if options.no_old else old_shares(old_draws, options.jobs)
+    header = ["cases' pass rates", "world", "change", "worse", "failing", "runs a case and side"]
+    header += [] if options.no_old else ["old: blocked", "runs"]
+    print(f"| {' | '.join(header)} |")
+    print(f"|---|---|---|{'--:|' * len(header[3:])}")
+    found: dict[Row, Shares] = {}
     with ProcessPoolExecutor(options.jobs) as pool:
-        for row, result in zip(ROWS, pool.map(simulate, ROWS, [options.draws] * len(ROWS)), strict=True):
-            worse, failing, runs, _ = found[row] = result
-            cells = (*row, f"{100 * worse:.1f} %", f"{100 * failing:.1f} %", f"{runs:.2f}")
+        for row, new in zip(ROWS, pool.map(simulate, ROWS, [options.draws] * len(ROWS)), strict=True):
+            found[row] = new
+            cells = [*row, f"{100 * new.worse:.1f} %", f"{100 * new.failing:.1f} %", f"{new.runs:.2f}"]
+            if old:
+                cells += [f"{100 * old[row].blocked:.1f} %", f"{old[row].runs:.2f}"]
+            cells += ["-"] * (len(header) - len(cells))
             print(f"| {' | '.join(cells)} |", flush=True)
-    unchanged = [row for row in ROWS if row[2] == "nothing"]
-    first = "14 x .98, 4 x .8, 2 x .4"
+    unchanged = [row for row in ROWS if row.change == "nothing"]
     told = {
-        "false_block_max": max(found[row][0] for row in unchanged),
+        "false_block_max": max(found[row].worse for row in unchanged),
         # the least that is promised for what fails alone: it passes 3 times in 10 or more
-        "false_failing_max": max(found[row][1] for row in unchanged if WORLDS[row[1]].fall == 0),
-        "power_1_of_20": found[first, "", "1 broken"][0],
-        "blocked_1_of_20": sum(found[first, "", "1 broken"][:2]),
-        "power_3_of_20": found[first, "", "3 broken"][0],
-        "runs_nothing_changed": found[first, "", "nothing"][2],
+        "false_failing_max": max(found[row].failing for row in unchanged if WORLDS[row.world].fall == 0),
+        "power_1_of_20": found[ONE].worse,
+        "blocked_1_of_20": found[ONE].worse + found[ONE].failing,
+        "power_3_of_20": found[THREE].worse,
+        "runs_nothing_changed": found[NOTHING].runs,
         "draws": options.draws,
     }
+    if not options.no_old:
+        told |= {
+            "old_false_block_max": max((old[row].blocked for row in unchanged if old), default=None),
+            "old_power_1_of_20": old[ONE].blocked if old else None,
+            "old_power_3_of_20": old[THREE].blocked if old else None,
+            "old_runs_nothing_changed": old[NOTHING].runs if old else None,
+        }
     print(json.dumps(told))
 
 

@@ -11,6 +11,7 @@ import pytest
 ALLOWED = {
     "needs an account": "an account",
     "needs the corpus": "the corpus of public files",
+    "needs the history": "commits that a shallow clone lacks",
     "needs cxas": "`make .venv-cxas/.ready`",
     "needs the system": "a right or feature of the system",
 }

@@ -28,6 +28,7 @@ BESIDE_ADK = {"adk.py", "judge.py", "turns.py"}
 ELSEWHERE = {
     "footprint.py": "test_footprint.py",
     "isolation.py": "mounts a disk as root",
+    "old_verdict.py": "a half of verdict.py",
     "plain_run.py": "a half of pytest_run.py",
     "strangers.py": "test_strangers.py",
     "verdict.py": "test_bench_verdict.py",
