@@ -19,8 +19,7 @@ from typing import TypeAlias
 
 from pull_requests import BASE, HEAD, ROWS, Outcome, PullRequest, Row, draws_of
 
-from evalgate.comparison import compare, confirm, sensitivity, tests
-from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison import compare, confirm, sensitivity, tests, verdict as comparison_verdict
 from evalgate.model import (
     FRESH,
     AgentFailure,

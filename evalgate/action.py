@@ -15,8 +15,7 @@ from types import FrameType
 from typing import Any
 
 from evalgate import __version__, config, errors, reports
-from evalgate.config import Door, load
-from evalgate.config import settings as config_settings
+from evalgate.config import Door, load, settings as config_settings
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below

@@ -23,8 +23,7 @@ import yaml
 from evalgate import reports
 from evalgate.config import load
 from evalgate.config.context import SilentWatcher
-from evalgate.gate import prepare
-from evalgate.gate import run as gate_run
+from evalgate.gate import prepare, run as gate_run
 from evalgate.model import CriterionUse, GradedTrial, Invocation, Report, Score, Text, turns
 from evalgate.system import isolation
 from evalgate.text import words

@@ -12,8 +12,7 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.discovery.project import Project
 from evalgate.errors import EvalgateError
-from evalgate.gate import compare_files, prepare
-from evalgate.gate import run as gate_run
+from evalgate.gate import compare_files, prepare, run as gate_run
 from evalgate.model import Report, VerdictKind
 
 __all__ = [

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import agents as agents_module
-from evalgate import criteria
+from evalgate import agents as agents_module, criteria
 from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit, unchanged
@@ -23,8 +22,7 @@ from evalgate.config.context import Context
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
-from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, dotenv, project, walk
+from evalgate.discovery import agents as discovery_agents, discover, dotenv, project, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity

@@ -19,8 +19,7 @@ from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit
 from evalgate.baseline.base import Base
-from evalgate.config import Trait
-from evalgate.config import settings as config_settings
+from evalgate.config import Trait, settings as config_settings
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.formats import fingerprints

@@ -12,15 +12,13 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents, errors
 from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline import settings as baseline_settings
+from evalgate.baseline import base as baseline_base, settings as baseline_settings
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.ces import cases
 from evalgate.config import load, places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery import agent_source, project
-from evalgate.discovery import agents as discovery_agents
+from evalgate.discovery import agent_source, agents as discovery_agents, project
 from evalgate.errors import Place, Problem
 from evalgate.formats import fingerprints
 from evalgate.model import (

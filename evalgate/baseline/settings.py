@@ -13,8 +13,7 @@ from pydantic import BaseModel
 
 from evalgate import config, errors
 from evalgate.baseline.base import Base
-from evalgate.config import Decider, Door
-from evalgate.config import settings as config_settings
+from evalgate.config import Decider, Door, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings

@@ -9,8 +9,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from evalgate import __version__
-from evalgate import agents as agents_module
+from evalgate import __version__, agents as agents_module
 from evalgate.config import variables
 from evalgate.config.settings import Settings, of_agents
 from evalgate.discovery import agents as discovery_agents

@@ -40,11 +40,11 @@ from evalgate.model import (
     Invocation,
     Part,
     Persona,
+    SessionInput as AdkSession,
     Text,
+    ToolResponse as AdkResponse,
     TurnSetup,
 )
-from evalgate.model import SessionInput as AdkSession
-from evalgate.model import ToolResponse as AdkResponse
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
 EXPECTATIONS: Final = "ces_expectations"

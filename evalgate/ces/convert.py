@@ -38,11 +38,20 @@ from evalgate.ces.shapes import (
     UserFact,
 )
 from evalgate.formats.json_source import Path, path_text
-from evalgate.model import Attachment, Case, Content, ConversationScenario, Invocation, Part, Rubric, Text
-from evalgate.model import Event as AdkEvent
-from evalgate.model import SessionInput as AdkSession
-from evalgate.model import ToolCall as AdkCall
-from evalgate.model import ToolResponse as AdkResponse
+from evalgate.model import (
+    Attachment,
+    Case,
+    Content,
+    ConversationScenario,
+    Event as AdkEvent,
+    Invocation,
+    Part,
+    Rubric,
+    SessionInput as AdkSession,
+    Text,
+    ToolCall as AdkCall,
+    ToolResponse as AdkResponse,
+)
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
 STARTING_PROMPT: Final = "Hello."

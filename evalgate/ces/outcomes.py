@@ -46,9 +46,7 @@ from evalgate.ces.shapes import (
     UserGoalBehavior,
     UserGoalSatisfactionResult,
 )
-from evalgate.model import Invocation, Text, json_match
-from evalgate.model import ToolCall as ActualCall
-from evalgate.model import ToolResponse as ActualResponse
+from evalgate.model import Invocation, Text, ToolCall as ActualCall, ToolResponse as ActualResponse, json_match
 from evalgate.model.json_match import Matcher
 from evalgate.values import Json, JsonObject, frozen_dataclass
 

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from evalgate import cli
-from evalgate.calibration import agreement, calibrate
-from evalgate.calibration import labels as calibration_labels
+from evalgate.calibration import agreement, calibrate, labels as calibration_labels
 from evalgate.calibration.calibrate import Judged
 from evalgate.cli import commands
 from evalgate.config.settings import Settings

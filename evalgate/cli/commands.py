@@ -19,14 +19,11 @@ import click
 
 from evalgate import cli, config, reports
 from evalgate.baseline import quarantine
-from evalgate.config import Door, Heading, load
-from evalgate.config import settings as config_settings
+from evalgate.config import Door, Heading, load, settings as config_settings
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, Problem, Severity
-from evalgate.gate import compare_files, known, prepare, progress
-from evalgate.gate import merge as gate_merge
-from evalgate.gate import run as gate_run
+from evalgate.gate import compare_files, known, merge as gate_merge, prepare, progress, run as gate_run
 from evalgate.model import Report
 from evalgate.results.output import RESULTS
 from evalgate.system import isolation

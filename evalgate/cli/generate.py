@@ -12,9 +12,7 @@ import click
 from evalgate import cli
 from evalgate.cli import commands
 from evalgate.errors import ExitCode
-from evalgate.gate import generate as gate_generate
-from evalgate.gate import prepare, progress
-from evalgate.gate import record as gate_record
+from evalgate.gate import generate as gate_generate, prepare, progress, record as gate_record
 from evalgate.text import words
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")

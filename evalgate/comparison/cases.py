@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evalgate.comparison import book as comparison_book
-from evalgate.comparison import divergence, pairing
+from evalgate.comparison import book as comparison_book, divergence, pairing
 from evalgate.comparison.book import Side, Sides
 from evalgate.model import (
     Book,

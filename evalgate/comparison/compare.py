@@ -7,9 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evalgate.comparison import book as comparison_book
-from evalgate.comparison import cases as comparison_cases
-from evalgate.comparison import pairing, purse, rates, sensitivity
+from evalgate.comparison import book as comparison_book, cases as comparison_cases, pairing, purse, rates, sensitivity
 from evalgate.comparison.book import Sides
 from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (

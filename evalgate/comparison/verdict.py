@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
-from evalgate.comparison import pairing
-from evalgate.comparison import threshold as comparison_threshold
+from evalgate.comparison import pairing, threshold as comparison_threshold
 from evalgate.model import (
     BaseSource,
     Book,

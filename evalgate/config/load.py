@@ -13,9 +13,15 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate import config, errors
-from evalgate.config import Door, Trait, places, variables, yaml
-from evalgate.config import gate_file as config_gate_file
-from evalgate.config import settings as config_settings
+from evalgate.config import (
+    Door,
+    Trait,
+    gate_file as config_gate_file,
+    places,
+    settings as config_settings,
+    variables,
+    yaml,
+)
 from evalgate.config.gate_file import (
     AgentRule,
     BudgetRule,

@@ -15,8 +15,7 @@ from evalgate.ces import cases, outcomes
 from evalgate.ces.outcomes import Asked, Check, Group, Kind, Plan, Verdict, Verdicts
 from evalgate.ces.shapes import GoldenResult, Outcome, ScenarioResult
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
-from evalgate.criteria.base import Verdicts as Words
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts as Words
 from evalgate.criteria.judged import Asking, JudgedOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult

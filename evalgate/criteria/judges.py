@@ -18,8 +18,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
 from evalgate.errors import Place, Problem
-from evalgate.judges import clients, panel, rate_limit, replay
-from evalgate.judges import models as judges_models
+from evalgate.judges import clients, models as judges_models, panel, rate_limit, replay
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite

@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
 from evalgate.ces import read as ces_read
-from evalgate.config import gate_file as config_gate_file
-from evalgate.config import places as config_places
+from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator

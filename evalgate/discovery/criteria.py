@@ -15,8 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from evalgate import errors, formats
-from evalgate.config import gate_file as config_gate_file
-from evalgate.config import places
+from evalgate.config import gate_file as config_gate_file, places
 from evalgate.config.settings import Settings
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec

@@ -7,8 +7,7 @@ import os
 import posixpath
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import field
 from pathlib import Path, PurePosixPath
 
@@ -19,8 +18,7 @@ from evalgate.config import places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
-from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import ces, criteria, hints, walk
+from evalgate.discovery import agents as discovery_agents, ces, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity

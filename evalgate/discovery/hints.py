@@ -15,8 +15,7 @@ from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
-from evalgate.text import plain as text_plain
-from evalgate.text import words
+from evalgate.text import plain as text_plain, words
 
 MOST_LOOKED_AT = 2_000
 

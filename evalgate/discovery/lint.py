@@ -10,8 +10,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import response_match
 from evalgate.discovery import discover
 from evalgate.errors import Place, Problem
-from evalgate.model import Attachment, Case, Content, CriterionUse, Invocation, Need, Suite, Text
-from evalgate.model import turns as model_turns
+from evalgate.model import Attachment, Case, Content, CriterionUse, Invocation, Need, Suite, Text, turns as model_turns
 from evalgate.model.case import TRAJECTORY
 from evalgate.text import templates, words
 

@@ -13,8 +13,7 @@ from evalgate.agents.tools import toolbox
 from evalgate.ces.read import Library
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover, dotenv, lint, walk
+from evalgate.discovery import agents as discovery_agents, discover, dotenv, lint, walk
 from evalgate.discovery.dotenv import Asking
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evalgate import agents
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline import quarantine
-from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare as comparison_compare
@@ -18,8 +16,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import fingerprints
-from evalgate.gate import measure
-from evalgate.gate import run as gate_run
+from evalgate.gate import measure, run as gate_run
 from evalgate.model import (
     BaseOrigin,
     BaseSource,

@@ -27,9 +27,7 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source
-from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import project as discovery_project
+from evalgate.discovery import agent_source, agents as discovery_agents, project as discovery_project
 from evalgate.discovery.agent_source import AgentSource, NamedModel, Need, Read
 from evalgate.discovery.project import Project
 from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError

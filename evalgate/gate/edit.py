@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from evalgate.ces import cases
-from evalgate.ces import read as ces_read
+from evalgate.ces import cases, read as ces_read
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place, Severity, UnavailableError
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite

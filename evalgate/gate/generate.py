@@ -8,9 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalgate import agents as agents_module
-from evalgate import criteria, errors, formats
-from evalgate import judges as judges_module
+from evalgate import agents as agents_module, criteria, errors, formats, judges as judges_module
 from evalgate.agents import opening as agents_opening
 from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
@@ -21,8 +19,7 @@ from evalgate.discovery import discover, dotenv
 from evalgate.errors import ConfigError, NothingToDo, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
-from evalgate.judges import clients, prompting
-from evalgate.judges import panel as judges_panel
+from evalgate.judges import clients, panel as judges_panel, prompting
 from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (

@@ -15,8 +15,7 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline import failures, unchanged
+from evalgate.baseline import base as baseline_base, failures, unchanged
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare
@@ -30,8 +29,7 @@ from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem
 from evalgate.formats import fingerprints
-from evalgate.gate import earlier as gate_earlier
-from evalgate.gate import prepare
+from evalgate.gate import earlier as gate_earlier, prepare
 from evalgate.gate.earlier import Earlier
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (

@@ -9,9 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from evalgate import errors
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline import quarantine
-from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare
@@ -19,12 +17,10 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import measure
-from evalgate.gate import run as gate_run
+from evalgate.gate import measure, run as gate_run
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
-from evalgate.results import file, output, shards
-from evalgate.results import history as results_history
+from evalgate.results import file, history as results_history, output, shards
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git

@@ -16,8 +16,7 @@ from typing import Any, Final
 from evalgate.ces.edit import Refused
 from evalgate.config import load
 from evalgate.errors import EvalgateError, ExitCode
-from evalgate.gate import prepare, resources
-from evalgate.gate import run as gate_run
+from evalgate.gate import prepare, resources, run as gate_run
 from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact

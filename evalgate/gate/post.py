@@ -14,13 +14,11 @@ from pathlib import Path
 from evalgate import __version__, errors, reports
 from evalgate.baseline import quarantine
 from evalgate.calibration import apply
-from evalgate.comparison import compare
-from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison import compare, verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import measure
-from evalgate.gate import run as gate_run
+from evalgate.gate import measure, run as gate_run
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull

@@ -13,8 +13,7 @@ import platformdirs
 from evalgate import agents, errors
 from evalgate.calibration import apply
 from evalgate.comparison.purse import PAIRS, RUNS
-from evalgate.config import context as config_context
-from evalgate.config import variables
+from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, Watcher
 from evalgate.config.settings import OLD_QUARANTINE, Settings
 from evalgate.config.variables import AgentVariables

@@ -32,8 +32,7 @@ from evalgate.discovery.walk import Tree
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import eval_set, rewrite
 from evalgate.formats.adk_shapes import EvalCaseWire, case_json
-from evalgate.formats.json_source import Path as JsonPath
-from evalgate.formats.json_source import path_text
+from evalgate.formats.json_source import Path as JsonPath, path_text
 from evalgate.formats.kind import Dialect
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.results import kept, output

@@ -13,10 +13,7 @@ from typing import Any, TypeAlias
 
 from evalgate import __version__, errors, reports
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline import quarantine
-from evalgate.baseline import rules as baseline_rules
-from evalgate.baseline import settings as baseline_settings
+from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules, settings as baseline_settings
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
@@ -46,12 +43,15 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.reports import edits as reports_edits
-from evalgate.reports import sentences
-from evalgate.results import file as results_file
-from evalgate.results import history as results_history
-from evalgate.results import journal as results_journal
-from evalgate.results import kept, output, shards
+from evalgate.reports import edits as reports_edits, sentences
+from evalgate.results import (
+    file as results_file,
+    history as results_history,
+    journal as results_journal,
+    kept,
+    output,
+    shards,
+)
 from evalgate.results.file import RawOutcomes
 from evalgate.results.history import History
 from evalgate.results.journal import Journal

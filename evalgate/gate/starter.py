@@ -11,12 +11,10 @@ from importlib import metadata
 from pathlib import Path
 
 from evalgate import agents
-from evalgate.config import gate_file as config_gate_file
-from evalgate.config import variables, yaml
+from evalgate.config import gate_file as config_gate_file, variables, yaml
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source
-from evalgate.discovery import agents as discovery_agents
+from evalgate.discovery import agent_source, agents as discovery_agents
 from evalgate.discovery.agent_source import AgentSource
 from evalgate.discovery.agents import AgentFolders, Ambiguous
 from evalgate.discovery.project import Project

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.github import client as github_client
-from evalgate.github import events
+from evalgate.github import client as github_client, events
 from evalgate.github.client import Client, Commit, FailureKind, GitHubFailed, Pull
 from evalgate.github.events import EventContext, EventKind, Head
 from evalgate.system import git

@@ -17,8 +17,7 @@ from evalgate import errors
 from evalgate.config.context import Watcher
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem
-from evalgate.github import check_run
-from evalgate.github import comment as github_comment
+from evalgate.github import check_run, comment as github_comment
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import CheckRun, Client, GitHubFailed
 from evalgate.github.comment import Job

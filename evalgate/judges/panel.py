@@ -18,8 +18,7 @@ from pathlib import Path
 from evalgate.config import context as config_context
 from evalgate.config.gate_file import JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import cache as judges_cache
-from evalgate.judges import models, usage
+from evalgate.judges import cache as judges_cache, models, usage
 from evalgate.judges.base import (
     FINAL,
     ItemVerdict,

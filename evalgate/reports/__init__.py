@@ -6,8 +6,16 @@ from types import MappingProxyType
 from typing import Final
 
 from evalgate.model import FailureCause, Report
-from evalgate.reports import annotations as reports_annotations
-from evalgate.reports import comment, html_report, junit, page_data, sarif, terminal, view
+from evalgate.reports import (
+    annotations as reports_annotations,
+    comment,
+    html_report,
+    junit,
+    page_data,
+    sarif,
+    terminal,
+    view,
+)
 from evalgate.values import frozen_dataclass
 
 

@@ -8,9 +8,17 @@ from functools import partial
 from typing import Any
 
 from evalgate.model import CaseKey, CriterionComparison, Report, ToolCall, call_diff
-from evalgate.reports import agent_changes, causes, edits, moved, trends, view, wording
-from evalgate.reports import cases as reports_cases
-from evalgate.reports import turns as reports_turns
+from evalgate.reports import (
+    agent_changes,
+    cases as reports_cases,
+    causes,
+    edits,
+    moved,
+    trends,
+    turns as reports_turns,
+    view,
+    wording,
+)
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import diff, markdown, plain, templates, words

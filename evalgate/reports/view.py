@@ -25,9 +25,7 @@ from evalgate.model import (
     SuiteVerdict,
     VerdictKind,
 )
-from evalgate.reports import cases as reports_cases
-from evalgate.reports import causes as reports_causes
-from evalgate.reports import edits, wording
+from evalgate.reports import cases as reports_cases, causes as reports_causes, edits, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.causes import Cause
 from evalgate.results import labels

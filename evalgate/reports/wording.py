@@ -24,8 +24,7 @@ from evalgate.model import (
     ThresholdRule,
     VerdictKind,
 )
-from evalgate.reports import cases as reports_cases
-from evalgate.reports import edits
+from evalgate.reports import cases as reports_cases, edits
 from evalgate.reports.cases import CaseView
 from evalgate.results.labels import CaseCounts
 from evalgate.text import plain, words

@@ -24,8 +24,7 @@ from evalgate.formats import fingerprints
 from evalgate.model import CaseKey, Drift, PastCase, Report, Run, Suite, Trend, VerdictKind
 from evalgate.model.run import Count
 from evalgate.model.trial import MOST
-from evalgate.results import shapes
-from evalgate.results import stores as results_stores
+from evalgate.results import shapes, stores as results_stores
 from evalgate.results.shapes import entry
 from evalgate.results.stores import HISTORY, Revise, Store, Warn
 from evalgate.system import git

@@ -17,8 +17,7 @@ from typing import Any
 from evalgate import errors
 from evalgate.config import load
 from evalgate.errors import EvalgateError, ExitCode
-from evalgate.gate import prepare
-from evalgate.gate import run as gate_run
+from evalgate.gate import prepare, run as gate_run
 from evalgate.model import AgentFailure, Outcome, TrialKey, VerdictKind
 
 Tell = Callable[..., None]

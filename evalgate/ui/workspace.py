@@ -17,8 +17,7 @@ from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo
 from evalgate.formats import fingerprints, rewrite
 from evalgate.formats.recordings import Recording
-from evalgate.gate import compare_files, edit, prepare, record
-from evalgate.gate import known as gate_known
+from evalgate.gate import compare_files, edit, known as gate_known, prepare, record
 from evalgate.gate.chat import Chat
 from evalgate.gate.edit import Change, LeftAsItIs
 from evalgate.gate.known import Known

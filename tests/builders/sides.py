@@ -17,8 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from evalgate.comparison import compare as comparison_compare
-from evalgate.comparison import verdict
+from evalgate.comparison import compare as comparison_compare, verdict
 from evalgate.comparison.book import Sides
 from evalgate.model import (
     AgentFailure,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from builders import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 
 def tried(wanted: int | None) -> list[int]:

@@ -9,8 +9,10 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser as sre_parser  # type: ignore[attr-defined]
+from re import (
+    _constants as sre,  # type: ignore[attr-defined]
+    _parser as sre_parser,  # type: ignore[attr-defined]
+)
 from typing import Any
 
 import pytest

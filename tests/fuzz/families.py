@@ -21,9 +21,7 @@ from evalgate import criteria
 from evalgate.agents import protocol
 from evalgate.agents.tools import cassette
 from evalgate.calibration import labels
-from evalgate.ces import compare as ces_compare
-from evalgate.ces import convert, live
-from evalgate.ces import read as ces_read
+from evalgate.ces import compare as ces_compare, convert, live, read as ces_read
 from evalgate.ces.read import Kind as CesKind
 from evalgate.ces.shapes import Evaluation, comparable
 from evalgate.config import load
@@ -50,8 +48,7 @@ from evalgate.model import (
 from evalgate.results import calibration_file, file, history, shards, stores
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
-from evalgate.text import diff, markdown, plain, templates
-from evalgate.text import workflow_commands as commands
+from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))

@@ -10,20 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline import quarantine
-from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.comparison import compare
 from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.discovery import project
 from evalgate.errors import EvalgateError
-from evalgate.gate import measure
-from evalgate.gate import run as gate_run
+from evalgate.gate import measure, run as gate_run
 from evalgate.model import (
     BaseOrigin,
     BaseSource,

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import aimock as mock
-from builders import judged_repository as repository
+from builders import aimock as mock, judged_repository as repository
 from builders.judged_repository import AGENT_MODEL, HALLUCINATION_MODEL, JUDGES, SAFETY_MODEL
 
 pytestmark = pytest.mark.integration

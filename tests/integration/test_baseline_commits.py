@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders import repositories as made
-from builders.repositories import ENVIRON, photograph
-from builders.repositories import git as git_
+from builders.repositories import ENVIRON, git as git_, photograph
 
 from evalgate.baseline import commit
 from evalgate.errors import UnavailableError

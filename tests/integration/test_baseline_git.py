@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from builders import repositories as made
-from builders.repositories import ENVIRON
-from builders.repositories import git as git_
+from builders.repositories import ENVIRON, git as git_
 
 from evalgate.baseline import commit
 from evalgate.system import git

@@ -15,8 +15,7 @@ from typing import Protocol
 
 import pytest
 from builders import repositories as made
-from builders.repositories import ENVIRON
-from builders.repositories import git as git_
+from builders.repositories import ENVIRON, git as git_
 
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError

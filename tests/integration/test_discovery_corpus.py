@@ -10,8 +10,7 @@ import pytest
 
 from evalgate import criteria
 from evalgate.config.settings import Settings
-from evalgate.discovery import discover, walk
-from evalgate.discovery import lint as discovery_lint
+from evalgate.discovery import discover, lint as discovery_lint, walk
 from evalgate.errors import Severity
 
 pytestmark = pytest.mark.integration

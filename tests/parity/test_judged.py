@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from parity import scripted
-from parity import test_judged_faults as faults
+from parity import scripted, test_judged_faults as faults
 from parity.adk_child import AdkChild
 from parity.scripted import Scripted
 

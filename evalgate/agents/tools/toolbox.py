@@ -12,8 +12,7 @@ from pathlib import Path
 
 from evalgate import agents, errors
 from evalgate.agents.base import DriverTools, ToolMode
-from evalgate.agents.tools import cassette
-from evalgate.agents.tools import mocks as tools_mocks
+from evalgate.agents.tools import cassette, mocks as tools_mocks
 from evalgate.agents.tools.cassette import CassetteError, Entry
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
 from evalgate.config import places

@@ -38,8 +38,7 @@ def tools() -> list:
     if KIND == "toolset":
         return [McpToolset()]
     if KIND == "command":
-        from google.adk.tools.mcp_tool.mcp_toolset import McpToolset as Real
-        from google.adk.tools.mcp_tool.mcp_toolset import StdioConnectionParams
+        from google.adk.tools.mcp_tool.mcp_toolset import McpToolset as Real, StdioConnectionParams
         from mcp import StdioServerParameters
 
         return [Real(connection_params=StdioConnectionParams(server_params=StdioServerParameters(command="no-such")))]

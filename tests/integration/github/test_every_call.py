@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.github import artifacts, check_run, comment, forks
-from evalgate.github import client as github_client
+from evalgate.github import artifacts, check_run, client as github_client, comment, forks
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, EventKind, Head

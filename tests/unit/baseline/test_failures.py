@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from builders import build
 
-from evalgate.baseline import base as baseline_base
-from evalgate.baseline import failures
+from evalgate.baseline import base as baseline_base, failures
 from evalgate.baseline.base import Base
 from evalgate.config import load
 from evalgate.discovery import project

@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 from builders.labels import JUDGE, labelled
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.calibration import agreement
 from evalgate.comparison import rates

@@ -6,8 +6,7 @@ import dataclasses
 
 import pytest
 from builders.labels import JUDGE, MATCH, calibrated, labelled
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate.calibration import agreement
 from evalgate.model import AskedJudge, Calibration, ConfusionKind, CriterionCalibration, JudgeIdentity

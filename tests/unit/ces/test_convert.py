@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from evalgate.ces import convert, cxas, read, shapes
 from evalgate.ces.convert import Effect, Loss
 from evalgate.ces.shapes import Evaluation
 from evalgate.formats import eval_set
 from evalgate.formats.adk_shapes import case_json
-from evalgate.model import Case, Content, ConversationScenario, Invocation, Persona, Text
-from evalgate.model import SessionInput as AdkSession
+from evalgate.model import Case, Content, ConversationScenario, Invocation, Persona, SessionInput as AdkSession, Text
 
 DATA = Path(__file__).parents[2] / "data/ces"
 APP = "projects/local/locations/local/apps/library-desk"

@@ -11,8 +11,7 @@ import pytest
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import ValidationError
 
 from evalgate.ces import read, shapes

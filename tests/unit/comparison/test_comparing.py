@@ -7,8 +7,7 @@ import math
 
 import pytest
 from builders import sides
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (

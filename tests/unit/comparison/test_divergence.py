@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import build
 from builders.build import call
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.comparison import divergence
 from evalgate.model import Content, Divergence, Event, Invocation, Text, ToolCall, ToolResponse

@@ -6,8 +6,7 @@ import math
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.comparison import rates
 from evalgate.model import Interval

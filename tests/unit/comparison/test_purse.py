@@ -8,8 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate.comparison import purse
 from evalgate.comparison.purse import CaseRuns, Pair, Purse, Suspect, Terms

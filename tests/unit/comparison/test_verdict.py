@@ -6,11 +6,9 @@ import dataclasses
 
 import pytest
 from builders import sides
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from evalgate.comparison import threshold
-from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison import threshold, verdict as comparison_verdict
 from evalgate.model import (
     AgentFailure,
     AgentUse,

@@ -5,8 +5,7 @@ import string
 
 import pathspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.config import places
 

@@ -6,8 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from evalgate.discovery import agent_source, dotenv
 from evalgate.discovery.agent_source import Need

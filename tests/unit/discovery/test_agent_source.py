@@ -1,8 +1,7 @@
 """Whether source offers an agent, without importing it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.discovery.agents import offers_agent
 

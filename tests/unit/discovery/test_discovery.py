@@ -4,8 +4,7 @@ import pytest
 
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
-from evalgate.discovery import discover as discovery_discover
-from evalgate.discovery import walk as discovery_walk
+from evalgate.discovery import discover as discovery_discover, walk as discovery_walk
 from evalgate.errors import NothingToDo, Problem, Severity
 from evalgate.model import ConfigOrigin
 

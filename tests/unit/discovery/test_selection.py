@@ -1,8 +1,7 @@
 """What the user asked for: paths, folders, globs, case ids, search texts."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.discovery import discover
 from evalgate.discovery.discover import Files, Selection

@@ -6,8 +6,7 @@ import json
 from copy import deepcopy
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic.alias_generators import to_camel
 
 from evalgate.errors import Severity

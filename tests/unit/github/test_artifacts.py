@@ -8,8 +8,7 @@ import struct
 import zipfile
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.github import artifacts
 from evalgate.github.artifacts import Limits

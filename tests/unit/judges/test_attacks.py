@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from builders.build import call, case, turn
 from builders.judging import ScriptedJudge, panel
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate import criteria
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 from builders.judging import USAGE, reply, request
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from evalgate.judges import cache as judges_cache
-from evalgate.judges import replay
+from evalgate.judges import cache as judges_cache, replay
 from evalgate.judges.base import JudgeReply
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.replay import Recorder

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders.judging import HeldClock, ScriptedJudge
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import JUDGES, clients, models

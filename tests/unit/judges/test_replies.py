@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, vertex
 from evalgate.criteria.rubrics import Subject

@@ -8,8 +8,7 @@ import threading
 
 import pytest
 from builders.judging import USAGE, failure, request
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders.build import call
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.model import ToolCall, call_diff
 

@@ -4,8 +4,7 @@ import statistics
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.model import NotEvaluated, Reason, Score, turns
 

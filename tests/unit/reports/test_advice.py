@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders import build, report_page, scenarios
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate import reports
 from evalgate.judges import base

@@ -10,8 +10,7 @@ from builders.scenarios import SCENARIOS
 
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Policy, Shard
-from evalgate.reports import annotations as reports_annotations
-from evalgate.reports import terminal
+from evalgate.reports import annotations as reports_annotations, terminal
 
 
 def test_a_passing_run_annotates_nothing() -> None:

@@ -10,8 +10,7 @@ from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
 from evalgate.model import Case, Content, Event, FailureKind, Part, Policy, Report, Text
-from evalgate.reports import annotations as reports_annotations
-from evalgate.reports import comment, html_report, junit, terminal
+from evalgate.reports import annotations as reports_annotations, comment, html_report, junit, terminal
 from evalgate.text import markdown
 
 

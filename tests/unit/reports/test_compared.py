@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from builders import comparing, sides
 from builders.compared_scenarios import COMPARED
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.model import (
     BaseOrigin,

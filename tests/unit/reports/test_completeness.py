@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from builders import build, comparing, report_page
 from builders.build import TOOLS, WORDS
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from evalgate.model import (
     AgentFailure,

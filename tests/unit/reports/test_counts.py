@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 import junitparser
 import pytest
 from builders import build, comparing
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate import reports
 from evalgate.model import CaseStatus, Policy, Report, ThresholdRule

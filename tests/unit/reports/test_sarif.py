@@ -11,8 +11,7 @@ import jsonschema
 import pytest
 from builders import build
 from builders.scenarios import SCENARIOS
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate.model import Finding, Report, Score
 from evalgate.reports import sarif

@@ -14,8 +14,7 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
-from evalgate.results import history as results_history
-from evalgate.results import stores
+from evalgate.results import history as results_history, stores
 from evalgate.results.history import History, PastRuns
 from evalgate.system import git
 

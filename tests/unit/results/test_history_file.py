@@ -6,8 +6,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.model.trial import MOST
 from evalgate.results import history as results_history

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from builders import build, sides
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.errors import ConfigError, Place

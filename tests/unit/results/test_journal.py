@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from evalgate.errors import UnavailableError
 from evalgate.model import (
@@ -42,8 +41,7 @@ from evalgate.model import (
     Usage,
 )
 from evalgate.model.trial import MOST
-from evalgate.results import journal as results_journal
-from evalgate.results import shapes
+from evalgate.results import journal as results_journal, shapes
 from evalgate.results.journal import Journal
 from evalgate.system import redact as redaction
 

@@ -6,8 +6,7 @@ import dataclasses
 import math
 
 from builders import sides
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.model import Case, Run
 from evalgate.results import shards

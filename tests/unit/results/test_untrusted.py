@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from builders import build
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError

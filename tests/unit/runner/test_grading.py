@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.criteria.base import Criterion
 from evalgate.model import (

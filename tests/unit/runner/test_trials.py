@@ -13,8 +13,7 @@ from evalgate.agents.conversation import Stopwatch
 from evalgate.config.settings import Settings
 from evalgate.formats import fingerprints
 from evalgate.judges.rate_limit import Pace
-from evalgate.model import AgentFailure, Case, FailureKind, Transcript, TrialKey
-from evalgate.model import trial as model_trial
+from evalgate.model import AgentFailure, Case, FailureKind, Transcript, TrialKey, trial as model_trial
 from evalgate.runner import trials
 from evalgate.runner.trials import Task, TrialRunner
 from evalgate.simulation import user

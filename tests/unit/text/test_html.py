@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import lxml.html
 from builders import build
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate import reports
 from evalgate.text import plain, templates

@@ -9,11 +9,9 @@ import cmarkgfm
 import pytest
 from builders.scenarios import HOSTILE
 from cmarkgfm.cmark import Options
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from evalgate.text import markdown as text_markdown
-from evalgate.text import plain
+from evalgate.text import markdown as text_markdown, plain
 
 # What an attack is made of, in any order, with anything between.
 ATTACKS = st.lists(

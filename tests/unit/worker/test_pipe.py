@@ -9,8 +9,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from evalgate.worker import pipe
 from evalgate.worker.pipe import Pipe
