@@ -28,9 +28,10 @@ from evalgate.model import Report
 from evalgate.results import output
 from evalgate.system import isolation, process, redact
 from evalgate.text import words, workflow_commands
+from evalgate.values import Environ
 
 
-def wants_tracebacks(environ: Mapping[str, str]) -> bool:
+def wants_tracebacks(environ: Environ) -> bool:
     """Whether the job runs with debug logging."""
     return environ.get("RUNNER_DEBUG") == "1"
 
@@ -98,7 +99,7 @@ class _Told:
     exit_code: ExitCode | None = None
 
 
-def main(environ: Mapping[str, str]) -> int:
+def main(environ: Environ) -> int:
     """Run the gate as a step of a workflow; the exit code. Everything that happens is told on stdout.
 
     A step's outputs are written for every end: `verdict` is `error` where no verdict came to be; `exit-code` is the
@@ -115,7 +116,7 @@ def main(environ: Mapping[str, str]) -> int:
     return code
 
 
-def _ended(environ: Mapping[str, str], told: _Told) -> ExitCode:
+def _ended(environ: Environ, told: _Told) -> ExitCode:
     """The run, and however it ended in words."""
     debug = wants_tracebacks(environ)
     try:
@@ -136,7 +137,7 @@ def _ended(environ: Mapping[str, str], told: _Told) -> ExitCode:
         return ExitCode.BUG
 
 
-def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
+def given_inputs(environ: Environ) -> dict[str, Any]:
     """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is not given.
 
     A runner passes inputs on that action.yml does not have. Raises ConfigError for one that is a setting all the same,
@@ -167,11 +168,11 @@ def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem |
     return Problem(severity=Severity.ERROR, code="unknown-input", message=message, hint=hint)
 
 
-def _workspace(environ: Mapping[str, str]) -> Path:
+def _workspace(environ: Environ) -> Path:
     return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
 
 
-def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> ExitCode:
+def _run(environ: Environ, told: _Told, *, debug: bool) -> ExitCode:
     given = given_inputs(environ)
     workspace = _workspace(environ)
     settings = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
@@ -195,7 +196,7 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> ExitCode:
     return report.exit_code
 
 
-def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None) -> Report:
+def _gated(environ: Environ, settings: Settings, event: EventContext, posting: Posting | None) -> Report:
     watcher: Watcher = progress.PlainWatcher(sys.stdout)
     links, shown, told = events.links_of(environ, event), set[Problem](), list[str]()
 
@@ -231,14 +232,14 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
     return report
 
 
-def _places(environ: Mapping[str, str], settings: Settings) -> list[Path]:
+def _places(environ: Environ, settings: Settings) -> list[Path]:
     """What the input `results` names: in the workspace, where other steps bring it, or else below `root`."""
     workspace = _workspace(environ)
     named = [(workspace / place, settings.root / place) for place in settings.results]
     return [below if below.exists() and not there.exists() else there for there, below in named]
 
 
-def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
+def _resolved(environ: Environ, event: EventContext) -> EventContext:
     """The event, with base and head of the pull request that a `workflow_dispatch` names."""
     if event.kind is not EventKind.WORKFLOW_DISPATCH or event.number is None:
         return event
@@ -252,7 +253,7 @@ def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
         return forks.resolve(event, client)
 
 
-def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, told: _Told) -> ExitCode:
+def _post(environ: Environ, settings: Settings, event: EventContext, told: _Told) -> ExitCode:
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
     token = token_of(environ)
     if token is None:
@@ -276,7 +277,7 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
 
 
 @contextmanager
-def _posting(environ: Mapping[str, str], settings: Settings, event: EventContext) -> Iterator[Posting | None]:
+def _posting(environ: Environ, settings: Settings, event: EventContext) -> Iterator[Posting | None]:
     """What the pull request is told with; None where there is nobody to tell, or it may not be told.
 
     A run that ends without a verdict ends its check run as well.
@@ -297,7 +298,7 @@ def _posting(environ: Mapping[str, str], settings: Settings, event: EventContext
         posting.close()
 
 
-def _opened_posting(environ: Mapping[str, str], settings: Settings, event: EventContext) -> Posting | None:
+def _opened_posting(environ: Environ, settings: Settings, event: EventContext) -> Posting | None:
     token = token_of(environ)
     if not _has_somebody(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
@@ -342,12 +343,12 @@ def _reason(error: BaseException) -> str:
             return f"internal error in evalgate ({type(error).__name__}); please report the lines in the log"
 
 
-def token_of(environ: Mapping[str, str]) -> str | None:
+def token_of(environ: Environ) -> str | None:
     """The workflow's token: the input `github-token`, else GITHUB_TOKEN."""
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _tell(report: Report, environ: Mapping[str, str], *, debug: bool) -> None:
+def _tell(report: Report, environ: Environ, *, debug: bool) -> None:
     for line in reports.render_annotations(report):
         say(line)
     if environ.get("GITHUB_STEP_SUMMARY"):
@@ -358,7 +359,7 @@ def _tell(report: Report, environ: Mapping[str, str], *, debug: bool) -> None:
         say(workflow_commands.disarm(f"files: {dict(report.files)}"))
 
 
-def _write_outputs(environ: Mapping[str, str], told: _Told, exit_code: ExitCode) -> None:
+def _write_outputs(environ: Environ, told: _Told, exit_code: ExitCode) -> None:
     """After the reports and the summary: what is written last into that file is what counts."""
     if not environ.get("GITHUB_OUTPUT"):
         return

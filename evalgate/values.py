@@ -11,6 +11,8 @@ Json: TypeAlias = Mapping[str, Any]
 """A JSON object that is read."""
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object that is built."""
+Environ: TypeAlias = Mapping[str, str]
+"""Environment variables by name."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, dataclasses.Field))

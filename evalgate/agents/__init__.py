@@ -75,11 +75,3 @@ def is_remote(use: AgentUse) -> bool:
     """Whether the agent runs where no checkout decides what it is."""
     driver = DRIVERS.get(use.driver)
     return driver is not None and driver.is_remote(use.options)
-
-
-def identity_of(use: AgentUse) -> str:
-    """Which agent it is, in words: whatever may pass in the place of the one under test. Empty for none."""
-    driver = DRIVERS.get(use.driver)
-    named = [use.options[name] for name in driver.identity if use.options.get(name)] if driver is not None else []
-    words = (" ".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in named)
-    return " ".join([use.driver, *words])

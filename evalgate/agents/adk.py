@@ -32,7 +32,6 @@ class AdkDriver(AgentDriver):
 
     name = "adk"
     options = AdkOptions
-    identity = ("path", "agent", "app_name")
     tools = DriverTools.ASKS
     runs_metrics = True
 

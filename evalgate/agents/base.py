@@ -310,17 +310,14 @@ class AgentDriver(ABC):
 
     `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are relative to the
     checkout's root. A driver whose options are called `python` and `requirements` gets the settings of these names.
-    `argument`: the option that the text after the colon of `agent: name:text` fills. `identity`: the options that say
-    which agent it is, so that a change of one is a change of the agent under test. `easier`: those that ask less of the
-    agent where they are given. `tools`: what it can do about the agent's tools. `runs_metrics`: whether it runs custom
-    metrics, which are Python code of the repository. `is_asked`: whether there is a process or an endpoint to wait for.
+    `argument`: the option that the text after the colon of `agent: name:text` fills. `tools`: what it can do about the
+    agent's tools. `runs_metrics`: whether it runs custom metrics, which are Python code of the repository. `is_asked`:
+    whether there is a process or an endpoint to wait for.
     """
 
     name: ClassVar[str]
     options: ClassVar[type[BaseModel]]
     argument: ClassVar[str] = "path"
-    identity: ClassVar[tuple[str, ...]] = ()
-    easier: ClassVar[tuple[str, ...]] = ()
     tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True

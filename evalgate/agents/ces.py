@@ -513,8 +513,6 @@ class CesDriver(AgentDriver):
     name = "ces"
     options = CesOptions
     argument = "app"
-    identity = ("app", "path", "version", "entry_agent")
-    easier = ("tool_fakes",)
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The app; nothing is asked or made yet."""

@@ -74,7 +74,6 @@ class CommandDriver(AgentDriver):
     name = "command"
     options = CommandOptions
     argument = "command"
-    identity = ("command", "cwd")
     tools = DriverTools.ASKS
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:

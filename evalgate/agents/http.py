@@ -36,7 +36,7 @@ from evalgate.model import (
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.text import words
-from evalgate.values import Json
+from evalgate.values import Environ, Json
 
 if TYPE_CHECKING:  # only a mapped endpoint needs it
     from jmespath.parser import ParsedResult
@@ -392,7 +392,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def with_environment(text: str, environment: Mapping[str, str]) -> str:
+def with_environment(text: str, environment: Environ) -> str:
     """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of one that is absent."""
     return _VARIABLE.sub(lambda found: environment[found[1]], text)
 
@@ -527,7 +527,6 @@ class HttpDriver(AgentDriver):
     name = "http"
     options = HttpOptions
     argument = "url"
-    identity = ("app_name", "url", "flavour")
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent variable."""

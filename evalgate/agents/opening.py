@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -38,6 +38,7 @@ from evalgate.system import git, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
 from evalgate.text import words
+from evalgate.values import Environ
 
 TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
@@ -199,14 +200,14 @@ def is_unusable(use: AgentUse) -> bool:
 
 
 def wanted_pythons(
-    uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Mapping[str, str]
+    uses: Iterable[AgentUse], *, root: Path, lender: Path, environ: Environ
 ) -> tuple[tuple[str, bool], ...]:
     """Relative paths of the Pythons of `lender` that agents at `root` ask for and lack, and whether each is lent."""
     found = dict.fromkeys(path for use in uses if (path := wanted_python(use, root=root, lender=lender)) is not None)
     return tuple((str(path.relative_to(lender)), _is_lent(path, lender=lender, environ=environ)) for path in found)
 
 
-def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Mapping[str, str]) -> AgentUse:
+def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -> AgentUse:
     """The agent with head's virtual environment, where it has none of its own and may borrow that one."""
     python = wanted_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
@@ -214,7 +215,7 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Mapping[st
     return dataclasses.replace(use, options={**use.options, "python": str(python)})
 
 
-def _is_lent(python: Path, *, lender: Path, environ: Mapping[str, str]) -> bool:
+def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:
     """Only what git does not keep: else a change would write what the base is run with."""
     folder = python.parent.parent
     environment = folder if (folder / "pyvenv.cfg").is_file() else python

@@ -48,7 +48,6 @@ class PythonDriver(AgentDriver):
     framework: ClassVar[str] = ""
     options = CallOptions
     argument = "call"
-    identity: ClassVar[tuple[str, ...]] = ("path", "call")
     tools = DriverTools.ASKS
     runs_metrics = True
 
@@ -91,7 +90,6 @@ class LangGraphDriver(PythonDriver):
     name = "langgraph"
     framework = "langgraph"
     options = LangGraphOptions
-    identity = ("path", "call", "context", "input", "output")
 
 
 class PydanticAIDriver(PythonDriver):
@@ -100,7 +98,6 @@ class PydanticAIDriver(PythonDriver):
     name = "pydantic-ai"
     framework = "pydantic_ai"
     options = FrameworkOptions
-    identity = ("path", "call", "context")
 
 
 class OpenAIAgentsDriver(PythonDriver):
@@ -109,7 +106,6 @@ class OpenAIAgentsDriver(PythonDriver):
     name = "openai-agents"
     framework = "agents"
     options = FrameworkOptions
-    identity = ("path", "call", "context")
 
 
 class SmolagentsDriver(PythonDriver):

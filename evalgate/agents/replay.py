@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -47,7 +47,6 @@ from evalgate.model import (
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
 
-_LISTS: Final = frozenset({"eval_case_results", "eval_cases"})
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
 
 RECORDED = ("*.evalset_result.json", "*.session.json", "*.recording.json", "*.recording.jsonl")
@@ -300,7 +299,6 @@ class ReplayDriver(AgentDriver):
 
     name = "replay"
     options = ReplayOptions
-    identity = ("path",)
     tools = DriverTools.RUNS_NONE
     is_asked = False
 

@@ -34,7 +34,7 @@ from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
 from evalgate.text import words
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Environ, Json, frozen_dataclass
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -236,7 +236,7 @@ class Launch:
 
     command: tuple[str, ...]
     cwd: str
-    environment: Mapping[str, str]
+    environment: Environ
     hello: Json = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ from evalgate.simulation import user
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 ONE_ENDPOINT = (
     "the agent behind {url} is the same on both sides, so the base cannot be rerun; compare with stored results "
@@ -367,7 +367,7 @@ def _told(error: EvalgateError) -> str:
     return f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
 
 
-def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseProject:
+def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Environ) -> BaseProject:
     """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or gives values that
     cannot be."""
     # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none
@@ -469,9 +469,7 @@ def _usable(use: AgentUse, *, beside: AgentUse | None = None) -> AgentUse:
     return use
 
 
-def _rules(
-    settings: Settings, ours: Sequence[Suite], environ: Mapping[str, str], *, head: Path, tree: Tree
-) -> BaseRules | None:
+def _rules(settings: Settings, ours: Sequence[Suite], environ: Environ, *, head: Path, tree: Tree) -> BaseRules | None:
     """The rules of its own files, of which a door may select cases: those that it has none of are rules all the same,
     where the change asks other cases of them (`ours`) or has moved them."""
     try:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ from evalgate.errors import UnavailableError
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 DEEPENING = (50, 500, 5000)
 """Commits of history that are fetched, step by step, until base and head have an ancestor in common."""
@@ -47,7 +47,7 @@ class BaseCommit:
 
 
 def pick_base(
-    repo: Repository, *, wanted: str, event_base: str, head: str, environ: Mapping[str, str] | None = None
+    repo: Repository, *, wanted: str, event_base: str, head: str, environ: Environ | None = None
 ) -> BaseCommit:
     """The base of `head` ("" for what is checked out), fetched where the checkout does not have it.
 

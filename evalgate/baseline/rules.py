@@ -36,7 +36,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 UNKNOWN, UNCHECKED, SEVERITY = "base-rules-unknown", "base-rules-unchecked", "severity-of-base"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
@@ -161,7 +161,7 @@ def _dropped(
     rules: BaseRules,
     *,
     known: Iterable[str],
-    environ: Mapping[str, str],
+    environ: Environ,
 ) -> tuple[Suite, ...]:
     """Files that are there and that the base evaluates, but the change's evalgate.yml no longer chooses. `known`: the
     base's names of files that have another now."""

@@ -18,6 +18,7 @@ from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, AgentUse, Suite
 from evalgate.system import git, redact
 from evalgate.system.git import Repository
+from evalgate.values import Environ
 
 SOURCES = (".py", ".js", ".ts", ".mjs", ".cjs", ".go", ".rb", ".java", ".kt", ".sh", ".yaml", ".yml", ".json", ".toml")
 LARGEST_SOURCE = 1024 * 1024
@@ -44,7 +45,7 @@ def of_tree(repo: Repository, sha: str, top: Path) -> str:
     return seen.hexdigest()[:16]
 
 
-def of_checkout(root: Path, *, environ: Mapping[str, str], under: Path) -> str:
+def of_checkout(root: Path, *, environ: Environ, under: Path) -> str:
     """`of_tree` of the commit that is checked out; "" where git cannot tell."""
     try:
         with git.open_repository(root, environ=environ, token=None, under=under) as repo:
@@ -104,7 +105,7 @@ OF_THE_MACHINE = (
 """Variables that differ between two runs of one job and change no answer."""
 
 
-def variables_of(environment: Mapping[str, str]) -> Mapping[str, str]:
+def variables_of(environment: Environ) -> Mapping[str, str]:
     """What of an agent's variables may change what it does. Of a secret that there is one: it may be rotated, and even
     a digest of it is nothing to keep."""
     return {
@@ -120,7 +121,7 @@ def surroundings(
     settings: Settings,
     *,
     tree: str,
-    environment: Mapping[str, str],
+    environment: Environ,
     about: Mapping[str, str],
     description: AgentDescription | None,
 ) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ from evalgate.results import file
 from evalgate.runner import session
 from evalgate.runner.trials import Task
 from evalgate.text import plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 AT_ONCE = 16
 SEED = 0
@@ -63,7 +63,7 @@ def calibrate(
     *,
     results: Path | None,
     conversations: Path,
-    environ: Mapping[str, str],
+    environ: Environ,
     cache: Path,
     say: Callable[[str], None],
 ) -> tuple[Calibration, Judged]:
@@ -111,7 +111,7 @@ def _ask(
     read: LabelsReading,
     *,
     conversations: Path,
-    environ: Mapping[str, str],
+    environ: Environ,
     cache: Path,
     say: Callable[[str], None],
 ) -> Judged:

@@ -16,7 +16,7 @@ from evalgate.ces.shapes import Proto
 from evalgate.formats.json_source import Path, path_text
 from evalgate.model.shapes import MOST_LEVELS
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
-from evalgate.values import Json, JsonObject
+from evalgate.values import Environ, Json, JsonObject
 
 ENDPOINT: Final = "https://ces.googleapis.com"
 ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"
@@ -40,7 +40,7 @@ class LiveFailed(Exception):  # noqa: N818 - it says what happened
 class Live:
     """A connection to the API; for one thread at a time, unless each has a connection of its own (`another`)."""
 
-    def __init__(self, environment: Mapping[str, str], *, endpoint: str = "", token: GoogleToken | None = None) -> None:
+    def __init__(self, environment: Environ, *, endpoint: str = "", token: GoogleToken | None = None) -> None:
         """`environment`: credentials and proxies. Raises LiveFailed for an address that a token must not be sent to."""
         base = endpoint or environment.get(ENDPOINT_VARIABLE, "") or ENDPOINT
         self.base = (base if "://" in base else f"https://{base}").rstrip("/")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
 
-from evalgate.comparison import book as comparison_book, cases as comparison_cases, pairing, purse, rates, sensitivity
+from evalgate.comparison import book as comparison_book, cases as comparison_cases, pairing, purse, sensitivity
 from evalgate.comparison.book import Sides
 from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (
+    MOST_REPEATS,
     AgentFailure,
     AppliedRule,
     BaseOrigin,
@@ -24,6 +27,7 @@ from evalgate.model import (
     CriterionRule,
     CriterionUse,
     FailureKind,
+    PassRates,
     Policy,
     Run,
     Scale,
@@ -48,13 +52,7 @@ def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = (
         return Comparison(origin=origin, problem=problem, base_failed=base_failed)
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, is_together=sides.is_together)))
     deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
-    outcomes = [
-        [
-            [None if passed is None else float(passed) for passed in side.passed(side.trials.get(key, ()))]
-            for key in deciding
-        ]
-        for side in sides.both
-    ]
+    outcomes = [[side.passed(side.trials.get(key, ())) for key in deciding] for side in sides.both]
     rows = tuple(_rows(sides))
     ours, theirs = sides.both
     return Comparison(
@@ -63,9 +61,9 @@ def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = (
         cases=comparison_cases.of(sides),
         criteria=rows,
         overall=_overall(sides, deciding, outcomes),
-        head_rates=rates.rates(outcomes[0]),
+        head_rates=pass_rates(outcomes[0]),
         # pass^k of both sides by the same k
-        base_rates=rates.rates(outcomes[1], most=base.repeats),
+        base_rates=pass_rates(outcomes[1], most=base.repeats),
         power=sensitivity.of(
             sides, deciding, [pairing.known((*now, *then)) for now, then in zip(*outcomes, strict=True)]
         ),
@@ -76,6 +74,26 @@ def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = (
         decided=ours.verdicts,
         # a base that ran alongside has head's criteria; one that was stored may have its own
         base_decided=theirs.verdicts if pairing.uses_by_case(base) == sides.uses else {},
+    )
+
+
+def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_REPEATS) -> PassRates | None:
+    """From the runs of every case (None: unknown), those without a known one left out; None where there is none.
+
+    k is the fewest known runs of a case, and no more than `most`. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et
+    al. 2021 (arXiv 2107.03374).
+    """
+    counts = [
+        (known.count(True), len(known)) for runs in outcomes if (known := [run for run in runs if run is not None])
+    ]
+    if not counts:
+        return None
+    k = min(most, *(runs for _, runs in counts))
+    return PassRates(
+        k=k,
+        rate=sum(passes for passes, _ in counts) / sum(runs for _, runs in counts),
+        all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
+        any_of_k=fmean(1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts),
     )
 
 
@@ -264,7 +282,7 @@ def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> Cri
 
 
 def _overall(
-    sides: Sides, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[float | None]]]
+    sides: Sides, deciding: Sequence[CaseKey], outcomes: Sequence[Sequence[Sequence[bool | None]]]
 ) -> CriterionComparison | None:
     """The trials that pass every deciding criterion; None where no case decides. `outcomes`: head's and the base's."""
     if not deciding:

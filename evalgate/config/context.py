@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from evalgate.errors import Problem
 from evalgate.model import Links, Outcome, Report, TrialKey, VerdictKind
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 
 @frozen_dataclass
@@ -27,7 +27,7 @@ class Context:
     while its conversations can be read.
     """
 
-    environ: Mapping[str, str]
+    environ: Environ
     watcher: Watcher
     cache: Path
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -55,7 +55,7 @@ class Context:
         return not self.workflow_run and not self.environ.get("CI")
 
 
-def run_of(environ: Mapping[str, str]) -> str:
+def run_of(environ: Environ) -> str:
     """The workflow run and its attempt, as GitHub's address of it ends: `o/r/actions/runs/99/attempts/1`; "" outside a
     workflow."""
     repository, run = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_RUN_ID", "")

@@ -12,7 +12,7 @@ from typing import Final
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.system import redact
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 HARMLESS = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
@@ -113,7 +113,7 @@ CLOUD_LOGIN: Final = "google-github-actions/auth"
 USER_INFO = re.compile(r"://[^/\s@]+@")
 
 
-def is_terminal(environ: Mapping[str, str]) -> bool:
+def is_terminal(environ: Environ) -> bool:
     """Whether somebody's own machine runs this, and neither a workflow nor another CI."""
     return not any(environ.get(name) for name in OF_CIS)
 
@@ -149,7 +149,7 @@ class AgentVariables:
     agents get the user's own environment.
     """
 
-    environ: Mapping[str, str]
+    environ: Environ
     names: Sequence[str] = ()
     judge_keys: Collection[str] = ()
     own_key: bool = False

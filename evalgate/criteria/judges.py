@@ -6,7 +6,7 @@ It is written into the criterion, where it counts for the address of a grade: an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 from evalgate.text import words
+from evalgate.values import Environ
 
 
 def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recorded: str = "") -> CriterionUse:
@@ -101,7 +102,7 @@ def _endpoint(defaults: JudgeRule, recorded: str) -> str:
     return " ".join(filter(None, (defaults.base_url, defaults.client, recorded)))
 
 
-def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
+def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """What judges of settled suites could not be asked: as the judge itself says, a problem for each place that names
     criteria; those of one place together."""
     asked = [(suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
@@ -129,7 +130,7 @@ def opened_panel(
     settings: Settings,
     suites: Iterable[Suite],
     *,
-    environ: Mapping[str, str],
+    environ: Environ,
     cache: Path,
     say: Callable[[str], None],
     limiters: RateLimiters | None = None,
@@ -160,7 +161,7 @@ def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
     return (*(() if settings.skip_judged else judge_models(listed)), *user.simulator_models(listed))
 
 
-def key_names(settings: Settings, suites: Iterable[Suite], environ: Mapping[str, str]) -> frozenset[str]:
+def key_names(settings: Settings, suites: Iterable[Suite], environ: Environ) -> frozenset[str]:
     """The variables with the keys of every model that a run of settled suites asks, to judge or to play a user."""
     models = models_of(settings, suites)
     if not models:

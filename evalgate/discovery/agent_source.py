@@ -21,7 +21,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 MOST_FILES = 1000
 EXAMPLES = (".env.example", ".env-example", ".env.sample", ".env.template", "env.example", "example.env")
@@ -116,7 +116,7 @@ class AgentSource:
     example: str = ""
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def uses_vertex(self, environment: Mapping[str, str]) -> bool:
+    def uses_vertex(self, environment: Environ) -> bool:
         """Whether google-genai asks Vertex AI: as the environment says, else the `.env`, else the source."""
         said = environment.get(VERTEX[0]) or self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], "")
         return said.strip().lower() in TRUE_WORDS

@@ -19,7 +19,7 @@ from evalgate.errors import UnavailableError
 from evalgate.model import AgentUse
 from evalgate.system import git
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 NAME = ".env"
 LARGEST_BYTES = 256 * 1024
@@ -33,12 +33,12 @@ class Asking:
     """What judges are asked with. `used`: names of variables by the file that sets them; `unused`: a sentence on each
     file that sets a key which does not count."""
 
-    environ: Mapping[str, str]
+    environ: Environ
     used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
 
 
-def of_judges(environ: Mapping[str, str], judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path) -> Asking:
+def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path) -> Asking:
     """`environ` with the keys and settings of models that files of the agents at `root` set and nothing else does.
 
     In a workflow a file that the commit brings along does not count, and none says whom to ask: neither addresses, nor
@@ -68,7 +68,7 @@ def of_judges(environ: Mapping[str, str], judge: JudgeRule, uses: Iterable[Agent
     return Asking(environ={**found, **environ}, used=used, unused=tuple(unused))
 
 
-def _of_others(values: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[tuple[list[str], set[str]]]:
+def _of_others(values: Mapping[str, str], environ: Environ) -> Iterator[tuple[list[str], set[str]]]:
     """The addresses that a file sets and the environment does not, each provider's with the names of its keys."""
     for provider in PROVIDERS.values():
         others = [name for name in provider.endpoints if values.get(name) and values[name] != environ.get(name)]
@@ -76,9 +76,7 @@ def _of_others(values: Mapping[str, str], environ: Mapping[str, str]) -> Iterato
             yield others, set(provider.keys)
 
 
-def lend(
-    pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, environ: Mapping[str, str]
-) -> tuple[str, ...]:
+def lend(pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, environ: Environ) -> tuple[str, ...]:
     """Give the base's agents, whose checkout is at `base`, the files of head's at `root` that the commit does not bring
     along; their paths. `pairs`: head's agent and the base's."""
     lent = []
@@ -135,7 +133,7 @@ def _files(uses: Iterable[AgentUse], root: Path) -> Collection[Path]:
     return files.keys()
 
 
-def _why_not(path: Path, root: Path, environ: Mapping[str, str]) -> str:
+def _why_not(path: Path, root: Path, environ: Environ) -> str:
     """Why a file may be part of the commit; "" where it is not."""
     if path.resolve() != root.resolve() / path.relative_to(root):
         return "a symbolic link leads there"

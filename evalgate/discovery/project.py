@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 
 @frozen_dataclass
@@ -93,9 +93,7 @@ OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
 """Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what is not set."""
 
 
-def prepare(
-    settings: Settings, *, environ: Mapping[str, str], tree: Tree | None = None, ces_suffices: bool = False
-) -> Project:
+def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, ces_suffices: bool = False) -> Project:
     """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises NothingToDo where
     nothing matched; CES files that are not run count with `ces_suffices`."""
     found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, ces_suffices=ces_suffices)
@@ -135,7 +133,7 @@ def prepare(
     return dataclasses.replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
 
 
-def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
+def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked."""
     listed, defaults = tuple(suites), criteria_judges.defaults_of(settings)
     asked = asking(settings, listed, environ)
@@ -144,7 +142,7 @@ def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str
     return tuple(dataclasses.replace(each, hint=" ".join((each.hint, *asked.unused))) for each in found)
 
 
-def asking(settings: Settings, suites: Iterable[Suite], environ: Mapping[str, str]) -> Asking:
+def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> Asking:
     """What the judges and simulated users of the suites are asked with."""
     uses = [suite.agent for suite in suites]
     return dotenv.of_judges(environ, settings.gate_file.judge, uses, root=settings.root)

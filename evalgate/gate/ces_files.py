@@ -29,7 +29,7 @@ from evalgate.formats import eval_set
 from evalgate.formats.adk_shapes import case_json
 from evalgate.gate.resources import COLLECTION_OF, Resources
 from evalgate.text import plain, words
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
 
 @dataclass(slots=True)
@@ -250,7 +250,7 @@ class Done:
 class AppFiles:
     """An app and the files of its evaluations below a folder."""
 
-    def __init__(self, folder: Path, *, app: str, environment: Mapping[str, str], endpoint: str = "") -> None:
+    def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str = "") -> None:
         """`app`: its name; without one the files say it, but not in CI, where anybody may have written them. Raises
         ConfigError."""
         if not folder.is_dir():

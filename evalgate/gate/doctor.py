@@ -39,7 +39,7 @@ from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Su
 from evalgate.simulation import user
 from evalgate.system import git, isolation, python_env, python_needs, redact
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 LEAST_DISK_BYTES = 2 * 10**9
 """Of free space below the cache: an environment with google-adk takes up to half of it, and is unpacked twice."""
@@ -535,7 +535,7 @@ def is_sample(name: str, value: str) -> bool:
     return is_plain and not is_blank and not redact.is_named(name)
 
 
-def cloud_credentials(environ: Mapping[str, str]) -> Check:
+def cloud_credentials(environ: Environ) -> Check:
     """Whether credentials of Google Cloud are in a file; a machine of Google Cloud has others, which are not asked."""
     named = environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
     home = environ.get("HOME", "")

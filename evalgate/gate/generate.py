@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from evalgate.model import (
 )
 from evalgate.simulation import personas
 from evalgate.text import words
-from evalgate.values import Json
+from evalgate.values import Environ, Json
 
 VERSION: Final = "1"
 _LONGEST: Final = 4_000  # characters of a prompt or plan
@@ -231,7 +231,7 @@ def _agent(settings: Settings) -> AgentUse:
     return next(iter(uses.values()))
 
 
-def _insist(model: str, defaults: JudgeRule, environ: Mapping[str, str]) -> None:
+def _insist(model: str, defaults: JudgeRule, environ: Environ) -> None:
     found = clients.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
     if found:
         message = f"the model `{model}` that writes scenarios: {found[model]}"

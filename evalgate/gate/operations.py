@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from evalgate.gate import prepare, resources, run as gate_run
 from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
 from evalgate.results import kept
 from evalgate.system import redact
-from evalgate.values import JsonObject
+from evalgate.values import Environ, JsonObject
 
 MOST_RUNS: Final = 100
 """Of one evaluation, in one operation."""
@@ -85,7 +85,7 @@ class Operation:
 class Operations:
     """The runs of this process, below a root."""
 
-    def __init__(self, root: Path, *, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, root: Path, *, environ: Environ = os.environ) -> None:
         self._root, self._environ = root, environ
         self._operations: dict[str, Operation] = {}
         self._queue: queue.SimpleQueue[Operation] = queue.SimpleQueue()

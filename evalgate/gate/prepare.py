@@ -28,10 +28,10 @@ from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRul
 from evalgate.runner.trials import Task
 from evalgate.system import git
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 
-def prepare(settings: Settings, *, environ: Mapping[str, str], ces_suffices: bool = False) -> Project:
+def prepare(settings: Settings, *, environ: Environ, ces_suffices: bool = False) -> Project:
     """Find and check all that a run needs. Raises NothingToDo where nothing matched; CES files that are
     not run count with `ces_suffices`."""
     found = project.prepare(settings, environ=environ, ces_suffices=ces_suffices)
@@ -42,7 +42,7 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], ces_suffices: boo
     return dataclasses.replace(found, problems=(*found.problems, *more))
 
 
-def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
+def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked, calibrations."""
     listed = tuple(suites)
     return (*project.unready(settings, listed, environ=environ), *apply.check(settings, listed))
@@ -87,7 +87,7 @@ def tell_token(root: Path, context: Context) -> Iterator[Problem]:
         yield errors.warning("token-in-checkout", message, hint=hint)
 
 
-def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:
+def make_context(settings: Settings, *, environ: Environ, watcher: Watcher, **more: Any) -> Context:
     """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)
     more.setdefault("isolate", settings.isolate)
@@ -95,7 +95,7 @@ def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Wat
     return Context(environ=environ, watcher=watcher, cache=cache, **more)
 
 
-def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[str], None]) -> Path:
+def cache_of(settings: Settings, environ: Environ, *, say: Callable[[str], None]) -> Path:
     """The absolute folder of the agents' environments and the judges' verdicts; the user's where the named one is part
     of the commit: a change could bring the verdicts on itself along."""
     own = platformdirs.user_cache_path("evalgate").absolute()

@@ -25,7 +25,7 @@ from evalgate.gate import doctor, prepare
 from evalgate.github import workflows
 from evalgate.model import AgentUse
 from evalgate.system import git
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate@v1"
@@ -75,7 +75,7 @@ class Starter:
     undecided: tuple[str, ...] = field(default=())
 
 
-def plan(settings: Settings, *, environ: Mapping[str, str], action: str = "") -> Starter:
+def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     """The files for what is found. Raises NothingToDo where there is nothing to evaluate."""
     project = prepare.prepare(settings, environ=environ)
     try:

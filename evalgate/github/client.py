@@ -28,7 +28,7 @@ from evalgate.errors import ConfigError, UnavailableError
 from evalgate.system import http
 from evalgate.system.http import ExchangeFailed
 from evalgate.text import plain
-from evalgate.values import Json
+from evalgate.values import Environ, Json
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -295,7 +295,7 @@ class Client:
         self._session.mount(self._url(CREATE_CHECK, {}), _with_retry(self._budget, methods=None))
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], *, token: str) -> Client:
+    def of(cls, environ: Environ, *, token: str) -> Client:
         """The client for the repository of a runner's environment. Raises ConfigError."""
         api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
         return cls(repository=environ.get("GITHUB_REPOSITORY", ""), token=token, api_url=api_url)

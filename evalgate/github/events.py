@@ -13,7 +13,7 @@ from typing import Any
 
 from evalgate.errors import ConfigError
 from evalgate.model import Links
-from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NOTHING = re.compile(r"0+")
@@ -75,7 +75,7 @@ OF_CHANGES = frozenset({EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET, E
 """Events about a change that is not on the base branch yet."""
 
 
-def read_event(environ: Mapping[str, str]) -> Json:
+def read_event(environ: Environ) -> Json:
     """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def read_event(environ: Mapping[str, str]) -> Json:
     return event if isinstance(event, dict) else {}
 
 
-def is_of_change(environ: Mapping[str, str]) -> bool:
+def is_of_change(environ: Environ) -> bool:
     """Whether the workflow runs for a change that is not on the base branch yet: also one that it was started for by
     hand, by a comment on a pull request, or after a run for one."""
     name = environ.get("GITHUB_EVENT_NAME", "")
@@ -98,7 +98,7 @@ def is_of_change(environ: Mapping[str, str]) -> bool:
     )
 
 
-def is_of_repository(environ: Mapping[str, str]) -> bool:
+def is_of_repository(environ: Environ) -> bool:
     """Whether the workflow runs for a push, or for a change from a branch of the same repository."""
     try:
         event = parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
@@ -109,7 +109,7 @@ def is_of_repository(environ: Mapping[str, str]) -> bool:
     return event.kind in (EventKind.PUSH, EventKind.MERGE_GROUP)
 
 
-def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:
+def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     """The context of event `name`. Raises ConfigError where the payload of a known event lacks what it must have.
 
     Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment (GITHUB_SHA, GITHUB_REF).
@@ -171,7 +171,7 @@ def _merge_group(payload: Json, _: Mapping[str, str], about: JsonObject) -> Even
     return EventContext(base_sha=base_sha, head=head, **about)
 
 
-def _workflow_run(payload: Json, environ: Mapping[str, str], about: JsonObject) -> EventContext:
+def _workflow_run(payload: Json, environ: Environ, about: JsonObject) -> EventContext:
     run = _part(payload, "workflow_run")
     head_sha, run_id = _sha(run.get("head_sha")), _number(run.get("id"))
     if not head_sha or run_id is None:
@@ -189,7 +189,7 @@ def _workflow_run(payload: Json, environ: Mapping[str, str], about: JsonObject) 
     )
 
 
-def _dispatch(payload: Json, environ: Mapping[str, str], about: JsonObject) -> EventContext:
+def _dispatch(payload: Json, environ: Environ, about: JsonObject) -> EventContext:
     """Where the inputs `pull-request` and `sha` name what to evaluate: of that pull request (`forks.resolve`)."""
     inputs = _part(payload, "inputs")
     number, sha = str(inputs.get("pull-request") or "").strip(), _sha(str(inputs.get("sha") or "").strip())
@@ -240,7 +240,7 @@ def _sha(value: Any) -> str:
     return text if _SHA.fullmatch(text) and not _NOTHING.fullmatch(text) else ""
 
 
-def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
+def links_of(environ: Environ, event: EventContext) -> Links:
     """Of the run at hand. The head of a pull request is its own commit, not the merge that was checked out."""
     links = _links(
         environ, commit=event.head.sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", "")
@@ -248,7 +248,7 @@ def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
     return dataclasses.replace(links, keeps_files=_uploads(environ))
 
 
-def _uploads(environ: Mapping[str, str]) -> bool:
+def _uploads(environ: Environ) -> bool:
     """Whether the workflow uploads artifacts, or may: its file cannot be read, or calls another workflow."""
     name = environ.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].partition("/.github/workflows/")[2]
     if not name or "/" in name:
@@ -261,12 +261,12 @@ def _uploads(environ: Mapping[str, str]) -> bool:
     return "upload-artifact" in text or ".github/workflows/" in text
 
 
-def links_of_finished(environ: Mapping[str, str], event: EventContext) -> Links:
+def links_of_finished(environ: Environ, event: EventContext) -> Links:
     """Of the run that this one was started by: the pull request's commit, and what measured it."""
     return _links(environ, commit=event.head.sha, run=str(event.run.id) if event.run else "")
 
 
-def _links(environ: Mapping[str, str], *, commit: str, run: str) -> Links:
+def _links(environ: Environ, *, commit: str, run: str) -> Links:
     server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
     folder = folder_of(environ)
     if not server or not repository:
@@ -276,7 +276,7 @@ def _links(environ: Mapping[str, str], *, commit: str, run: str) -> Links:
     return Links(repository=address, commit=commit, workflow_run=workflow_run, folder=folder)
 
 
-def folder_of(environ: Mapping[str, str]) -> str:
+def folder_of(environ: Environ) -> str:
     """The input `root` as GitHub names files: from the top of its repository, "" where it is the top."""
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 
 from evalgate.config.settings import Settings
@@ -12,6 +11,7 @@ from evalgate.github import client as github_client, events
 from evalgate.github.client import Client, Commit, FailureKind, GitHubFailed, Pull
 from evalgate.github.events import EventContext, EventKind, Head
 from evalgate.system import git
+from evalgate.values import Environ
 
 TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
@@ -24,13 +24,13 @@ TARGET_HINT = (
 )
 
 
-def refuse_target(environ: Mapping[str, str]) -> None:
+def refuse_target(environ: Environ) -> None:
     """Raises ConfigError in a workflow on pull_request_target, whichever door is used there."""
     if environ.get("GITHUB_EVENT_NAME") == EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
 
 
-def refuse_change(environ: Mapping[str, str], command: str) -> None:
+def refuse_change(environ: Environ, command: str) -> None:
     """Raises ConfigError in a workflow for a change, by whose own word a command would ask models and hand out keys."""
     if events.is_of_change(environ):
         message = f"`{command}` asks models by this change's own files, with the keys of the workflow"

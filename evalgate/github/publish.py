@@ -10,7 +10,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from evalgate import errors
@@ -25,7 +25,7 @@ from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
 from evalgate.reports import comment, moved, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 FAREWELL_S = 3.0
 """What a cancelled run may wait for a request under way and for each of its last ones: runners kill within seconds."""
@@ -44,7 +44,7 @@ _TITLE_WIDTH = 200
 _REASON_WIDTH = 2_000
 
 
-def job_of(environ: Mapping[str, str], settings: Settings, *, address: str) -> Job:
+def job_of(environ: Environ, settings: Settings, *, address: str) -> Job:
     """The job that a runner's environment describes."""
     told = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
     run, attempt = (int(text) if text.isascii() and text.isdigit() else 0 for text in told)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 from evalgate.model import Text, Usage
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Environ, Json, frozen_dataclass
 
 # --- one question ---------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class JudgeSetting:
     api_key: str = ""
     api_key_env: tuple[str, ...] = ()
     vertex: bool = False
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Environ = field(default_factory=dict)
     timeout_s: float = 120.0
     path: str = ""
     redact: Callable[[str], str] = str

@@ -11,7 +11,7 @@ from evalgate.judges.base import Judge, JudgeDriver, JudgeFailed, JudgeFailure, 
 from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
 from evalgate.system import redact
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -39,7 +39,7 @@ class Clients:
         drivers: Mapping[str, JudgeDriver],
         *,
         defaults: JudgeRule,
-        environment: Mapping[str, str],
+        environment: Environ,
         clock: Clock,
         limiters: RateLimiters | None = None,
     ) -> None:
@@ -149,7 +149,7 @@ def _unknown_model(model: str) -> str:
     )
 
 
-def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
+def _redactor(environment: Environ, key_name: str) -> Callable[[str], str]:
     named = environment.get(key_name, "").strip() if key_name else ""
     general = redact.redactor(environment)
     return (lambda text: general(text.replace(named, "***"))) if named else general
@@ -160,7 +160,7 @@ def key_names(
     *,
     drivers: Mapping[str, JudgeDriver],
     defaults: JudgeRule,
-    environment: Mapping[str, str],
+    environment: Environ,
 ) -> frozenset[str]:
     """The variables that hold what these models are asked with."""
     clients = Clients(drivers, defaults=defaults, environment=environment, clock=Clock())
@@ -168,9 +168,7 @@ def key_names(
     return variables_with(secrets, environment, named={defaults.api_key_env})
 
 
-def variables_with(
-    secrets: Iterable[str], environment: Mapping[str, str], *, named: Container[str] = ()
-) -> frozenset[str]:
+def variables_with(secrets: Iterable[str], environment: Environ, *, named: Container[str] = ()) -> frozenset[str]:
     """The variables with one of these values. Of a short one, which may be a word that others are set to as well, only
     those that are `named`, or named like a secret."""
     values = {secret.strip() for secret in secrets} - {""}
@@ -187,7 +185,7 @@ def missing(
     *,
     drivers: Mapping[str, JudgeDriver],
     defaults: JudgeRule,
-    environment: Mapping[str, str],
+    environment: Environ,
 ) -> Mapping[str, str]:
     """What is missing to ask each of `models`, by model, with the next step; those that can be asked are left out.
 

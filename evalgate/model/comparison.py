@@ -418,15 +418,12 @@ class CriterionComparison:
 
 @frozen_dataclass
 class PassRates:
-    """One side over its cases: pass rate of trials, pass^k and pass@k at k runs a case. The intervals are those of
-    other cases of the kind, whatever the number of runs; results of an earlier evalgate lack that of pass^k."""
+    """One side over its cases: the share of runs that pass, pass^k and pass@k (all of k runs pass, one does)."""
 
     k: int
     rate: float
-    interval: Interval
     all_of_k: float
     any_of_k: float
-    all_of_k_interval: Interval | None = None
 
 
 class Cell(enum.IntEnum):

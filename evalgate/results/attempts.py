@@ -23,7 +23,7 @@ from evalgate import __version__
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.results import output, shapes, stores
 from evalgate.results.journal import VERSION, Journal
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 FOLDER = "kept"
 MOST_FILES = 12
@@ -150,14 +150,14 @@ class Kept:
         return stores.moment(at) >= self.oldest
 
 
-def key_of(environ: Mapping[str, str], names: Collection[str]) -> bytes:
+def key_of(environ: Environ, names: Collection[str]) -> bytes:
     """A key that only those know who know the values of these variables."""
     known = sorted((name, environ[name]) for name in names if environ.get(name))
     return hashlib.sha256(shapes.encode(["evalgate", known])).digest()
 
 
 def of_workflow(
-    environ: Mapping[str, str], cache: Path, *, names: Collection[str], workflow_run: str, commit: str
+    environ: Environ, cache: Path, *, names: Collection[str], workflow_run: str, commit: str
 ) -> Keeping | None:
     """For the job of a workflow; None elsewhere. A pull request believes what runs of its base branch wrote as well."""
     repository, ref = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_REF", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from evalgate import errors, judges
@@ -30,7 +30,7 @@ from evalgate.model import (
 from evalgate.simulation import prompt
 from evalgate.simulation.prompt import Script
 from evalgate.text.templates import TemplateError
-from evalgate.values import Json, frozen_dataclass
+from evalgate.values import Environ, Json, frozen_dataclass
 
 
 @frozen_dataclass
@@ -199,7 +199,7 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(suite.simulator.model for suite in suites if has_scenarios(suite)))
 
 
-def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
+def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Environ) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Asks nobody."""
     found = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
     hint = "Fix its configuration, or use recorded replies (evalgate.yml: `judge: {replay: FILE}`)."

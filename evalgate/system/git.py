@@ -27,8 +27,8 @@ from urllib.parse import urlsplit
 
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.system import redact
-from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended
-from evalgate.values import frozen_dataclass
+from evalgate.system.process import Child, ChildStartError, Ended
+from evalgate.values import Environ, frozen_dataclass
 
 if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
@@ -75,13 +75,13 @@ HARDENED: Sequence[tuple[str, str]] = (
 )
 
 
-def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def git_environment(environ: Environ) -> dict[str, str]:
     """The environment that git gets, settings apart (`with_settings`)."""
     kept = {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, each) for each in KEPT)}
     return {**kept, **FIXED}
 
 
-def given_settings(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def given_settings(environ: Environ) -> Iterator[tuple[str, str]]:
     """The settings that a user hands to every git by GIT_CONFIG_COUNT."""
     count = environ.get("GIT_CONFIG_COUNT", "")
     for number in range(int(count) if count.isdecimal() and len(count) < 4 else 0):
@@ -90,7 +90,7 @@ def given_settings(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def with_settings(environment: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+def with_settings(environment: Environ, settings: Sequence[tuple[str, str]]) -> dict[str, str]:
     """`environment` with settings that git (2.31 and newer) reads from it; the last of a key wins."""
     numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings):
@@ -198,7 +198,7 @@ class Git:
     `settings` reach git by environment alone, so that neither a process list nor a file shows a token.
     """
 
-    environment: Mapping[str, str]
+    environment: Environ
     settings: Sequence[tuple[str, str]] = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -206,38 +206,33 @@ class Git:
         self,
         *arguments: str,
         cwd: str,
-        given: bytes = b"",
         timeout_s: float = LOCAL_TIMEOUT_S,
-        most_bytes: int = MOST_OUTPUT_BYTES,
         settings: Sequence[tuple[str, str]] = (),
-        environment: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Standard output of `git ARGUMENTS`.
-
-        `given` goes to its standard input. Raises GitFailed for a nonzero exit, too long a time or too much output.
-        """
+        """What `git ARGUMENTS` writes. Raises GitFailed for a nonzero exit, too long a time or too much output."""
         name = f"git {next((each for each in arguments if not each.startswith('-')), '')}".strip()
         said = bytearray()
-        full = with_settings({**self.environment, **(environment or {})}, [*self.settings, *settings])
+        full = with_settings(self.environment, [*self.settings, *settings])
         try:
-            child = Child(["git", *arguments], cwd=cwd, environment=full, reads_input=bool(given))
+            child = Child(["git", *arguments], cwd=cwd, environment=full, reads_input=False)
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
 
         def feed(chunk: bytes) -> None:
-            if len(said) <= most_bytes:
+            if len(said) <= MOST_OUTPUT_BYTES:
                 said.extend(chunk)
-            if len(said) > most_bytes:
+            if len(said) > MOST_OUTPUT_BYTES:
                 child.end()
 
         child.listen(feed)
-        ended = _wait(child, given=given, timeout_s=timeout_s)
+        ended = _wait(child, timeout_s=timeout_s)
         words = self.redacted(child.stderr.text(limit=WORDS_OF_GIT))
         if ended is None:
             late = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
             raise GitFailed(command=name, words=late, complaint=Complaint.TIMEOUT)
-        if len(said) > most_bytes:
-            raise GitFailed(command=name, words=f"more than {most_bytes:,} bytes of output", complaint=Complaint.OTHER)
+        if len(said) > MOST_OUTPUT_BYTES:
+            words = f"more than {MOST_OUTPUT_BYTES:,} bytes of output"
+            raise GitFailed(command=name, words=words, complaint=Complaint.OTHER)
         if ended.returncode != 0:
             shown = words.strip() or f"it {ended}"
             raise GitFailed(command=name, words=shown, complaint=parse_complaint(words))
@@ -249,13 +244,9 @@ class Git:
         return re.sub(r"(?<=://)[^/@\s']+@", "***@", hidden)
 
 
-def _wait(child: Child, *, given: bytes, timeout_s: float) -> Ended | None:
+def _wait(child: Child, *, timeout_s: float) -> Ended | None:
     """How the child ended; None where we ended it for being late."""
     try:
-        if given:
-            with contextlib.suppress(ChildClosed, TimeoutError):  # how it ended says more
-                child.write(given, timeout_s=timeout_s)
-            child.end(patience_s=timeout_s)  # closes its input at once
         ended = child.wait(timeout_s)
         if ended is None:
             child.close()
@@ -380,7 +371,7 @@ def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
     return name if is_full_sha(name) else ""
 
 
-def state_of(root: Path, environ: Mapping[str, str]) -> tuple[str, bool | None]:
+def state_of(root: Path, environ: Environ) -> tuple[str, bool | None]:
     """The commit that is checked out where `root` lies, and whether files below `root` differ from it; "" and None
     where that cannot be told."""
     commit = ""
@@ -496,31 +487,15 @@ class Repository:
     git: Git
     ways: tuple[Settings, ...] = field(default=(), repr=False)
 
-    def run(self, *arguments: str, given: bytes = b"", environment: Mapping[str, str] | None = None) -> str:
+    def run(self, *arguments: str) -> str:
         """What `git ARGUMENTS` says, blanks around it cut; no network. Raises GitFailed."""
-        said = self.run_bytes(*arguments, given=given, environment=environment)
-        return said.decode("utf-8", "surrogateescape").strip()
+        return self.run_bytes(*arguments).decode("utf-8", "surrogateescape").strip()
 
-    def run_bytes(
-        self,
-        *arguments: str,
-        given: bytes = b"",
-        environment: Mapping[str, str] | None = None,
-        most_bytes: int = MOST_OUTPUT_BYTES,
-    ) -> bytes:
+    def run_bytes(self, *arguments: str) -> bytes:
         """As `run`, every byte of it; see `Git.run`."""
-        return self.git.run(
-            f"--git-dir={self.git_dir}",
-            *arguments,
-            cwd=str(self.folder),
-            given=given,
-            environment=environment,
-            most_bytes=most_bytes,
-        )
+        return self.git.run(f"--git-dir={self.git_dir}", *arguments, cwd=str(self.folder))
 
-    def run_with_remote(
-        self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S, most_bytes: int = MOST_OUTPUT_BYTES
-    ) -> bytes:
+    def run_with_remote(self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S) -> bytes:
         """As `run_bytes`, with the remote `origin` at hand: with the credentials of the checkout, else with the token.
 
         Raises GitFailed, that of the last way.
@@ -536,7 +511,6 @@ class Repository:
                     *arguments,
                     cwd=str(self.folder),
                     timeout_s=timeout_s,
-                    most_bytes=most_bytes,
                     settings=[*way, *self.remote.partial],
                 )
             except GitFailed as error:
@@ -572,7 +546,7 @@ class Repository:
 
 
 @contextlib.contextmanager
-def open_repository(root: Path, *, environ: Mapping[str, str], token: str | None, under: Path) -> Iterator[Repository]:
+def open_repository(root: Path, *, environ: Environ, token: str | None, under: Path) -> Iterator[Repository]:
     """The repository that `root` lies in, for as long as the block lasts; what is private lies in `under`: a bare
     repository with the same branches, which borrows the user's objects.
 
@@ -698,7 +672,7 @@ def _has(found: Path, top: Path, repo: Repository) -> bool:
     return False
 
 
-def first_committed(places: Iterable[Path], root: Path, environ: Mapping[str, str]) -> Path | None:
+def first_committed(places: Iterable[Path], root: Path, environ: Environ) -> Path | None:
     """The first of the places that the commit has files in, in the repository that `root` lies in: a change may have
     written them. Where git cannot tell, the commit may have them."""
     try:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 if TYPE_CHECKING:  # requests takes 0.1 s to import, and most runs make no request
     import requests
@@ -95,7 +95,7 @@ class Exchange:
     process's own environment and ~/.netrc are not looked at. Redirects to another host get none of the headers.
     """
 
-    def __init__(self, *, environment: Mapping[str, str], headers: Mapping[str, str], most_bytes: int) -> None:
+    def __init__(self, *, environment: Environ, headers: Mapping[str, str], most_bytes: int) -> None:
         self._environment = environment
         self._headers = dict(headers)
         self._most_bytes = most_bytes
@@ -190,7 +190,7 @@ def origin(url: str) -> tuple[str, str, int | None]:
         raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
 
 
-def _proxies(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+def _proxies(url: str, environment: Environ) -> dict[str, str]:
     scheme, host, _ = origin(url)
     lowered = {name.lower(): value for name, value in environment.items()}
     for entry in lowered.get("no_proxy", "").split(","):
@@ -258,7 +258,7 @@ class NoToken(Exception):  # noqa: N818 - it says what happened
 class GoogleToken:
     """The token of the credentials that the environment names, else of the machine's own; for any thread."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Environ) -> None:
         self._path = environment.get("GOOGLE_APPLICATION_CREDENTIALS", "")
         self._lock = threading.Lock()
         self._credentials: Credentials | None = None

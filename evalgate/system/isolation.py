@@ -31,7 +31,7 @@ from pathlib import Path
 
 from evalgate.errors import UnavailableError
 from evalgate.system import redact
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where our own helpers are looked for, never the PATH that agents get."""
@@ -313,7 +313,7 @@ def opened(
     *,
     cache: Path,
     private: Collection[Path] = (),
-    environ: Mapping[str, str],
+    environ: Environ,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Isolation]:
     """Sandboxes for the checkouts at `roots`, for as long as the block lasts; at its end nobody of theirs is alive.
@@ -596,7 +596,7 @@ MOUNTED = (Path("/github"), Path("/run"), Path("/root"))
 def _closed_places(
     tops: Sequence[Path],
     cache: Path,
-    environ: Mapping[str, str],
+    environ: Environ,
     is_ours: bool,  # noqa: FBT001 - private
 ) -> tuple[Path, ...]:
     """The checkouts, the cache, and in a workflow the folders of the command files, of HOME and of the runner."""
@@ -697,7 +697,7 @@ def top_of(root: Path) -> Path:
     return next((each for each in (start, *start.parents) if (each / ".git").exists()), start)
 
 
-def credential_files(environ: Mapping[str, str]) -> frozenset[Path]:
+def credential_files(environ: Environ) -> frozenset[Path]:
     """The files that variables name and that hold credentials, by the names of these variables."""
     found = []
     for name, value in environ.items():

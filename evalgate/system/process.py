@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from evalgate.system import isolation
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 try:
     import resource
@@ -189,7 +189,7 @@ class ChildStartError(Exception):
 
 
 def _start(
-    command: Sequence[str], *, prefix: Sequence[str], cwd: str, environment: Mapping[str, str], reads_input: bool
+    command: Sequence[str], *, prefix: Sequence[str], cwd: str, environment: Environ, reads_input: bool
 ) -> subprocess.Popen[bytes]:
     """The process, in a session of its own, with pipes. Raises ChildStartError."""
     whole, place, variables = list(command), cwd, dict(environment)
@@ -222,7 +222,7 @@ def _start(
         raise ChildStartError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _start_problem(command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> str:
+def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) -> str:
     """Why a command cannot be started, as far as that can be told beforehand; "" where nothing is known."""
     if not command:
         return "(empty command): list index out of range"
@@ -247,7 +247,7 @@ def _at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str:
+def _not_found(program: str, *, cwd: str, environment: Environ) -> str:
     """What the system did not find: the program, or what the program itself is started with."""
     first = None
     for folder in [""] if "/" in program else os.get_exec_path(environment):
@@ -325,7 +325,7 @@ class Child:
         command: Sequence[str],
         *,
         cwd: str,
-        environment: Mapping[str, str],
+        environment: Environ,
         memory_bytes: int | None = None,
         reads_input: bool = True,
         prefix: Sequence[str] = (),
@@ -527,7 +527,7 @@ def run_to_end(
     command: Sequence[str],
     *,
     cwd: str,
-    environment: Mapping[str, str],
+    environment: Environ,
     timeout_s: float,
     memory_bytes: int | None = None,
     prefix: Sequence[str] = (),

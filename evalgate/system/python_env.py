@@ -20,7 +20,7 @@ from pathlib import Path
 from evalgate.system import process, python_needs, redact
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
-from evalgate.values import frozen_dataclass
+from evalgate.values import Environ, frozen_dataclass
 
 READY = ".evalgate-ready"
 INSTALL_TIMEOUT_S = 1800.0
@@ -75,7 +75,7 @@ class World:
     `metrics`: what custom metrics run in. None: they run as we do.
     """
 
-    environment: Mapping[str, str]
+    environment: Environ
     cache: str
     install_environment: Mapping[str, str] = field(default_factory=dict)
     log: Callable[[str], None] = print
@@ -291,7 +291,7 @@ def _installed(request: str, world: World, *, managed: Path | None = None) -> st
     return finished.stdout_tail.strip() if finished.returncode == 0 else ""
 
 
-def _search_path(environment: Mapping[str, str]) -> str:
+def _search_path(environment: Environ) -> str:
     """PATH, and behind it where pyenv and GitHub's runners keep Pythons that are not on it."""
     pyenv = environment.get("PYENV_ROOT") or f"{environment.get('HOME', '')}/.pyenv"
     found = [*Path(pyenv, "versions").glob("3.*/bin"), *Path("/opt/hostedtoolcache/Python").glob("3.*/x64/bin")]
@@ -564,11 +564,11 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
         raise InstallFailed(f"uv cannot be started: {error}") from error
 
 
-def _last_lines(finished: process.Finished, environment: Mapping[str, str]) -> str:
+def _last_lines(finished: process.Finished, environment: Environ) -> str:
     text = finished.stderr_tail.strip() or finished.stdout_tail.strip()
     return _shown("\n".join(text.splitlines()[-DETAIL_LINES:]), environment)
 
 
-def _shown(text: str, environment: Mapping[str, str]) -> str:
+def _shown(text: str, environment: Environ) -> str:
     """What an installer said, secrets taken out."""
     return _URL_PASSWORD.sub("***@", redact.redactor(environment)(text))

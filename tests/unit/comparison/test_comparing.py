@@ -9,7 +9,7 @@ import pytest
 from builders import sides
 from hypothesis import given, settings, strategies as st
 
-from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison import compare, verdict as comparison_verdict
 from evalgate.model import (
     CaseStatus,
     Change,
@@ -355,3 +355,13 @@ def test_min_measured_lets_no_case_pass_that_fails_as_far_as_it_was_measured() -
     verdict = comparison_verdict.decide(lost, policy, comparison=None)
     assert verdict.kind is VerdictKind.NOT_MEASURED
     assert [case.doubtful for case in verdict.suites[0].cases] == [True, False]
+
+
+def test_pass_rates_are_unbiased() -> None:
+    """Of C(passes, k) and C(failures, k); what is not known is no run."""
+    rates = compare.pass_rates([[True, True, False], [True, None, True, False], [None], [False, False]])
+    assert rates is not None
+    assert (rates.k, rates.rate) == (2, 4 / 8)
+    assert rates.all_of_k == pytest.approx((1 / 3 + 1 / 3 + 0) / 3)
+    assert rates.any_of_k == pytest.approx((1 + 1 + 0) / 3)
+    assert compare.pass_rates([[None], []]) is None
