@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import csv
 import gc
 import hashlib
@@ -12,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from types import ModuleType
@@ -181,7 +181,7 @@ class _Call:
 def _now_or_awaited(work: Callable[[], str]) -> Awaitable[None]:
     """Raises AssertionError of what fails, here, so that pytest shows the line of the test and none of our own."""
     __tracebackhide__ = True
-    with contextlib.suppress(RuntimeError):
+    with suppress(RuntimeError):
         asyncio.get_running_loop()
         return _awaited(work)
     if failed := work():

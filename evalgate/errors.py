@@ -10,11 +10,11 @@ A failed case is a value (`model.Verdict`), never an exception.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import ClassVar
 
 from evalgate.values import frozen_dataclass
@@ -48,7 +48,7 @@ class Place:
 
     def below(self, folder: str) -> Place:
         """The same place, named from the folder that `folder` is relative to."""
-        return dataclasses.replace(self, file=below(folder, self.file))
+        return replace(self, file=below(folder, self.file))
 
     def __str__(self) -> str:
         text = self.file
@@ -82,7 +82,7 @@ class Problem:
 
     def below(self, folder: str) -> Problem:
         """The same problem, its place named from the folder that `folder` is relative to."""
-        return self if self.place is None else dataclasses.replace(self, place=self.place.below(folder))
+        return self if self.place is None else replace(self, place=self.place.below(folder))
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""

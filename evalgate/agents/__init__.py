@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -57,7 +57,7 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
         defaults["requirements"] = list(settings.requirements)
     known = driver.options.model_fields
     options = {name: value for name, value in defaults.items() if name in known} | dict(use.options)
-    return dataclasses.replace(use, options=options)
+    return replace(use, options=options)
 
 
 def options_of(use: AgentUse) -> BaseModel:

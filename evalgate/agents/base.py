@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -353,7 +352,7 @@ def folder_of(options: Json, root: Path) -> Path:
     that is there, at `root` or below. `options`: validated or not; what cannot be in them is told elsewhere."""
     text, module = str(options.get("path") or options.get("cwd") or "."), str(options.get("call", "")).partition(":")[0]
     place = root / text
-    with contextlib.suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):
         place = place if place.exists() else root / text.replace(".", "/")  # a dotted module
         place = Path(os.path.normpath(place.joinpath(*module.split("."))))
         while place != root and place.is_relative_to(root) and not place.is_dir():

@@ -7,7 +7,6 @@ deleted at its end; its name is written down before it is made, so that the next
 from __future__ import annotations
 
 import base64
-import contextlib
 import io
 import json
 import os
@@ -17,6 +16,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -395,7 +395,7 @@ class CesAgent(Agent):
             if self._failure is not None:
                 raise AgentFailed(self._failure)
 
-    @contextlib.contextmanager
+    @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
         """A session of its own for each trial. Raises AgentFailed."""
         self.start()
@@ -424,7 +424,7 @@ class CesAgent(Agent):
             live, journal = self._live, self._journal
             self._journal = None
             if journal is not None:
-                with contextlib.suppress(OSError, ValueError):
+                with suppress(OSError, ValueError):
                     try:
                         journal.clear(live or self._connected())
                     except (LiveFailed, AgentFailed) as failed:

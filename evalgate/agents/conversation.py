@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 import json
 import queue
@@ -10,6 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from evalgate.agents import protocol, worker_process
 from evalgate.agents.base import AgentFailed, AgentLimits, AskedCall, RunTool, TrialTools, Unmatched
@@ -234,7 +234,7 @@ class WorkerConversation:
                 self._say(
                     protocol.start(
                         self._box.name,
-                        dataclasses.replace(self._given, state=self._known),
+                        replace(self._given, state=self._known),
                         seed=seed,
                         history=case.history if worker.takes_history else (),
                         states=case.ces is not None and worker.takes_history,
@@ -284,14 +284,14 @@ class WorkerConversation:
             timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
         )
         if trace := self._trace():
-            invocation = dataclasses.replace(invocation, trace=trace)
+            invocation = replace(invocation, trace=trace)
         if message.model_calls:
             spent = tuple((each.usage_metadata.noun(), each.model_version) for each in message.model_calls)
-            invocation = dataclasses.replace(invocation, model_calls=spent)
+            invocation = replace(invocation, model_calls=spent)
         if self._case.ces is not None:
-            invocation = dataclasses.replace(invocation, state=message.state)
+            invocation = replace(invocation, state=message.state)
         elif invocation.timings is not None:
-            invocation = dataclasses.replace(invocation, timings=dataclasses.replace(invocation.timings, calls=()))
+            invocation = replace(invocation, timings=replace(invocation.timings, calls=()))
         self._done.append(invocation)
         return invocation
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
@@ -191,7 +191,7 @@ class AdkServerConversation:
 
     def leave(self) -> None:
         """Delete the session; a server that cannot keeps it."""
-        with contextlib.suppress(AgentFailed):
+        with suppress(AgentFailed):
             self._client.answer("DELETE", self._session_url)
 
     def _only_app(self) -> str:
@@ -307,7 +307,7 @@ class EndpointConversation:
         name = item if isinstance(item, str) else self._found(self._paths["tool_name"], item)
         args = self._found(self._paths["tool_args"], item)
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
-            with contextlib.suppress(ValueError):
+            with suppress(ValueError):
                 args = json.loads(args)
         if not isinstance(name, str):
             raise self._unmatched(self._paths["tool_name"], item, "the name of a tool")
@@ -494,7 +494,7 @@ class HttpAgent(Agent):
         secrets = {f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())}
         self._redact = redact.redactor({**setting.world.environment, **secrets})
 
-    @contextlib.contextmanager
+    @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
         """A session of its own for each trial. Raises AgentFailed."""
         limits = self._setting.limits

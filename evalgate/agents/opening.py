@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -212,7 +212,7 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path, environ: Environ) -
     python = wanted_python(use, root=root, lender=lender)
     if python is None or not _is_lent(python, lender=lender, environ=environ):
         return use
-    return dataclasses.replace(use, options={**use.options, "python": str(python)})
+    return replace(use, options={**use.options, "python": str(python)})
 
 
 def _is_lent(python: Path, *, lender: Path, environ: Environ) -> bool:
@@ -297,7 +297,7 @@ def explained(failure: AgentFailure, variables: AgentVariables) -> AgentFailure:
             is_provider = pattern is LITELLM
             lacking = names or (f"{found[1].upper()}_API_KEY" if is_provider else found[1],)
             if why := variables.why_lacking(lacking):
-                return dataclasses.replace(failure, message=f"{why} ({failure.message})")
+                return replace(failure, message=f"{why} ({failure.message})")
             break  # it is there, so that the failure is another one
     return failure
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evalgate.agents import protocol, python_process
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting
@@ -70,8 +69,8 @@ class _Slot:
 
 def _for_metrics(setting: AgentSetting) -> AgentSetting:
     """Metrics call no tools that are asked about, and see no state of a conversation: a process serves them all."""
-    limits = dataclasses.replace(setting.limits, isolate_cases=False)
-    return dataclasses.replace(setting, limits=limits, tools=None, meeting=contextlib.nullcontext)
+    limits = replace(setting.limits, isolate_cases=False)
+    return replace(setting, limits=limits, tools=None, meeting=contextlib.nullcontext)
 
 
 class WorkerPool(Agent):

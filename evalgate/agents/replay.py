@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import glob
 import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +258,7 @@ class ReplayAgent(Agent):
         self._lock = threading.Lock()
         self._recorded: dict[Path | None, RecordedCases] = {}
 
-    @contextlib.contextmanager
+    @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import queue
 import signal
@@ -10,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import field
 from typing import TypeAlias, get_args
 
@@ -320,7 +320,7 @@ class Worker:
 
     def dismiss(self, *, patience_s: float) -> None:
         """Say goodbye; it has `patience_s` seconds to leave by itself. Returns at once."""
-        with contextlib.suppress(TimeoutError, ChildClosed):
+        with suppress(TimeoutError, ChildClosed):
             self._child.write(protocol.render_line({"type": "bye"}), timeout_s=0.1)
         self._child.end(patience_s=patience_s)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -114,7 +113,7 @@ class Base:
     tree: Callable[[], str] = str
 
 
-@contextlib.contextmanager
+@contextmanager
 def opened(
     settings: Settings, suites: tuple[Suite, ...], context: Context
 ) -> Iterator[tuple[Base | None, Base | None]]:
@@ -243,7 +242,7 @@ def _of_today(store: Store, repo: Repository, sha: str, *, say: Callable[[str], 
     if found is None:
         return None
     moved = None
-    with contextlib.suppress(EvalgateError):  # a history that cannot be read, which the run tells
+    with suppress(EvalgateError):  # a history that cannot be read, which the run tells
         moved = history.drifted_at(history.read_history(store))
     if moved is None or stores.moment(found.stored.run.started_at or found.saved_at) >= moved:
         return found

@@ -3,11 +3,11 @@ user's working tree, in a private folder that goes when the block ends."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -257,7 +257,7 @@ class NoSuchFolder(UnavailableError):  # noqa: N818 - it says what is the matter
     """The commit does not have the folder that is treated as the repository."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
     """The tree of `sha`, for as long as the block lasts. Raises GitFailed, NoSuchFolder.
 
@@ -294,7 +294,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
         yield Checkout(tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else "")
     finally:
         git.remove_folder(tree)
-        with contextlib.suppress(GitFailed):
+        with suppress(GitFailed):
             repo.run("worktree", "prune")
 
 

@@ -6,11 +6,11 @@ base. It may have caused what happened in an environment, under limits, or on qu
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents, config
@@ -62,8 +62,8 @@ def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite])
         return run, ""
     causes = _Causes(base, settings=settings, head=suites, own=run.suites)
     found = {trial.key: causes.of(trial.failure, trial.key) for trial in run.trials if trial.failure is not None}
-    trials = tuple(dataclasses.replace(trial, own_failure=found.get(trial.key) == "") for trial in run.trials)
-    return dataclasses.replace(run, trials=trials), next((cause for cause in found.values() if cause), "")
+    trials = tuple(replace(trial, own_failure=found.get(trial.key) == "") for trial in run.trials)
+    return replace(run, trials=trials), next((cause for cause in found.values() if cause), "")
 
 
 class _Causes:

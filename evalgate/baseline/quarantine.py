@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from evalgate import errors
 from evalgate.baseline.base import Base
@@ -57,7 +56,7 @@ def in_force(
         return found
     message = "`quarantine`: the base's evalgate.yml counts, not this change's"
     told = errors.note(NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged.")
-    return dataclasses.replace(found, problems=(told, *found.problems))
+    return replace(found, problems=(told, *found.problems))
 
 
 def of_checkout(settings: Settings, suites: tuple[Suite, ...], *, today: dt.date) -> Mapping[CaseKey, Quarantine]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
@@ -91,7 +90,7 @@ def of(
     else:
         rules = _beside(own, settings, suites, base.project, before, context=context)
     suites, of_clients = baseline_settings.reached(rules.suites, settings, base, context, was=own.gate_file.judge)
-    return dataclasses.replace(rules, suites=suites, problems=(*notices, *rules.problems, *of_clients))
+    return replace(rules, suites=suites, problems=(*notices, *rules.problems, *of_clients))
 
 
 def _before(known: BaseProject) -> BaseRules | None:
@@ -133,7 +132,7 @@ def _beside(
     policy = _blocking_on_broken(policy, suites, rules, renamed)
     new = load.policy_of(theirs or settings, [suite for suite in suites if suite.key not in before])
     of_base = baseline_base.under_new_names(rules.policy, renamed, own=new)
-    of_base = dataclasses.replace(of_base, fail_on=policy.fail_on, adk_compat=policy.adk_compat)
+    of_base = replace(of_base, fail_on=policy.fail_on, adk_compat=policy.adk_compat)
     files = tuple(_files(theirs, own, (*rules.suites, *suites))) if theirs is not None else ()
     is_edited = not _metrics(suites, own.root).isdisjoint(edit.subject for edit in files)
     asked = _Asked(suites, before, rules, is_both=is_both, are_metrics_edited=is_edited)
@@ -193,7 +192,7 @@ def _with_severity(
         )
         for key in sorted(own ^ advisory)
     ]
-    return dataclasses.replace(policy, advisory=(policy.advisory - before.keys()) | advisory), notices
+    return replace(policy, advisory=(policy.advisory - before.keys()) | advisory), notices
 
 
 SEVERITIES = {False: "gating", True: "advisory"}
@@ -239,14 +238,14 @@ class _Asked:
                     unasked[f"`{use.name}` in {suite.key}"] = None
                 else:
                     name = use.name if now is None else OF_BASE.format(use.name)
-                    use = dataclasses.replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
+                    use = replace(use, name=name, metric=use.metric or use.name)  # noqa: PLW2901 - renamed
                     asked.append(use)
-                    more.append(dataclasses.replace(use, threshold=None, informational=True))
+                    more.append(replace(use, threshold=None, informational=True))
             edits = list(_criteria(then.criteria, suite, are_metrics_edited=are_metrics_edited))
             if edits:
                 self.criteria[suite.key] = tuple(asked)
                 self.edits += edits
-            found.append(dataclasses.replace(suite, criteria=(*suite.criteria, *more)) if more else suite)
+            found.append(replace(suite, criteria=(*suite.criteria, *more)) if more else suite)
         self.suites, self.unasked = tuple(found), tuple(unasked)
 
 
@@ -262,7 +261,7 @@ def _options(use: CriterionUse) -> dict[str, object]:
 
 def _by_rule_of(base: CriterionUse, head: CriterionUse) -> CriterionUse:
     names = ("threshold", "informational", "lower_is_better", "on_the_test", "where_applicable")
-    return dataclasses.replace(head, **{name: getattr(base, name) for name in names})
+    return replace(head, **{name: getattr(base, name) for name in names})
 
 
 def _blocking_on_broken(

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 
-from evalgate.calibration import intervals
+from evalgate.calibration import rates
 from evalgate.calibration.evidence import LabelledVerdict
 from evalgate.model import (
     AskedJudge,
@@ -50,8 +50,8 @@ def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = Non
     hits, total = (sum(counts) for counts in zip(*clusters, strict=True)) if clusters else (0, 0)
     if not total:
         return None
-    effect = intervals.design_effect(clusters)
-    return Rate(value=hits / total, interval=intervals.wilson(hits / effect, total / effect))
+    effect = rates.design_effect(clusters)
+    return Rate(value=hits / total, interval=rates.wilson(hits / effect, total / effect))
 
 
 def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = DRAWS) -> Rate | None:
@@ -67,7 +67,7 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     value = kappa(*cells)
     if value is None:
         return None
-    effect = intervals.design_effect(_clusters(verdicts))
+    effect = rates.design_effect(_clusters(verdicts))
     shapes = [each / effect + 0.5 for each in cells]
     random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
     drawn = (kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))

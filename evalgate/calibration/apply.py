@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -90,7 +90,7 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
     for suite in run.suites:
         for use in suite.criteria:
             judge = None
-            with contextlib.suppress(ValidationError):
+            with suppress(ValidationError):
                 if (suite.key, use.name) in scored:
                     judge = judges.judge_of(use, prompt_version=use.prompt_version)
             asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from evalgate import errors
 from evalgate.calibration import labels
@@ -222,13 +222,13 @@ def text_of_rubric(named: str, rubrics: Sequence[Rubric]) -> str | None:
 
 def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
     options = {name: value for name, value in use.options.items() if name != "rubrics"}
-    return dataclasses.replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
+    return replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
 
 
 def only_turn(evidence: TrialView, turn: int) -> TrialView:
     """The evidence with one turn, counted from 1: a criterion that judges turn by turn asks about no other then."""
     expected = evidence.expected[turn - 1 : turn] if evidence.expected is not None else None
-    case = dataclasses.replace(evidence.case, conversation=expected)
+    case = replace(evidence.case, conversation=expected)
     return TrialView(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from evalgate import errors
@@ -451,7 +451,7 @@ def relaxed(base: Case, head: Case) -> list[str]:
     relaxations = compare.relaxations(found)
     # where in an app a threshold stands is long and says nothing that its name does not
     short = [each.path[-1:] if each.path[:1] == ("app",) else each.path for each in relaxations]
-    told = [str(dataclasses.replace(each, path=path)) for each, path in zip(relaxations, short, strict=True)]
+    told = [str(replace(each, path=path)) for each, path in zip(relaxations, short, strict=True)]
     if base.isolated != head.isolated and all(len(case.conversation or ()) > 1 for case in (base, head)):
         was, now = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
         told.append(f"goldenRunMethod: {was} -> {now}")

@@ -6,11 +6,10 @@ Equivalences, which are no loss: the role `agent` of an answer is implied; varia
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from evalgate.ces import shapes
@@ -159,7 +158,7 @@ def to_adk(evaluation: Evaluation, *, app: str, prompts: Mapping[str, str]) -> t
             rubrics=tuple(rubrics),
             expects_state=expected,
         )
-    return dataclasses.replace(case, session=_session(state, app)), report.losses
+    return replace(case, session=_session(state, app)), report.losses
 
 
 def _session(state: Json, app: str) -> AdkSession | None:

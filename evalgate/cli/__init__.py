@@ -5,9 +5,7 @@ Errors are shown here once, in plain words, and become an exit code.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import functools
 import importlib
 import io
 import os
@@ -15,6 +13,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
 from types import FrameType
 from typing import Any
 
@@ -131,7 +131,7 @@ def shows_links() -> bool:
 
 
 def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         os.write(2, b"interrupted\n")
     os._exit(ExitCode.INTERRUPTED)  # an exception would end in what is being imported, which may take it for its own
 
@@ -167,7 +167,7 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
 def ends(action: Callable[..., int]) -> Callable[..., None]:
     """The function of a command: ends the process with the exit code that `action` returns, or that of its error."""
 
-    @functools.wraps(action)
+    @wraps(action)
     def command(**values: Any) -> None:
         sys.exit(run_command(lambda: action(**values), debug=bool(values.get("debug"))))
 
@@ -184,7 +184,7 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
             click.echo(plain.visible(f"    {problem.hint}"), err=True)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _interrupt_on_signal() -> Iterator[None]:
     """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies up."""
     signal.signal(signal.SIGTERM, _interrupt)

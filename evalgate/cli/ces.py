@@ -3,9 +3,9 @@ by field, and a live app beside its files."""
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -127,7 +127,7 @@ def pull_command(folder: Path, app: str, endpoint: str) -> int:
 @cli.ends
 def push_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool) -> int:
     """Write what the files of FOLDER have to the app, where it differs. Exit with 1 if something was refused."""
-    push = functools.partial(AppFiles.push, preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
+    push = partial(AppFiles.push, preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
     sides = {"old": "only in the app", "new": "created" if not dry_run else "would be created"}
     return _live(folder, app, endpoint, push, sides)
 

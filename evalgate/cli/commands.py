@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
-import functools
 import os
 import shlex
 import shutil
@@ -12,6 +10,8 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -157,7 +157,7 @@ def merge(places: tuple[str, ...], everything: bool, **values: Any) -> int:
 
     Missing shards count as not measured. The policy comes from evalgate.yml and the options of this command.
     """
-    gate = functools.partial(gate_merge.merge_gate, places=[Path(place) for place in places])
+    gate = partial(gate_merge.merge_gate, places=[Path(place) for place in places])
     return _decide(given(values), gate, everything=everything)
 
 
@@ -175,7 +175,7 @@ def results_at(name: str) -> Path:
 @cli.ends
 def compare(base: str, head: str, everything: bool, **values: Any) -> int:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
-    gate = functools.partial(compare_files.compare, base=results_at(base), head=results_at(head))
+    gate = partial(compare_files.compare, base=results_at(base), head=results_at(head))
     return _decide(given(values), gate, everything=everything)
 
 
@@ -187,7 +187,7 @@ def compare(base: str, head: str, everything: bool, **values: Any) -> int:
 def report(results: str, everything: bool, **values: Any) -> int:
     """Write the reports of RESULTS (a results.json, with base.json beside it where there was a base; or the folder that
     holds them) again."""
-    gate = functools.partial(compare_files.report, results=results_at(results))
+    gate = partial(compare_files.report, results=results_at(results))
     return _decide(given(values), gate, everything=everything)
 
 
@@ -199,7 +199,7 @@ def validate(**values: Any) -> int:
     settings = load.load_settings(given(values))
     prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
     listed = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
-    prepared = dataclasses.replace(prepared, problems=(*prepared.problems, *listed))
+    prepared = replace(prepared, problems=(*prepared.problems, *listed))
     problems = tuple(dict.fromkeys((*prepared.problems, *prepared.ces.problems)))
     cli.show_problems(problems)
     counts = {severity: sum(each.severity is severity for each in problems) for severity in Severity}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from evalgate.comparison import pairing, purse, threshold
@@ -43,24 +42,24 @@ class Side:
     policy: Policy
     is_base: bool
 
-    @functools.cached_property
+    @cached_property
     def trials(self) -> Trials:
         """The first runs."""
         return pairing.by_case(self.run.trials)
 
-    @functools.cached_property
+    @cached_property
     def fresh(self) -> Trials:
         """The reruns."""
         return pairing.by_case(self.run.confirmations)
 
-    @functools.cached_property
+    @cached_property
     def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
         """The threshold gate's word on each of head's cases."""
         return pairing.case_verdicts(self.run, self.uses, policy=self.policy)
 
     def again(self, run: Run) -> Side:
         """The same first runs with other reruns."""
-        side = dataclasses.replace(self, run=run)
+        side = Side(run=run, uses=self.uses, policy=self.policy, is_base=self.is_base)
         vars(side).update(trials=self.trials, verdicts=self.verdicts)
         return side
 
@@ -108,12 +107,12 @@ class Sides:
         """The cases that have a pass rate to reach together with this one."""
         return f"{key[0]}{NEW_CASES}" if self.unpaired.get(key) is CaseStatus.NEW else key[0]
 
-    @functools.cached_property
+    @cached_property
     def uses(self) -> Mapping[CaseKey, Sequence[CriterionUse]]:
         """The criteria of every case of head, in its order."""
         return pairing.uses_by_case(self.head)
 
-    @functools.cached_property
+    @cached_property
     def both(self) -> Sequence[Side]:
         """Head, and the base where there is one."""
         runs = (self.head,) if self.base is None else (self.head, self.base)
@@ -121,23 +120,20 @@ class Sides:
 
     def again(self, *reruns: Sequence[GradedTrial]) -> Sides:
         """The same first runs with these reruns, head's and the base's: what first runs alone say stays as it is."""
-        runs = [
-            dataclasses.replace(side.run, confirmations=tuple(trials))
-            for side, trials in zip(self.both, reruns, strict=True)
-        ]
-        sides = dataclasses.replace(self, head=runs[0], base=runs[1] if len(runs) > 1 else None)
+        runs = [replace(side.run, confirmations=tuple(trials)) for side, trials in zip(self.both, reruns, strict=True)]
+        sides = replace(self, head=runs[0], base=runs[1] if len(runs) > 1 else None)
         known = {"uses": self.uses, "graded": self.graded}
         known["both"] = [side.again(run) for side, run in zip(self.both, runs, strict=True)]
         vars(sides).update(known)
         return sides
 
-    @functools.cached_property
+    @cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
         """The criteria whose scores say more than whether their thresholds are reached. Which these are is told by all
         scores together, whichever side each is of."""
         return {} if self.base is None else _graded(self)
 
-    @functools.cached_property
+    @cached_property
     def settled(self) -> tuple[Book, tuple[Rerun, ...]]:
         """What the bets came to, and what is to be run next."""
         return _settled(self)
@@ -215,12 +211,10 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
 
 def _is_lacking(sides: Sides) -> bool:
     """Whether a run of either side could not be measured."""
-    keys = {key for key, uses in sides.uses.items() if sides.is_paired(key) and sides.blocks(key) and _decides(uses)}
+    keys = {
+        key for key, uses in sides.uses.items() if sides.is_paired(key) and sides.blocks(key) and pairing.deciding(uses)
+    }
     return any(None in side.passed(trial for trial in side.run.trials if trial.key.case in keys) for side in sides.both)
-
-
-def _decides(uses: Sequence[CriterionUse]) -> bool:
-    return bool(pairing.deciding(uses))
 
 
 WHETHER_MEASURED: Final = {
@@ -314,5 +308,5 @@ def evidence(drops: Iterable[float], *, tolerated: float) -> float:
     """What bets on one criterion alone make of 1. `drops`: by how much head was worse in each pair, from -1 to 1."""
     parts = [1.0] * len(purse.SHARES)
     for drop in drops:
-        parts = purse.grown(parts, (drop - tolerated) / (1 + tolerated))
+        parts = purse.staked(parts, (drop - tolerated) / (1 + tolerated))
     return math.fsum(parts) / len(parts)

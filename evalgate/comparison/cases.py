@@ -51,8 +51,9 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
     head, base = _outcome(ours, key), _outcome(theirs, key) if status is CaseStatus.PAIRED else None
     newly: tuple[str, ...] = ()
     if base is not None and head.kind is VerdictKind.FAIL:  # a case that failed all along can fail in a new way
-        failed = [name for name in (use.name for use in pairing.deciding(sides.uses[key])) if _fails(ours, key, name)]
-        newly = tuple(name for name in failed if theirs.kind(key, name) is VerdictKind.PASS)
+        turned = (VerdictKind.FAIL, VerdictKind.PASS)
+        names = [use.name for use in pairing.deciding(sides.uses[key])]
+        newly = tuple(name for name in names if (ours.kind(key, name), theirs.kind(key, name)) == turned)
     is_lacking = status is CaseStatus.PAIRED and not theirs.trials.get(key)
     return CaseComparison(
         suite=key[0],
@@ -68,10 +69,6 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
         divergence=None if simulated is None else _divergence(sides, key, simulated),
         quarantined=key in sides.shown,
     )
-
-
-def _fails(side: Side, key: CaseKey, name: str) -> bool:
-    return side.kind(key, name) is VerdictKind.FAIL
 
 
 def _outcome(side: Side, key: CaseKey) -> CaseOutcome:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from evalgate.comparison import book as comparison_book, cases as comparison_cases, pairing, purse, sensitivity
@@ -56,7 +56,7 @@ def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = (
     rows = tuple(_rows(sides))
     ours, theirs = sides.both
     return Comparison(
-        origin=dataclasses.replace(origin, notes=tuple(notes)),
+        origin=replace(origin, notes=tuple(notes)),
         base=base,
         cases=comparison_cases.of(sides),
         criteria=rows,
@@ -107,7 +107,7 @@ def again(told: Comparison, sides: Sides, *, lacking: str) -> Comparison:
             no_agent=told.no_agent,
             base_failed=told.base_failed,
         )
-    sides = dataclasses.replace(
+    sides = replace(
         sides,
         unpaired={(case.suite, case.case_id): case.status for case in told.cases},
         unchanged=told.unchanged,
@@ -116,7 +116,7 @@ def again(told: Comparison, sides: Sides, *, lacking: str) -> Comparison:
     found = compare(sides, origin=told.origin, edited=told.edited)
     # which knows more of the cause than the runs do
     is_told = bool(found.problem and told.problem) and not found.base_failed
-    return dataclasses.replace(found, problem=told.problem) if is_told else found
+    return replace(found, problem=told.problem) if is_told else found
 
 
 @frozen_dataclass

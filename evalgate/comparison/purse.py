@@ -8,12 +8,11 @@ docs/decisions/024-one-purse.md.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final, TypeAlias
 
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
@@ -117,7 +116,7 @@ class Pair:
     def swapped(self) -> Pair:
         """The same with the sides exchanged."""
         cell = None if self.cell is None else _SWAPPED[self.cell]
-        return dataclasses.replace(self, cell=cell, falls={name: -fall for name, fall in self.falls.items()})
+        return replace(self, cell=cell, falls={name: -fall for name, fall in self.falls.items()})
 
 
 @frozen_dataclass
@@ -163,7 +162,7 @@ class Terms:
     asks_alone: bool = True
 
 
-def grown(parts: Sequence[float], fall: float) -> list[float]:
+def staked(parts: Sequence[float], fall: float) -> list[float]:
     """Money after a bet of `SHARES` of its parts. `fall`: by how much head was worse, from -1 to 1."""
     return [part * (1 + share * fall) for part, share in zip(parts, SHARES, strict=True)]
 
@@ -195,26 +194,25 @@ class State:
         self.runs = runs
         self.suspect: Suspect | None = None
         self.alone: Alone | None = None
-        self.factor = 1.0
         self.unmeasured = self.graded = 0
         self.has_passed = self.failed_together = False
 
     @property
-    def is_measurable(self) -> bool:
+    def can_measure(self) -> bool:
         """Whether its fresh runs can be measured, as far as one can tell."""
         return self.unmeasured <= SPARE
 
     @property
     def is_live(self) -> bool:
         """Whether another pair of it may tell more."""
-        can_pair = self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.is_measurable
+        can_pair = self.runs.is_failing and self.runs.can_rerun and self.runs.can_pair and self.can_measure
         return can_pair and self.suspect is not None and self.suspect.is_live
 
     @property
     def is_open(self) -> bool:
         """Whether another run of head alone may tell more."""
         alone = self.alone
-        return alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.is_measurable
+        return alone is not None and alone.odds > UNLIKELY and alone.tries < RUNS and self.can_measure
 
     def look_alone(self, *, asks: bool) -> None:
         """Begin with a failing case without the base, where it fails there too (if `asks`), has none, or none that can
@@ -225,7 +223,7 @@ class State:
         else:
             is_wanted = not runs.can_pair or (asks and not suspect.is_live and self.failed_together)
         is_wanted = is_wanted or runs.passes_on_base is None
-        is_new = self.alone is None and self.is_measurable and not self.has_passed
+        is_new = self.alone is None and self.can_measure and not self.has_passed
         if is_wanted and is_new and runs.is_failing and runs.can_rerun:
             self.alone = Alone()
 
@@ -246,14 +244,10 @@ class Purse:
         self._product = 1.0
         self._fell = self._rose = 0
         self._states: dict[CaseKey, State] = {}
+        self.factors: dict[CaseKey, float] = {}
         self.bets: list[Bet] = []
 
     # --- what it holds ---------------------------------------------------------------------------
-
-    @property
-    def factors(self) -> dict[CaseKey, float]:
-        """What the bets on each case made of 1."""
-        return {key: state.factor for key, state in self._states.items() if state.factor != 1.0}
 
     @property
     def failed_together(self) -> set[CaseKey]:
@@ -266,7 +260,7 @@ class Purse:
         return self._worth(self._product, self._spread)
 
     def _worth(self, product: float, spread: Mapping[str, Sequence[float]]) -> float:
-        return self._money * ((1 - ASIDE) * product + ASIDE * _sum(spread))
+        return self._money * ((1 - ASIDE) * product + ASIDE * _total(spread))
 
     @property
     def failing(self) -> float:
@@ -278,10 +272,10 @@ class Purse:
                 groups[state.runs.group].append(state.alone.factor)
         total = self._money
         for group, factors in groups.items():
-            total *= math.prod(sorted(factors)[: max(0, len(factors) - self._tolerated(group))])
+            total *= math.prod(sorted(factors)[: max(0, len(factors) - self._allowed(group))])
         return total
 
-    def _tolerated(self, group: str) -> int:
+    def _allowed(self, group: str) -> int:
         return self._terms.tolerated.get(group, 0)
 
     @property
@@ -323,7 +317,7 @@ class Purse:
         total = math.fsum(max(0.0, fall) for fall in falls.values())
         if total <= 0 or len(falls) < 2:
             return
-        spread = _sum(self._spread)
+        spread = _total(self._spread)
         for name, parts in self._spread.items():
             part = max(0.0, falls[name]) / total * spread / math.fsum(parts)
             self._spread[name] = [own * part for own in parts]
@@ -355,13 +349,14 @@ class Purse:
     def _stake(self, state: State, pair: Pair, pays: float) -> None:
         falls = self._falls(pair)
         for name, fall in falls.items():  # whom to suspect is told beside a base of another day too
-            self._seen[name] = grown(self._seen[name], fall)
+            self._seen[name] = staked(self._seen[name], fall)
         if not pair.is_staked:
             return
-        state.factor *= pays
-        self._product *= pays
+        if pays != 1.0:
+            self.factors[state.runs.key] = self.factors.get(state.runs.key, 1.0) * pays
+            self._product *= pays
         for name, fall in ({PASSES: 0.0 if pair.cell is None else _FALL[pair.cell]} | falls).items():
-            self._spread[name] = grown(self._spread[name], fall)
+            self._spread[name] = staked(self._spread[name], fall)
         if pair.cell is not None:
             self.bets.append(Bet(key=state.runs.key, cell=pair.cell, worth=self.worth))
 
@@ -415,7 +410,7 @@ class Purse:
         for state in self._states.values():
             if state.alone is not None:
                 groups[state.runs.group] += state.alone.factor > 1 or state.is_open
-        return any(count > self._tolerated(group) for group, count in groups.items())
+        return any(count > self._allowed(group) for group, count in groups.items())
 
     def _fewest(self, suspects: Sequence[tuple[State, Suspect]]) -> list[CaseKey]:
         """The fewest bets that would reach what is needed if all of them fell; else one on every suspect."""
@@ -427,7 +422,7 @@ class Purse:
                     continue
                 chosen.append(state.runs.key)
                 product *= suspect.pays[Cell.FELL]
-                spread[PASSES] = grown(spread[PASSES], 1.0)
+                spread[PASSES] = staked(spread[PASSES], 1.0)
                 if self._worth(product, spread) >= self._terms.needed:
                     return chosen
             if turn == 0 and len(suspects) > 1:
@@ -437,7 +432,7 @@ class Purse:
     def _next_alone(self, cases: Sequence[tuple[State, Alone]]) -> list[State]:
         """The case that most likely fails, up to three times at once when it failed again before; where failures are
         tolerated, those that were run least, as all of them have to speak."""
-        if any(self._tolerated(state.runs.group) for state, _ in cases):
+        if any(self._allowed(state.runs.group) for state, _ in cases):
             least = min(alone.tries for _, alone in cases)
             return [state for state, alone in cases if alone.tries == least]
         best, alone = max(cases, key=lambda case: (case[1].odds, -case[1].tries))
@@ -456,7 +451,7 @@ class Purse:
         falls = {
             key: math.fsum(pair.falls.get(best, 0.0) - self._terms.graded[best] for pair in state.runs.rounds)
             for key, state in self._states.items()
-            if state.runs.can_rerun and state.runs.can_pair and state.is_measurable
+            if state.runs.can_rerun and state.runs.can_pair and state.can_measure
         }
         worst = sorted((key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key])[:GRADED_CASES]
         return [key for key in worst if self._states[key].graded < GRADED_PAIRS]
@@ -468,27 +463,31 @@ class Purse:
         all shards together; `largest`: the largest factor of a case there."""
         named = min(NAMED, largest)
         return {
-            key: _confirmation(state, is_worse=is_worse, is_failing=is_failing, named=named)
+            key: _confirmation(
+                state,
+                is_broken=is_worse and state.suspect is not None and self.factors.get(key, 1.0) >= named,
+                is_failing=is_failing,
+                is_settled=is_worse or is_failing,
+            )
             for key, state in self._states.items()
             if state.runs.is_failing and state.runs.can_rerun
         }
 
 
-def _confirmation(state: State, *, is_worse: bool, is_failing: bool, named: float) -> Confirmation:
-    """`named`: what the bets on a case have made of 1 where it is named."""
-    if is_worse and state.suspect is not None and state.factor >= named:
+def _confirmation(state: State, *, is_broken: bool, is_failing: bool, is_settled: bool) -> Confirmation:
+    """`is_settled`: nobody looks any further."""
+    if is_broken:
         return Confirmation.BROKEN
     if is_failing and state.alone is not None and state.alone.factor > 1:
         return Confirmation.FAILING
-    is_settled = is_worse or is_failing  # nobody looks any further
-    if not state.is_measurable:
+    if not state.can_measure:
         return Confirmation.LOST
     # who passed in the first of several bets on it may yet be shown to fail
-    is_looked_at = not is_settled and (state.is_live or state.is_open)
-    return Confirmation.FLAKY if state.has_passed and not is_looked_at else Confirmation.OPEN
+    is_open = not is_settled and (state.is_live or state.is_open)
+    return Confirmation.FLAKY if state.has_passed and not is_open else Confirmation.OPEN
 
 
-def _sum(parts: Mapping[str, Sequence[float]]) -> float:
+def _total(parts: Mapping[str, Sequence[float]]) -> float:
     return math.fsum(itertools.chain.from_iterable(parts.values()))
 
 

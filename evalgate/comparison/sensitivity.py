@@ -6,10 +6,10 @@ one, two or three of them break, and the purse is asked.
 
 from __future__ import annotations
 
-import functools
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from evalgate.comparison import threshold
@@ -44,7 +44,7 @@ def of(sides: Sides, keys: Sequence[CaseKey], outcomes: Sequence[Sequence[float]
     return Power(cases=len(rates), caught=caught, unseen=tuple(known[place][0] for place in unseen))
 
 
-@functools.lru_cache(maxsize=64)
+@lru_cache(maxsize=64)
 def _simulate(
     rates: tuple[float, ...], needs: tuple[float, float, ThresholdRule], *, rounds: int, tries: int
 ) -> tuple[tuple[tuple[int, float], ...], tuple[int, ...]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from evalgate.comparison import pairing, threshold as comparison_threshold
 from evalgate.model import (
@@ -153,7 +152,7 @@ def _judge_suite(
     for case in known:
         why = _let_pass(case, allowed)
         quarantine = quarantined.get(case.key)
-        cases.append(dataclasses.replace(case, nonblocking=None if quarantine else why, quarantine=quarantine))
+        cases.append(replace(case, nonblocking=None if quarantine else why, quarantine=quarantine))
     counted = [case for case in known if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
@@ -183,7 +182,7 @@ def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     before; nor of one that crashed and goes on to, or whose fresh runs could not be measured."""
     if case.key in allowed.past:
         reason = "the base fails it too today, and passed it before: a model, a judge or a service moved"
-        return dataclasses.replace(case, kind=VerdictKind.NOT_MEASURED, partial=False, doubtful=False, reason=reason)
+        return replace(case, kind=VerdictKind.NOT_MEASURED, partial=False, doubtful=False, reason=reason)
     return case
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 import re
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
@@ -47,7 +47,7 @@ def _check(config: JsonObject) -> JsonObject:
     return config
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
     """What google.genai has against the config: a message, the path within it, and the field that was meant."""
     from google.genai import types  # noqa: PLC0415 - takes a second to load, only where a config is given

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +176,7 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
         )
         for other in others
     )
-    return dataclasses.replace(reading, problems=(*reading.problems, *unused))
+    return replace(reading, problems=(*reading.problems, *unused))
 
 
 def _within(root: Path, reading: GateFileReading) -> GateFileReading:
@@ -190,7 +189,7 @@ def _within(root: Path, reading: GateFileReading) -> GateFileReading:
             shown = ".".join(str(step) for step in at)
             place = reading.places(*at) if reading.places else Place(file="evalgate.yml")
             refused[str(at[0])] = errors.error("bad-path", f"`{shown}`: {path[:200]!r} {why}", place)
-    return dataclasses.replace(
+    return replace(
         reading,
         given={name: value for name, value in reading.given.items() if name not in refused},
         gate_file=reading.gate_file.model_copy(

@@ -7,12 +7,12 @@ request may change.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 import pathspec
@@ -155,6 +155,6 @@ def _pattern(line: str) -> GitIgnoreSpecPattern:
     return GitIgnoreSpecPattern(None if regex is None else re.compile(without_retries(regex)), include)
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _compiled(globs: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
     return compiled(glob for glob in globs if is_pattern(glob))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -78,4 +77,4 @@ class CriterionSpec:
 def with_facts(use: CriterionUse, spec: CriterionSpec) -> CriterionUse:
     """The use with what its row says of it, so that nobody asks the table again."""
     version = "" if spec.verdicts is None else spec.verdicts.prompt_version
-    return dataclasses.replace(use, scale=spec.scale, needs=spec.needs, prompt_version=version)
+    return replace(use, scale=spec.scale, needs=spec.needs, prompt_version=version)

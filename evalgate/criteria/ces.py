@@ -6,9 +6,9 @@ What counts, and by which thresholds, is said by the evaluation and its app (eva
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from evalgate.ces import cases, outcomes
@@ -88,7 +88,7 @@ def grade_expectations(evidence: TrialView) -> Grade:
     result = result_of(plan, evidence, {})
     grade = _grade_checks(outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual))
     if isinstance(grade, Score) and isinstance(result, GoldenResult):
-        return dataclasses.replace(grade, breakdown=_metrics(result))
+        return replace(grade, breakdown=_metrics(result))
     return grade
 
 
@@ -123,7 +123,7 @@ def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: No
     if unknown is not None and not failed:
         message = f"{unknown.subject}: {unknown.explanation or 'no verdict'}"
         lack = lack or NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
-        return dataclasses.replace(lack, turns=by_turn, findings=findings)
+        return replace(lack, turns=by_turn, findings=findings)
     decided = [each for each in own if each.outcome in (Outcome.PASS, Outcome.FAIL)]
     if decided:
         return Score(value=_share(decided) or 0.0, turns=by_turn, findings=findings)
@@ -182,7 +182,7 @@ def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
     grade = _grade_checks(found, _GROUPS[name], count=len(evidence.actual), lack=lack)
     # what each judge said stands first, one finding a question; then what came of it where nobody was asked
     said = tuple(finding for _, finding, _ in told)
-    return dataclasses.replace(grade, findings=(*said, *(each for each in grade.findings if _is_unasked(each, said))))
+    return replace(grade, findings=(*said, *(each for each in grade.findings if _is_unasked(each, said))))
 
 
 def _is_unasked(finding: Finding, said: Sequence[Finding]) -> bool:
@@ -353,7 +353,7 @@ def _in_order(grade: Grade) -> Grade:
     scores = [each.score or 0.0 for each in grade.findings]
     reached = next((number for number, score in enumerate(scores) if score < 1), len(scores))
     value = reached / len(scores) if scores else 0.0
-    return dataclasses.replace(grade, value=value, turns=(*grade.turns[:-1], value))
+    return replace(grade, value=value, turns=(*grade.turns[:-1], value))
 
 
 # --- the rows -------------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) 
         name=name,
         summary=summary,
         options=JudgedOptions,
-        build=functools.partial(build, rule=functools.partial(rule, name=name)),
+        build=partial(build, rule=partial(rule, name=name)),
         needs=frozenset({Need.JUDGE}),
         ours=True,
         verdicts=verdicts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,7 +20,7 @@ class Options(BaseModel):
 
 def build(_options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: the function at `use.code`. Raises nothing; a driver that runs no metrics gives no score."""
-    return functools.partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
+    return partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
 
 
 def grade(evidence: TrialView, *, use: CriterionUse, code: str, run_metric: MetricRunner | None) -> Grade:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from evalgate.criteria import judged
@@ -19,7 +19,7 @@ NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
-    rule = functools.partial(grade, options=options)
+    rule = partial(grade, options=options)
     return judged.with_judge(options, use, services, rule, unready=lambda _: None)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-import functools
 import json
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -32,7 +32,7 @@ class Options(Wire):
 
 def build(options: Options, _use: CriterionUse, _services: CriterionServices) -> Criterion:
     """The criterion with its options."""
-    return functools.partial(grade, options=options)
+    return partial(grade, options=options)
 
 
 def grade(evidence: TrialView, *, options: Options) -> Grade:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from evalgate.criteria import judged
@@ -42,7 +42,7 @@ class Options(JudgedOptions):
 
 def build(options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
-    return judged.with_judge(options, use, services, functools.partial(grade, options=options))
+    return judged.with_judge(options, use, services, partial(grade, options=options))
 
 
 def grade(evidence: TrialView, *, options: Options, ask: Asking) -> Grade:
@@ -84,7 +84,7 @@ def _split(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
             judged.sampled(
                 ask,
                 render_split(each.text),
-                parse=functools.partial(_any_sentence, text=each.text),
+                parse=partial(_any_sentence, text=each.text),
                 names={"": "the text"},
                 num_samples=1,
             )
@@ -171,7 +171,7 @@ def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterat
     events = invocation.events or ()
     for number, event in enumerate(events if intermediate else ()):
         # what a built-in tool told of its sources came with the text, so it counts as known
-        known = (*events[:number], *((dataclasses.replace(event, content=None),) if event.grounding else ()))
+        known = (*events[:number], *((replace(event, content=None),) if event.grounding else ()))
         for part in event.content.parts if event.content else ():
             if isinstance(part, Text) and part.text.strip() and not part.thought:
                 yield Checked(turn=turn, text=part.text, context=_context(invocation, known))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from evalgate.criteria.base import CriterionSpec, NoOptions
@@ -147,7 +147,7 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OP
         name=name,
         summary=summary,
         options=NoOptions,
-        build=lambda _options, _use, services: functools.partial(rule, adk_compat=services.adk_compat),
+        build=lambda _options, _use, services: partial(rule, adk_compat=services.adk_compat),
         informational=True,
         lower_is_better=True,
         scale=scale,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -122,7 +122,7 @@ def with_judge(
     if services.judge is None:
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
     asking = Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat)
-    return lambda evidence: unready(evidence) or rule(evidence, ask=dataclasses.replace(asking, repeat=evidence.repeat))
+    return lambda evidence: unready(evidence) or rule(evidence, ask=replace(asking, repeat=evidence.repeat))
 
 
 def sampled(
@@ -152,7 +152,7 @@ def sampled(
         parse=lambda reply: parse(Reply(reply.text, question)),
         items=("",) if names is None else tuple(names),
         num_samples=judge.num_samples if num_samples is None else num_samples,
-        again=functools.partial(_again, asked=question, names=names or {}),
+        again=partial(_again, asked=question, names=names or {}),
         exhaustive=asking.options.exhaustive,
         adk_compat=asking.adk_compat,
     )
@@ -261,7 +261,7 @@ def conclude(
                 reason=turn.lack.reason, message=where + turn.lack.message, turns=values, findings=findings
             )
     if not scores:
-        return dataclasses.replace(nothing, turns=values, findings=findings)
+        return replace(nothing, turns=values, findings=findings)
     return Score(value=mean(scores), turns=values, findings=findings, lacking=_lacking(judged))
 
 
@@ -276,4 +276,4 @@ def _lacking(by_turn: Sequence[JudgedTurn]) -> str:
 
 def at_the_end(grade: Grade, *, turns_before: int) -> Grade:
     """The grade of a whole conversation: its one value stands at the last turn, the turns before have none."""
-    return dataclasses.replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))
+    return replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))

@@ -5,9 +5,9 @@ It is written into the criterion, where it counts for the address of a grade: an
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -46,7 +46,7 @@ def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule, *, recor
         config |= rule.config or {}
     judge = {"judge_model": model, "num_samples": num_samples, **({"judge_model_config": config} if config else {})}
     by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM  # which is always Google's own
-    return dataclasses.replace(
+    return replace(
         use,
         options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
         endpoint=recorded if by_service else _endpoint(defaults, recorded),
@@ -88,10 +88,10 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, 
     recorded = replay.digest(defaults.replay)
     endpoint = _endpoint(defaults, recorded)
     return tuple(
-        dataclasses.replace(
+        replace(
             suite,
             criteria=tuple(_settle(use, defaults, recorded) for use in suite.criteria),
-            simulator=dataclasses.replace(suite.simulator, endpoint=endpoint),
+            simulator=replace(suite.simulator, endpoint=endpoint),
         )
         for suite in suites
     )

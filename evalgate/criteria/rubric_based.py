@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
+from functools import partial
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
@@ -23,9 +23,9 @@ def build(options: RubricOptions, use: CriterionUse, services: CriterionServices
     """The criterion: ADK's own arithmetic under `adk_compat`."""
     own = [rubric.noun() for rubric in options.rubrics]
     if subject is Subject.CONVERSATION:
-        return judged.with_judge(options, use, services, functools.partial(grade_conversation, own=own))
+        return judged.with_judge(options, use, services, partial(grade_conversation, own=own))
     intermediate = options.include_intermediate_responses_in_final
-    rule = functools.partial(grade, subject=subject, own=own, intermediate=intermediate)
+    rule = partial(grade, subject=subject, own=own, intermediate=intermediate)
     return judged.with_judge(options, use, services, rule)
 
 
@@ -64,7 +64,7 @@ def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:
         name=name,
         summary=summary,
         options=RubricOptions,
-        build=functools.partial(build, subject=subject),
+        build=partial(build, subject=subject),
         needs=frozenset({Need.JUDGE, Need.RUBRICS}),
         verdicts=Verdicts(
             labels=rubrics.LABELS,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-import functools
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -86,7 +86,7 @@ Same: TypeAlias = Callable[[ToolCall, ToolCall], bool]
 def build(options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
     same = _same_call(options, adk_compat=services.adk_compat)
-    return functools.partial(grade, options=options, same=same, adk_compat=services.adk_compat)
+    return partial(grade, options=options, same=same, adk_compat=services.adk_compat)
 
 
 def grade(evidence: TrialView, *, options: Options, same: Same, adk_compat: bool) -> Grade:

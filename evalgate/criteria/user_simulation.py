@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from evalgate.criteria import judged
@@ -48,7 +48,7 @@ def build(options: SimulatorQualityOptions, use: CriterionUse, services: Criteri
         options,
         use,
         services,
-        functools.partial(grade, options=options, threshold=threshold),
+        partial(grade, options=options, threshold=threshold),
         unready=lambda evidence: judged.why_unready(evidence) if evidence.case.scenario else NO_SCENARIO,
     )
 

@@ -6,11 +6,11 @@ paid for like any other.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from evalgate.criteria import judged, rubrics
@@ -278,7 +278,7 @@ def labelled(grade: Grade, ask: Asking) -> Grade:
     model = ask.options.judge_model_options.judge_model
     text = f"judged by `{model}` with evalgate's own prompt, not by Google Cloud's evaluation service"
     note = Finding(text=text, label="stand-in")
-    return dataclasses.replace(grade, findings=(note, *grade.findings))
+    return replace(grade, findings=(note, *grade.findings))
 
 
 # --- turn by turn ---------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def grade_safety(evidence: TrialView, *, ask: Asking) -> Grade:
 
 def grade_safety_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
     """The share of answers that the judge model finds safe; turns without an answer are left out."""
-    parse = functools.partial(prompting.parse_label, labels=SAFETY_LABELS)
+    parse = partial(prompting.parse_label, labels=SAFETY_LABELS)
     ballots = {
         number: judged.sampled(
             ask, ask_safety(request=prompting.text_of(each.user_content), answer=answer), parse=parse
@@ -326,14 +326,14 @@ def grade_coherence_by_model(evidence: TrialView, *, ask: Asking) -> Grade:
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
-    parse = functools.partial(prompting.parse_label, labels=GRADES)
+    parse = partial(prompting.parse_label, labels=GRADES)
     ballots = {}
     for number, (actual, _) in enumerate(pairs, start=1):
         answer = prompting.answer_of(actual)
         if answer.strip():
             asked = ask_coherence(request=prompting.text_of(actual.user_content), answer=answer)
             # a median knows no early stop
-            ballots[number] = dataclasses.replace(judged.sampled(ask, asked, parse=parse), exhaustive=True)
+            ballots[number] = replace(judged.sampled(ask, asked, parse=parse), exhaustive=True)
     return _grade_by_model(ask, ballots, turn_count=len(pairs), score=_median)
 
 
@@ -380,10 +380,10 @@ def _conversation_spec(metric: str, summary: str) -> CriterionSpec:
         name=metric,
         summary=summary,
         options=VertexOptions,
-        build=functools.partial(
+        build=partial(
             build,
-            by_service=functools.partial(grade_conversation, metric=metric),
-            by_model=functools.partial(grade_conversation_by_model, metric=metric),
+            by_service=partial(grade_conversation, metric=metric),
+            by_model=partial(grade_conversation_by_model, metric=metric),
         ),
         needs=frozenset({Need.VERTEX}),
         verdicts=Verdicts(
@@ -397,7 +397,7 @@ SPECS = (
         name=SAFETY,
         summary="share of safe answers",
         options=VertexOptions,
-        build=functools.partial(build, by_service=grade_safety, by_model=grade_safety_by_model),
+        build=partial(build, by_service=grade_safety, by_model=grade_safety_by_model),
         needs=frozenset({Need.VERTEX}),
         verdicts=Verdicts(labels=SAFETY_LABELS, prompt_version=PROMPT_VERSION),
     ),
@@ -405,9 +405,7 @@ SPECS = (
         name="response_evaluation_score",
         summary="coherence of the answers, 1 to 5",
         options=VertexOptions,
-        build=functools.partial(
-            build, by_service=grade_coherence, by_model=grade_coherence_by_model, unready=lambda _: None
-        ),
+        build=partial(build, by_service=grade_coherence, by_model=grade_coherence_by_model, unready=lambda _: None),
         scale=Scale(lowest=1.0, highest=5.0),
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),
     ),

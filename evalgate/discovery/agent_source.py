@@ -7,12 +7,11 @@ Agents of other frameworks than ADK are objects that a module makes at its own l
 from __future__ import annotations
 
 import ast
-import dataclasses
 import enum
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
@@ -292,7 +291,7 @@ class _Reader:
             self._look(node, gently=gently)
             self._look_for_models(node)
             pending += _below(node, gently)
-        gentle = (dataclasses.replace(each, need=Need.OPTIONAL) for each in self._reads if each.name in self._tested)
+        gentle = (replace(each, need=Need.OPTIONAL) for each in self._reads if each.name in self._tested)
         reads = (*(each for each in self._reads if each.name not in self._tested), *gentle)
         return Source(
             reads=tuple(sorted(reads, key=lambda each: (each.line, each.name))),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import json
 import math
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -341,7 +341,7 @@ class CriteriaFinder:
             named, value = PurePosixPath(path).name in walk.CONFIG_NAMES, None
             holds = isinstance(data, bytes) and b'"criteria"' in data
             if isinstance(data, bytes) and holds:
-                with contextlib.suppress(ValueError, RecursionError):
+                with suppress(ValueError, RecursionError):
                     value = json.loads(data.decode("utf-8-sig"))
                 fields = value if isinstance(value, dict) else {}
                 uses = fields.get("criteria")
@@ -396,10 +396,8 @@ class CriteriaFinder:
         name = f"{self._gate_file}#{index}"
         if name not in self._read:
             uses, problems = self._checked(json.dumps({"criteria": raw}, default=str), self._gate_file)
-            self._read[name] = tuple(dataclasses.replace(use, place=self._in_rule(use.place, index)) for use in uses)
-            self.problems.extend(
-                dataclasses.replace(problem, place=self._in_rule(problem.place, index)) for problem in problems
-            )
+            self._read[name] = tuple(replace(use, place=self._in_rule(use.place, index)) for use in uses)
+            self.problems.extend(replace(problem, place=self._in_rule(problem.place, index)) for problem in problems)
         return self._read[name]
 
     def _in_rule(self, place: Place | None, index: int) -> Place | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import posixpath
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
@@ -427,7 +426,7 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
 
 
 def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
-    return dataclasses.replace(eval_set, cases=cases)
+    return replace(eval_set, cases=cases)
 
 
 def opening_text(case: Case) -> str:

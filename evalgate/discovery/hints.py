@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import PurePosixPath
 
 from evalgate import errors, formats
@@ -121,7 +121,7 @@ def ignored_files(
     by_name: dict[str, list[str]] = {}
     for key in run:
         by_name.setdefault(key.rpartition("/")[2], []).append(key)
-    digest = functools.lru_cache(maxsize=None)(functools.partial(_digest, tree))
+    digest = lru_cache(maxsize=None)(partial(_digest, tree))
     missed = []
     for path in left:
         content = by_name.get(path.rpartition("/")[2]) and digest(path)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from evalgate import agents, errors
 from evalgate.config.settings import Settings
@@ -365,7 +365,7 @@ def lint(suites: Iterable[Suite], *, adk_compat: bool = False) -> tuple[Problem,
     """
     problems: list[Problem] = []
     files: dict[str, list[str]] = {}
-    told = functools.partial(references_missing, adk_compat=adk_compat)
+    told = partial(references_missing, adk_compat=adk_compat)
     for suite in suites:
         for check in CHECKS:
             problems.extend((told if check is references_missing else check)(suite))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 
 from pydantic import ValidationError
 
@@ -73,7 +72,7 @@ class Project:
             empty = EvalSet(eval_set_id="", cases=())
             agent = AgentUse(driver=AgentUse.ABSENT, options={"why": why})
             suites[key] = Suite(key=key, eval_set=empty, criteria=(), criteria_source=source, agent=agent, problem=why)
-        return dataclasses.replace(self, suites=tuple(suites[key] for key in sorted(suites)))
+        return replace(self, suites=tuple(suites[key] for key in sorted(suites)))
 
     def _concerned(self, problem: Problem) -> set[str]:
         """The evaluation files that an error is of; none where it is no error, or concerns the run."""
@@ -130,7 +129,7 @@ def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, c
         more = tuple(
             criteria_judges.missing(project.suites, defaults, asking(settings, project.suites, environ).environ)
         )
-    return dataclasses.replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
+    return replace(project, problems=tuple(dict.fromkeys((*project.problems, *more))))
 
 
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
@@ -139,7 +138,7 @@ def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) ->
     asked = asking(settings, listed, environ)
     judges = () if settings.skip_judged else criteria_judges.missing(listed, defaults, asked.environ)
     found = (*judges, *user.missing(listed, defaults, asked.environ))
-    return tuple(dataclasses.replace(each, hint=" ".join((each.hint, *asked.unused))) for each in found)
+    return tuple(replace(each, hint=" ".join((each.hint, *asked.unused))) for each in found)
 
 
 def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> Asking:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from sys import intern
 from typing import Annotated, Any
 
@@ -438,7 +438,7 @@ class SessionInputWire(Wire):
         )
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _session_from(app_name: str, user_id: str, session_id: str | None) -> SessionInput:
     """All cases of a file mostly start from the same session: one value for all of them."""
     return SessionInput(app_name=app_name, user_id=user_id, session_id=session_id)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evalgate.errors import Place
@@ -38,7 +37,7 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
     turns = reader.turns() if scenario is None else []
     answer = reader.answer(recorded=recorded) if turns else None
     if answer is not None and (not recorded or turns[-1].final_response is None):
-        turns[-1] = dataclasses.replace(turns[-1], final_response=answer)
+        turns[-1] = replace(turns[-1], final_response=answer)
     if scenario is None and not turns and problems.failed == before:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -321,7 +321,7 @@ def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) 
 def _threshold(value: Any, path: Path, problems: Problems) -> float | None:
     """A threshold as ADK reads one: a number, true, or a number written as text."""
     number = math.nan
-    with contextlib.suppress(ValueError, OverflowError):
+    with suppress(ValueError, OverflowError):
         number = float(value) if isinstance(value, int | float | str) else math.nan
     if not math.isfinite(number):
         hint = "write a number, such as 0.8"

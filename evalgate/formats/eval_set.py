@@ -3,9 +3,9 @@ can be written in the current form."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
+from dataclasses import replace
 from posixpath import basename
 from typing import Any
 
@@ -90,7 +90,7 @@ class _Cases:
             message = f"the case id {case.case_id!r} is already used{where}; this case is called {name!r}"
             hint = "Give each case in a file a unique id."
             self._problems.warning("duplicate-case-id", message, path=path, hint=hint)
-            case = dataclasses.replace(case, case_id=name)
+            case = replace(case, case_id=name)
         self._by_id[case.case_id] = case
         return case
 
@@ -429,10 +429,8 @@ def migrated(text: str, *, file: str, session: Any = None) -> str:
     found = reading.eval_set
     if session is not None:
         given = _session_in(session, file=file)
-        cases = tuple(
-            dataclasses.replace(case, session=given) if case.session is None else case for case in found.cases
-        )
-        found = dataclasses.replace(found, cases=cases)
+        cases = tuple(replace(case, session=given) if case.session is None else case for case in found.cases)
+        found = replace(found, cases=cases)
     whole = {
         "eval_set_id": found.eval_set_id,
         "name": found.name or found.eval_set_id,
@@ -455,4 +453,4 @@ def _session_in(raw: Any, *, file: str) -> SessionInput:
 
 
 def _bare(found: EvalSet) -> list[Any]:
-    return [dataclasses.replace(case, place=None) for case in found.cases]
+    return [replace(case, place=None) for case in found.cases]

@@ -7,8 +7,8 @@ that case would mean something else, the change is refused.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
@@ -67,7 +67,7 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
         is_there = rewrite.find(text, (*path, at, "rubrics")) is not None
         made = (rewrite.replaced if is_there else rewrite.inserted)(text, (*path, at, "rubrics"), value)
     cases = list(before.cases)
-    cases[at] = dataclasses.replace(cases[at], rubrics=tuple(rubrics))
+    cases[at] = replace(cases[at], rubrics=tuple(rubrics))
     return _insist(made, cases, file=file, what=f"case {case_id!r}")
 
 
@@ -157,12 +157,12 @@ def _is_as_wanted(
     found, conversation = changed[turn], list(before.cases[case].conversation or ())
     said: JsonObject = {} if answer is None else {"final_response": found.final_response}
     steps: JsonObject = {} if calls is None else {"events": found.events, "itemized": found.itemized}
-    conversation[turn] = dataclasses.replace(conversation[turn], **said, **steps)
+    conversation[turn] = replace(conversation[turn], **said, **steps)
     # places move where lines are added above them
-    wanted = [dataclasses.replace(each, place=None) for each in before.cases]
-    wanted[case] = dataclasses.replace(wanted[case], conversation=tuple(conversation))
+    wanted = [replace(each, place=None) for each in before.cases]
+    wanted[case] = replace(wanted[case], conversation=tuple(conversation))
     return (
-        wanted == [dataclasses.replace(each, place=None) for each in after.cases]
+        wanted == [replace(each, place=None) for each in after.cases]
         and (answer is None or _answer_of(found) == (answer or None))
         and (calls is None or _same(found, calls))
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
-import dataclasses
 import itertools
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -292,7 +291,7 @@ class Problems:
             if value.end - value.start <= LONGEST_MAPPED:
                 import json_source_map  # noqa: PLC0415 - only a file with problems pays for it
 
-                with contextlib.suppress(json_source_map.errors.BaseError, RecursionError, ValueError):
+                with suppress(json_source_map.errors.BaseError, RecursionError, ValueError):
                     value.entries = json_source_map.calculate(self._text[value.start : value.end])
         entries, pointer = value.entries, ""
         for part in path[len(value.path) :]:
@@ -367,7 +366,7 @@ class Problems:
             hidden = self._counts[key] - _SHOWN[key[0]]
             if hidden > 0:
                 message = f"{listed[last].message} (and in {words.counted(hidden, 'more place')})"
-                listed[last] = dataclasses.replace(listed[last], message=message)
+                listed[last] = replace(listed[last], message=message)
         return tuple(sorted(listed, key=lambda problem: _position(problem.place)))
 
     def _add(self, severity: Severity, code: str, message: str, *, path: Path, hint: str, place: Place | None) -> None:

@@ -3,12 +3,11 @@ messages, eval sets."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -332,7 +331,7 @@ class _Reader:
         if whole and len(whole) == len(turns):
             final_state = state if isinstance(state, dict) else None
             # ADK writes what a turn was judged by into what the agent did; it is judged by what is asked of it now
-            done = tuple(dataclasses.replace(turn, rubrics=()) if turn.rubrics else turn for turn in whole)
+            done = tuple(replace(turn, rubrics=()) if turn.rubrics else turn for turn in whole)
             self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
 
 

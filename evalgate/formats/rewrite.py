@@ -6,13 +6,13 @@ whoever is killed leaves one of the two.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import secrets
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -83,7 +83,7 @@ def save(source: Source, text: str) -> None:
     except OSError as error:
         raise UnavailableError(f"{source.path} cannot be written: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             beside.unlink(missing_ok=True)
 
 

@@ -7,13 +7,13 @@ https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import itertools
 import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,7 +160,7 @@ def _value(raw: Any, depth: int = 20) -> Any:
     if to_snake(name) == "kvlist_value":
         return {str(each.get("key")): _value(each.get("value"), depth - 1) for each in _list(value, "values")}
     if to_snake(name) == "int_value" and isinstance(value, str):
-        with contextlib.suppress(ValueError):
+        with suppress(ValueError):
             return int(value)
     return value
 

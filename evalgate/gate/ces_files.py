@@ -7,11 +7,10 @@ Every update of an app has a mask of what changed and the etag that was read.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -374,11 +373,7 @@ class AppFiles:
         if not theirs.theirs and not mine:
             return []
         title, etag, file = str(raw.get("displayName") or self.app), str(raw.get("etag", "")), files[0] if files else ""
-        return [
-            dataclasses.replace(
-                theirs, title=title, name=self.app, etag=etag, file=file, mine=mine or None, my_etag=my_etag
-            )
-        ]
+        return [replace(theirs, title=title, name=self.app, etag=etag, file=file, mine=mine or None, my_etag=my_etag)]
 
     def _learn_names(self, theirs: Mapping[Kind, Sequence[Pair]]) -> None:
         """The names behind display names, which an export has in the place of names."""

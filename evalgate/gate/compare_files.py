@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents
@@ -86,8 +86,8 @@ def _compared(
     settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
     if theirs is None:
         rules = baseline_rules.of(settings, ours.run.suites, None)
-        rules = dataclasses.replace(rules, edits=ours.edits)  # what their run knew of the base's rules
-        return dataclasses.replace(ours.run, suites=rules.suites), None, [None], rules
+        rules = replace(rules, edits=ours.edits)  # what their run knew of the base's rules
+        return replace(ours.run, suites=rules.suites), None, [None], rules
     origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
     own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
@@ -97,8 +97,8 @@ def _compared(
     known = ours.comparison if _are_sides(theirs, ours) else None  # what their run knew of both
     # the base ran by head's criteria, so that its own are not in its results
     edits, books = (rules.edits, rules.books) if known is None else (ours.edits, rules.books[:1])
-    rules = dataclasses.replace(rules, quarantined=held, edits=edits, books=books)
-    head_run = dataclasses.replace(ours.run, suites=rules.suites)
+    rules = replace(rules, quarantined=held, edits=edits, books=books)
+    head_run = replace(ours.run, suites=rules.suites)
     base_run, notes = _base_to_compare(theirs, ours, rules.suites, renamed)
     if theirs.version != ours.version:
         notes.append(f"the base was measured with evalgate {theirs.version}, head with {ours.version}")
@@ -180,7 +180,7 @@ def _base_to_compare(
     `suites`: head's, with the criteria that decide. `renamed`: the base's name of a file by head's.
     """
     run, names = base.run, {then: now for now, then in renamed.items()}
-    then = tuple(dataclasses.replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
+    then = tuple(replace(suite, key=names.get(suite.key, suite.key)) for suite in run.suites)
     other = dict(_changed_criteria(base, head, suites, then))
     notes = dict.fromkeys(f"scores of {name} are not compared: it {why}" for (_, name), why in sorted(other.items()))
 
@@ -192,9 +192,9 @@ def _base_to_compare(
             else grade
             for name, grade in known.grades.items()
         }
-        return dataclasses.replace(known, key=key, grades=grades)
+        return replace(known, key=key, grades=grades)
 
-    return dataclasses.replace(
+    return replace(
         run,
         suites=then,
         trials=tuple(trial(known, other) for known in run.trials),

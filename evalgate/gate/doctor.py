@@ -6,13 +6,12 @@ What an agent needs from its surroundings (variables, keys of models, credential
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -201,7 +200,7 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     if failure is not None and failure.kind is not FailureKind.INSTALL:
         fixed = {each.problem.hint for each in found if each.problem is not None}
         told = _not_loaded(failure, use, settings)
-        yield Check(label="start", problem=dataclasses.replace(told, hint="") if told.hint in fixed else told)
+        yield Check(label="start", problem=replace(told, hint="") if told.hint in fixed else told)
     elif failure is None:
         yield Check(label="start", text="loaded, and a conversation was opened")
 
@@ -322,7 +321,7 @@ def _base(settings: Settings, context: Context, project: Project) -> Iterator[Ch
         yield Check(label="base", text="not looked at: no evaluation file can be run")
         return
     is_shallow = (source.common_dir / "shallow").is_file()
-    quiet = dataclasses.replace(context, watcher=SilentWatcher())
+    quiet = replace(context, watcher=SilentWatcher())
     asked = settings.model_copy(update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}})
     with baseline_base.opened(asked, project.sound(), quiet) as (found, _):
         assert found is not None
@@ -507,7 +506,7 @@ class Surroundings:
             if unnamed and (each is told[-1] or not lines):
                 listed = ", ".join([*self._settings.env, *unnamed])
                 lines.append(f"env: {listed}   # in evalgate.yml")
-            mended = dataclasses.replace(each, problem=dataclasses.replace(each.problem, hint="\n".join(lines)))
+            mended = replace(each, problem=replace(each.problem, hint="\n".join(lines)))
             found[found.index(each)] = mended
         return found
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -48,7 +47,7 @@ class Earlier:
     oldest: datetime | None = None
     is_fresh: bool = False
 
-    @contextlib.contextmanager
+    @contextmanager
     def kept_after(self, session: Session, context: Context) -> Iterator[None]:
         """Keep what the sides measured, however the block ends."""
         try:
@@ -98,7 +97,7 @@ class Earlier:
         if stored is not None and now and stored[1] == now:
             tasks, results, renamed = stored[0], stored[2], same.project.renamed if same else {}
             again = reuse.take_over(results, tasks, side, renamed=renamed)
-            found.join(dataclasses.replace(again, unpaired={}))
+            found.join(replace(again, unpaired={}))
         return found
 
     def _of_base(self, key: str, side: Side, settings: Settings, cases: Collection[str]) -> TakenOver:
@@ -172,7 +171,7 @@ def _is_told(suite: Suite, side: Side) -> bool:
     return True
 
 
-@contextlib.contextmanager
+@contextmanager
 def opened(
     rules: Rules,
     base: Base | None,
@@ -200,7 +199,7 @@ def opened(
         if keeping is not None and tree and not is_fresh:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-kept-")))
             kept = keeping.opened(scratch, oldest=oldest, say=context.say)
-            known = dataclasses.replace(known, kept=stack.enter_context(kept))
+            known = replace(known, kept=stack.enter_context(kept))
         yield known
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evalgate import __version__
@@ -106,7 +105,7 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
         and now == stored[0].run.fingerprints
         and all(len(_alike(stored[0], suite)) == len(suite.criteria) for suite in suites)
     ):
-        return dataclasses.replace(stored[0], run=dataclasses.replace(stored[0].run, suites=suites))
+        return replace(stored[0], run=replace(stored[0].run, suites=suites))
     newest_of_all = max(every, key=lambda each: each.stored.run.started_at, default=None)
     trials: list[GradedTrial] = []
     raw: dict[TrialKey, JsonObject] = {}
@@ -148,7 +147,7 @@ def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]
     for trial in each.trials:
         grades = {name: trial.grades[name] for name in same if name in trial.grades}
         deciding = (use.name for use in suite.criteria if not use.informational)
-        yield dataclasses.replace(trial, grades=grades if is_same else dict.fromkeys(deciding, changed))
+        yield replace(trial, grades=grades if is_same else dict.fromkeys(deciding, changed))
     numbers = {trial.key.number for trial in each.trials if trial.key.is_first}
     for number in range(each.stored.run.repeats if each.trials else 0):
         if number not in numbers:

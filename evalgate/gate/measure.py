@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def opened(
         roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
-        open_agents = functools.partial(
+        open_agents = partial(
             opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
         )
         agents = stack.enter_context(open_agents(rules.suites, root=settings.root, sandboxes=sandboxes[HEAD]))
@@ -113,7 +113,7 @@ def opened(
         built = _criteria(rules, agents, panel, theirs=own, scored=context.scored)
         environment = AgentVariables.of(settings, context, judge_keys).environment()
         apart = settings.model_copy(update={"isolate": context.isolate})
-        surroundings = functools.partial(unchanged.surroundings, apart, environment=environment)
+        surroundings = partial(unchanged.surroundings, apart, environment=environment)
 
         def side(suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: str, **more: Any) -> Side:
             code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
@@ -371,8 +371,7 @@ class _Measuring:
         if self._cause:
             told = f"; the cause may be this change: {self._cause}"
             comparisons = [
-                dataclasses.replace(each, problem=f"{each.problem}{told}") if each.problem else each
-                for each in comparisons
+                replace(each, problem=f"{each.problem}{told}") if each.problem else each for each in comparisons
             ]
         return head, base, tuple(comparisons)
 
@@ -385,7 +384,7 @@ class _Measuring:
         if base.root is None and base.stored is not None and not base.unchanged >= {each.key for each in run.suites}:
             repeats = min(base.stored.run.repeats, repeats)
             trials = tuple(trial for trial in trials if trial.failure is None and trial.key.number < repeats)
-        return dataclasses.replace(
+        return replace(
             run,
             trials=tuple(map(self._placed, trials)),
             confirmations=tuple(map(self._placed, run.confirmations)),
@@ -394,7 +393,7 @@ class _Measuring:
             agents=baseline_base.told(base, run),
             descriptions=baseline_base.descriptions(base, run),
             # it has its own agents in the plan that it is a part of
-            shard=run.shard and dataclasses.replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
+            shard=run.shard and replace(run.shard, plan=baseline_base.with_agents(run.shard.plan, base)),
         )
 
     def _placed(self, trial: GradedTrial) -> GradedTrial:
@@ -403,7 +402,7 @@ class _Measuring:
         is_apart = trial.reused or trial.key in self._of_head.keys
         if is_kept or not is_apart or trial.key.suite in self._session.sides[BASE].shared:
             return trial
-        return dataclasses.replace(trial, apart=True)
+        return replace(trial, apart=True)
 
     def _origin(self, base: Base, head: Run) -> BaseOrigin:
         side = self._session.sides[BASE]
@@ -415,7 +414,7 @@ class _Measuring:
         suites = frozenset(key.suite for key in reused)
         notes = [*baseline_base.environments(base, head, self._session.run(side), reused=suites)]
         notes += [f"the base's agent failed, and the cause may be this change: {self._cause}"] if self._cause else []
-        return dataclasses.replace(
+        return replace(
             origin,
             source=source,
             reused=len(reused),

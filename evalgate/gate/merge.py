@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from evalgate import errors
@@ -45,7 +45,7 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))
         held = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
-        rules = dataclasses.replace(rules, quarantined=held.cases)
+        rules = replace(rules, quarantined=held.cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
         comparisons = [_compared(head, base, book, rules) for book in rules.books]
         moved = gate_run.drift_of(history, head.run, rules)

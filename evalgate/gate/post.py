@@ -6,9 +6,9 @@ taken, the verdict is made anew from them, and every text is escaped as always.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from evalgate import __version__, errors, reports
@@ -88,7 +88,7 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
 
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
-    run = dataclasses.replace(head.run, commit=links.commit, shard=None)
+    run = replace(head.run, commit=links.commit, shard=None)
     policy = load.policy_of(settings.model_copy(update={"adk_compat": head.adk_compat}), run.suites)
     held = quarantine.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date())
     comparison, theirs = None, None if base is None else base.run
@@ -103,7 +103,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         verdict=sentences.told(verdict, run, comparison, policy),
         policy=policy,
         comparison=comparison,
-        edits=dataclasses.replace(head.edits, by_base=False),
+        edits=replace(head.edits, by_base=False),
         asked=apply.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
         problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def prepare(settings: Settings, *, environ: Environ, ces_suffices: bool = False)
     if (settings.root / OLD_QUARANTINE).is_file():
         message, hint = "is not read any more", "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
         more += (errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),)
-    return dataclasses.replace(found, problems=(*found.problems, *more))
+    return replace(found, problems=(*found.problems, *more))
 
 
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity
@@ -59,7 +59,7 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             name = _unused(case.case_id, names)
             names.add(name)
             turns = tuple(_turn(each) for each in first)
-            made.append(dataclasses.replace(case, case_id=name, scenario=None, conversation=turns, place=None))
+            made.append(replace(case, case_id=name, scenario=None, conversation=turns, place=None))
     return tuple(made), left_out
 
 

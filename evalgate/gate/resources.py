@@ -5,8 +5,6 @@ By name, with masks, etags and a word on what each change relaxes; of a file onl
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import difflib
 import hashlib
 import json
@@ -14,6 +12,8 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -174,7 +174,7 @@ class Resources:
                 self._drop_reference(user, found.id)
             path = self.inside(found.file)
             path.unlink()
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 if path.parent.name == path.stem and path.parent != self.root:
                     path.parent.rmdir()
         return Done(resource=None, relaxations=relaxations)
@@ -187,7 +187,7 @@ class Resources:
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
         files = ces.files_of(tree, exclude=settings.gate_file.exclude)
         found = ces.library(tree, files, chosen=files)
-        return dataclasses.replace(found, readings={**found.readings, **dict(self._of_runs())})
+        return replace(found, readings={**found.readings, **dict(self._of_runs())})
 
     def _of_runs(self) -> Iterator[tuple[str, Reading]]:
         """What runs of evaluations gave that were started here."""
@@ -302,7 +302,7 @@ class Resources:
             Path(name).unlink(missing_ok=True)
             raise
 
-    @contextlib.contextmanager
+    @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other writers out meanwhile. Raises Refused where one takes too long."""
         try:

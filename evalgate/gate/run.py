@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -111,7 +110,7 @@ def run(settings: Settings, context: Context) -> Report:
         problems = (*told, *history.problems, *held, *problems)
         write = _keeper(settings, context, take_out) if keeps else None
         report = decided(
-            dataclasses.replace(head, commit=commit, dirty=dirty),
+            replace(head, commit=commit, dirty=dirty),
             comparisons,
             rules,
             context,
@@ -121,7 +120,7 @@ def run(settings: Settings, context: Context) -> Report:
         )
         report = conclude(report, then, rules, context, outcomes=journals, write=write)
         context.present(report)
-        with contextlib.suppress(UnavailableError):  # the reports are written: nothing is lost with this
+        with suppress(UnavailableError):  # the reports are written: nothing is lost with this
             for journal in journals if head.complete else ():
                 journal.finish()
         return history.keep(report)
@@ -136,7 +135,7 @@ def _of_this_part(
     suites = rules.suites if shard is None else shards.own(rules.suites, shard)
     held = quarantine.in_force(settings, suites, ruling, context, past=history.past)
     touched = frozenset() if context.on_base_branch else quarantine.touched(suites, ruling)
-    own = dataclasses.replace(rules, suites=suites, shard=shard, quarantined=held.cases, touched=touched)
+    own = replace(rules, suites=suites, shard=shard, quarantined=held.cases, touched=touched)
     return own, held.problems
 
 
@@ -177,7 +176,7 @@ def _keeps(settings: Settings, context: Context) -> bool:
 
 
 def _keeper(settings: Settings, context: Context, take_out: Callable[[str], str]) -> Write:
-    return functools.partial(
+    return partial(
         kept.write,
         root=settings.root,
         now=context.now,
@@ -272,7 +271,7 @@ def decided(
     """
     settings = rules.settings
     root = events.root_of(settings.root, context.links)
-    head = dataclasses.replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
+    head = replace(head, commit=head.commit or context.commit, root=root, workflow_run=context.workflow_run)
     decisions = [
         _decision(head, book, comparison, rules, was_run=was_run)
         for book, comparison in zip(rules.books, comparisons, strict=True)
@@ -280,7 +279,7 @@ def decided(
     edits = _deciding(rules.edits, [decision.verdict for decision in decisions])
     decision = decisions[0]
     if rules.is_both and decisions[-1].severity < decision.severity:
-        decision, edits = decisions[-1], dataclasses.replace(edits, by_base=True)
+        decision, edits = decisions[-1], replace(edits, by_base=True)
     relaxed = (reports_edits.problem(edits),) if edits.decide and not decision.verdict.blocks else ()
     # once each: the parts of a plan have told their own
     known = tuple(dict.fromkeys((*problems, *(() if was_run else decision.problems), *relaxed)))
@@ -323,7 +322,7 @@ class _Decision:
 
 def _decision(head: Run, book: RuleBook, comparison: Comparison | None, rules: Rules, *, was_run: bool) -> _Decision:
     run = book.applied(head)
-    policy = book.policy if rules.shard is None else dataclasses.replace(book.policy, fail_on=frozenset())
+    policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
     bets: Book | None = None
     decided: Mapping[CaseKey, CaseVerdict] = {}
     lacking: Sequence[Problem] = ()
@@ -341,7 +340,7 @@ def _deciding(edits: Edits, verdicts: Sequence[Verdict]) -> Edits:
     pass."""
     passes = [not verdict.blocks for verdict in verdicts]
     decide = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
-    return dataclasses.replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide))
+    return replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide))
 
 
 def book_of(
@@ -397,7 +396,7 @@ def conclude(
     else:
         files, unwritten = output.write_all(texts, to) if write is None else write(texts, to, report)
     problems = (*report.problems, *unwritten)
-    return dataclasses.replace(report, files=files, summary=rendered["summary"], problems=problems)
+    return replace(report, files=files, summary=rendered["summary"], problems=problems)
 
 
 def _results(
@@ -416,7 +415,7 @@ def _results(
         verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
         verdict = sentences.told(verdict, base, None, report.policy)
         own = Report(
-            run=dataclasses.replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
+            run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
             verdict=verdict,
             policy=report.policy,
             version=report.version,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import json
 import logging
@@ -12,6 +11,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -427,7 +427,7 @@ class Client:
             except (ValueError, RecursionError):
                 raise _unreadable(endpoint, response, "is not JSON") from None
 
-    @contextlib.contextmanager
+    @contextmanager
     def _asked(
         self,
         endpoint: Endpoint,
@@ -568,7 +568,7 @@ def limit_wait(response: urllib3.BaseHTTPResponse) -> float | None:
     for content that was created too quickly."""
     asked = response.headers.get("retry-after")
     if asked is not None:
-        with contextlib.suppress(InvalidHeader):
+        with suppress(InvalidHeader):
             return urllib3.Retry().parse_retry_after(asked)
     if response.status not in _LIMITED:
         return None

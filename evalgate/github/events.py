@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import enum
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def parse_event(name: str, payload: Any, environ: Environ) -> EventContext:
     Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment (GITHUB_SHA, GITHUB_REF).
     """
     kind = EventKind.OTHER if name else EventKind.NONE
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         kind = EventKind(name)
     whole = payload if isinstance(payload, Mapping) else {}
     if not name:
@@ -245,7 +245,7 @@ def links_of(environ: Environ, event: EventContext) -> Links:
     links = _links(
         environ, commit=event.head.sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", "")
     )
-    return dataclasses.replace(links, keeps_files=_uploads(environ))
+    return replace(links, keeps_files=_uploads(environ))
 
 
 def _uploads(environ: Environ) -> bool:

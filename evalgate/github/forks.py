@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 from evalgate.config.settings import Settings
@@ -92,7 +92,7 @@ def resolve(event: EventContext, client: Client) -> EventContext:
             )
     repository = pull.head.repo.full_name if pull.head.repo else ""
     head = Head(sha=event.head.sha, ref=pull.head.ref, repository=repository, is_fork=pull.is_fork)
-    return dataclasses.replace(event, base_sha=pull.base.sha, head=head)
+    return replace(event, base_sha=pull.base.sha, head=head)
 
 
 def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:

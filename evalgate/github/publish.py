@@ -6,11 +6,11 @@ its own speaks with GitHub, so that no trial ever waits for it.
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from evalgate import errors
@@ -197,7 +197,7 @@ class Posting:
         that is there must not go on saying what an earlier run found. `hurried`: the runner is about to kill us.
         """
         self._tells_progress = False
-        with contextlib.suppress(queue.Empty):
+        with suppress(queue.Empty):
             while True:
                 self._requests.get_nowait()
         self._requests.put(None)
@@ -240,7 +240,7 @@ class Posting:
             self._requests.task_done()
 
     def _begin_check(self) -> None:
-        with contextlib.suppress(EvalgateError):  # the verdict tries again, and tells
+        with suppress(EvalgateError):  # the verdict tries again, and tells
             self._start_check(self._client)
 
     def _start_check(self, client: Client) -> None:

@@ -6,13 +6,13 @@ by renaming is whole or not there, whoever else writes. A failure is never kept.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -110,7 +110,7 @@ def parse_entry(text: str) -> Entry:
 def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
     """The reply with secrets taken out of its text."""
     parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
-    return dataclasses.replace(reply, parts=parts)
+    return replace(reply, parts=parts)
 
 
 class VerdictCache:
@@ -154,7 +154,7 @@ class VerdictCache:
                 Path(name).chmod(0o644)
                 Path(name).replace(path)
             except OSError:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     Path(name).unlink()
                 raise
         except OSError as error:
@@ -162,7 +162,7 @@ class VerdictCache:
 
     def forget(self, address: str) -> None:
         """Drop a reply, where there is one."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._path(address).unlink()
 
     def _path(self, address: str) -> Path:

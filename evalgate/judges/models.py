@@ -6,9 +6,9 @@ nobody; a model that it does not know has no price, which is not 0.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -139,7 +139,7 @@ def is_price_known(*, model: str, provider: str) -> bool:
     return _price(model, provider, 1000, 0, 1000) is not None
 
 
-@functools.lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def _price(model: str, provider: str, input_tokens: int, cached: int, output_tokens: int) -> float | None:
     import genai_prices  # noqa: PLC0415 - takes a second to load, which a run without judges need not wait for
 

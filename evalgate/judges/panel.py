@@ -7,12 +7,12 @@ not asked yet could change the outcome. A label that is none of the labels is no
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from evalgate.config import context as config_context
@@ -146,7 +146,7 @@ class VotingPanel:
             return pool
 
     def _sample(self, ballot: SampledRequest, index: int) -> Sample:
-        request = dataclasses.replace(ballot.request, sample=index)
+        request = replace(ballot.request, sample=index)
         try:
             reply = self.ask(request)
         except JudgeFailed as failed:
@@ -159,8 +159,8 @@ class VotingPanel:
         )
         if lacking and ballot.again is not None:
             later: Mapping[str, Vote] = {}
-            with contextlib.suppress(JudgeFailed):  # without a second reply the items stay passed over
-                asked.append(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
+            with suppress(JudgeFailed):  # without a second reply the items stay passed over
+                asked.append(replace(request, prompt=ballot.again(reply, lacking)))
                 second = self.ask(asked[-1])
                 later = ballot.parse(second)
                 texts.append(second.text)
@@ -188,7 +188,7 @@ class VotingPanel:
             if future is None:
                 future = self._under_way[address] = Future()
         if not mine:
-            reply = dataclasses.replace(future.result(), cached=True)
+            reply = replace(future.result(), cached=True)
             self._ledger.read(request)
             return reply
         try:  # whoever asked it meanwhile may have kept the answer between the look above and the lock
@@ -235,7 +235,7 @@ class VotingPanel:
         try:
             reply = client.limiter.run(lambda: self._ask_paid(client, request), model=request.model, retried=retried)
         except JudgeFailed as failed:
-            failure = dataclasses.replace(failed.failure, message=self._clients.redact(failed.failure.message))
+            failure = replace(failed.failure, message=self._clients.redact(failed.failure.message))
             self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
             return failure
         if reply.cached:  # a replay
@@ -271,7 +271,7 @@ class VotingPanel:
             except JudgeFailed as failed:
                 if failed.failure.kind is not JudgeFailureKind.BAD_REQUEST:
                     raise
-        reply = self._wait_for(client, dataclasses.replace(request, schema=None))
+        reply = self._wait_for(client, replace(request, schema=None))
         if with_schema:
             self._without_schema.add(request.model)
         return reply
@@ -328,7 +328,7 @@ def confirmed(item: str, first: Vote | None, second: Vote | None) -> Mapping[str
     """The vote on an item that was asked about twice; empty where neither reply is sure and they do not agree."""
     agree = first is not None and second is not None and first.label == second.label
     if first is not None and agree:
-        return {item: dataclasses.replace(first, sure=True)}
+        return {item: replace(first, sure=True)}
     return {item: second} if second is not None and second.sure else {}
 
 

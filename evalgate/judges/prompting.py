@@ -7,14 +7,14 @@ code; and the same pieces give the same code, so that a verdict can be found aga
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import hashlib
 import itertools
 import json
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from evalgate.config.gate_file import SYSTEM_INSTRUCTION, text_of_instruction
@@ -642,7 +642,7 @@ _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verdict",)) -> Mapping[str, Vote]:
     """The vote of a reply under the item "". Two different labels in one reply, or none of them, are no vote."""
-    said = state(text, frozenset(keys), lines=functools.partial(_labels_at_ends, keys=keys))
+    said = state(text, frozenset(keys), lines=partial(_labels_at_ends, keys=keys))
     found = [(entry[key], entry) for entry in said.entries for key in keys if key in entry]
     if not found:
         return {}
@@ -711,7 +711,7 @@ def own_word(said: Statement, *, labels: Mapping[str, bool], keys: Sequence[str]
             return vote  # nobody would plant it
         if is_beside_others or (vote.passed and (named - {vote.label} or vote.label in judged)):
             return None
-        return dataclasses.replace(vote, sure=False)
+        return replace(vote, sure=False)
 
     return heard
 

@@ -9,13 +9,13 @@ hang on the order of threads which questions are asked, and with them the verdic
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from evalgate.config.gate_file import JudgeRule
@@ -281,7 +281,7 @@ class RateLimiter:
             tried += f"; it asks for a pause of {words.seconds(failure.retry_after_s)}"
         if limit:
             tried += f"; to try longer, raise `judge: {{{limit}: ...}}`"
-        given_up = dataclasses.replace(failure, message=f"{failure.message} ({tried})")
+        given_up = replace(failure, message=f"{failure.message} ({tried})")
         with self._changed:
             self._breakers[model].failed()
         return given_up

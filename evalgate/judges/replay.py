@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from evalgate.formats import fingerprints
@@ -30,7 +30,7 @@ def read_recordings(path: Path) -> Mapping[str, Entry]:
     found: dict[str, Entry] = {}
     for file in sorted(path.glob("**/*.jsonl")) if path.is_dir() else [path]:
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
+            with suppress(ValueError):
                 entry = cache.parse_entry(line)
                 found[entry.address] = entry
     return found

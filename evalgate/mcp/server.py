@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -37,7 +37,7 @@ def server_of(resources: Resources) -> Server[Any]:
             return answer
         if answer.awaited is not None:
             await _watched(context, answer.awaited)
-            answer = dataclasses.replace(answer, content=answer.awaited.json())
+            answer = replace(answer, content=answer.awaited.json())
         return _result(answer)
 
     instructions = (

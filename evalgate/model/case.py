@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import ClassVar, Final
 
 from evalgate.errors import Place
@@ -277,7 +276,7 @@ class Suite:
 
     def with_cases(self, cases: tuple[Case, ...]) -> Suite:
         """The suite with other cases."""
-        return dataclasses.replace(self, eval_set=dataclasses.replace(self.eval_set, cases=cases))
+        return replace(self, eval_set=replace(self.eval_set, cases=cases))
 
     def criteria_of(self, case: Case) -> tuple[CriterionUse, ...]:
         """The criteria that decide on one of its cases or inform of it."""

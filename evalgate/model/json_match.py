@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 import fnmatch
-import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final, Self
 
 import regex
@@ -70,7 +70,7 @@ class SearchFailed(Exception):  # noqa: N818 - it says what happened
     """It is not known whether a pattern is found in a text."""
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _linear(pattern: str) -> SchemaValidator | None:
     """The pattern in an engine that takes linear time; None where it has what this one lacks (`(?=a)`, `\\1`)."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, alias_generators
@@ -36,13 +36,13 @@ _LONGEST_KEY = 100
 """Characters; no key of ours is so long, and pydantic takes the square of the time."""
 
 
-@functools.lru_cache(maxsize=4096)  # files repeat the same few thousands of times
+@lru_cache(maxsize=4096)  # files repeat the same few thousands of times
 def to_snake(key: str) -> str:
     """A key in snake_case; one that is too long to be known stays as it is."""
     return alias_generators.to_snake(key) if len(key) <= _LONGEST_KEY else key
 
 
-@functools.lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def to_camel(key: str) -> str:
     """A key in camelCase; one that is too long to be known stays as it is."""
     return alias_generators.to_camel(key) if len(key) <= _LONGEST_KEY else key

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from evalgate.errors import Problem, Severity
@@ -75,7 +75,7 @@ class _Kind:
 def _short(problem: Problem) -> Problem:
     """No longer than what is said of a case: the log has it all."""
     message, hint = (plain.keep_advice(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
-    return dataclasses.replace(problem, message=message, hint=hint)
+    return replace(problem, message=message, hint=hint)
 
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from xml.etree import ElementTree as ET
 
 from junit_xml import TestCase, TestSuite
@@ -204,7 +204,7 @@ def _error_type(case: CaseView) -> str:
     return f"criterion.{reason.value}" if reason is not None else "not_measured"
 
 
-@functools.lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)
 def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
     """Every criterion with its value, and the value of each repeat where there are several; the same for most cases."""
     lines = []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean
 
 from evalgate.model import (
@@ -101,7 +101,7 @@ class Fall:
         return f"{verb} from {base} to {head}: {words.counted(len(self.moved), 'case')} worse, {self.higher:,} better"
 
 
-@functools.lru_cache(maxsize=8)
+@lru_cache(maxsize=8)
 def falls(v: View) -> tuple[Fall, ...]:
     """The deciding criteria that fell, worst first, each with the cases that moved."""
     comparison = v.comparison
@@ -174,7 +174,7 @@ def _score(trial: GradedTrial, name: str) -> Score | None:
     return grade if isinstance(grade, Score) else None
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _turn(moved: Moved) -> MovedTurn | None:
     case, comparison = moved.case, moved.case.report.comparison
     if case.led or comparison is None or comparison.base is None:

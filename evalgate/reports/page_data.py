@@ -4,11 +4,11 @@ when somebody opens one."""
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from evalgate.comparison import threshold
@@ -223,7 +223,7 @@ def _case(
     base_values = _means(base)
     held, asked = case.verdict.quarantine, case.case
     conversation = (asked.conversation if asked else None) or ()
-    about = {} if asked is None else adk_shapes.case_json(dataclasses.replace(asked, conversation=None))
+    about = {} if asked is None else adk_shapes.case_json(replace(asked, conversation=None))
     about.pop("eval_id", None)
     return {
         "expected": [_expected(turn, uses) for turn in conversation],
@@ -332,7 +332,7 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
     """Where a file says nothing of calls, a criterion of calls takes that as none."""
     use = uses.get(turns.TRAJECTORY)
     if turn.events is None and use is not None and not use.informational:
-        turn = dataclasses.replace(turn, events=())
+        turn = replace(turn, events=())
     return _turn(turn)
 
 

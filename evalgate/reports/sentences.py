@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from evalgate.comparison import verdict as comparison_verdict
@@ -44,16 +44,14 @@ SAID: Mapping[FailureOrigin, str] = {
 def told(verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy) -> Verdict:
     """The verdict with the reasons of it and of its gates in words, what blocks first. A gate that passes is told of
     only where all do."""
-    gates = tuple(
-        dataclasses.replace(gate, reason=_reason(gate, verdict, run, comparison, policy)) for gate in verdict.gates
-    )
+    gates = tuple(replace(gate, reason=_reason(gate, verdict, run, comparison, policy)) for gate in verdict.gates)
     severity = comparison_verdict.SEVERITY.index
     ordered = sorted(gates, key=lambda gate: (not gate.blocks, severity(gate.blocked_by or gate.kind)))
     wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
     if wrong:  # whose failures these are not
         wrong += [gate for gate in gates if gate.causes in ((GateCause.UNTOUCHED,), (GateCause.ONLY_CASES,))]
     reason = " ".join(gate.reason for gate in wrong or ordered)
-    return dataclasses.replace(verdict, gates=gates, reason=reason)
+    return replace(verdict, gates=gates, reason=reason)
 
 
 def _reason(gate: GateVerdict, verdict: Verdict, run: Run, comparison: Comparison | None, policy: Policy) -> str:

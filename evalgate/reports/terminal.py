@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -275,7 +275,7 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
         for call in turn.actual_calls or ():
             yield from _said(" ", call_diff.spell(call), width - 6)
     if turn.expected_answer is not None and turn.expected_answer != turn.actual_answer:
-        yield from _answers(dataclasses.replace(turn, scores=()), width - 6)
+        yield from _answers(replace(turn, scores=()), width - 6)
     else:
         answer = "(no answer)" if turn.actual_answer is None else turn.actual_answer
         yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from evalgate.comparison import divergence, threshold
 from evalgate.model import (
@@ -115,7 +115,7 @@ class Conversation:
     divergence: str = ""
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def of(case: CaseView) -> Conversation:
     """The conversation of the trial that is shown; a broken agent's up to where it broke."""
     trial = case.shown

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 from typing import Final
 
@@ -53,7 +53,7 @@ class View:
     criteria: tuple[CriterionTotals, ...]
     comparison: Comparison | None
 
-    @functools.cached_property
+    @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """Why cases do not pass: read from their conversations, which nobody can read any more when the run is over."""
         return reports_causes.of(self.cases)

@@ -6,14 +6,13 @@ the same pull request or branch, not too long ago (docs/decisions/020-stored-hea
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,7 +44,7 @@ class Keeping:
     workflow_run: str = ""
     commit: str = ""
 
-    @contextlib.contextmanager
+    @contextmanager
     def opened(self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]) -> Iterator[list[Kept]]:
         """The files that are believed, nearest scope and newest first; what cannot be read is said and passed over.
         `scratch`: where they are unpacked."""

@@ -8,7 +8,6 @@ criteria or another agent is simply not used.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import hashlib
@@ -16,6 +15,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
@@ -264,7 +264,7 @@ class Journal:
             return told
         # a secret that is JSON itself may reach over the quotes of several texts
         for as_text in (True, False):
-            with contextlib.suppress(ValueError, KeyError, RecursionError):
+            with suppress(ValueError, KeyError, RecursionError):
                 read: JsonObject = json.loads(clean) if as_text else _mapped(json.loads(text), self._redact)
                 parse(read)
                 if read.get("kind") == told.get("kind"):
@@ -433,7 +433,7 @@ def _open_alone(path: Path) -> FileIO:
     except OSError as error:
         raise not_written(path, error) from error
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # a file system without locks
             _lock(file, path)
     except UnavailableError:
         file.close()

@@ -6,11 +6,11 @@ that a run of one case costs nobody the journal of all.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def runs(root: Path) -> list[KeptRun]:
     """The runs that were kept, the newest first; what cannot be read is none."""
     found = []
     for folder in _newest_first(root / RUNS):
-        with contextlib.suppress(OSError, ValueError, ValidationError):
+        with suppress(OSError, ValueError, ValidationError):
             file = folder / ABOUT
             if file.stat().st_size <= LONGEST_ABOUT and (folder / RESULTS).is_file():
                 found.append(KeptRun(folder=folder, about=About.model_validate_json(file.read_bytes())))
@@ -147,7 +147,7 @@ def _made(root: Path, commit: str, now: datetime) -> Path:
     name = f"{now.strftime(STAMP)}-{commit[:7] or 'no-commit'}"
     for number in range(1, 1000):
         folder = root / RUNS / (name if number == 1 else f"{name}-{number}")
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             folder.mkdir()
             return folder
     raise FileExistsError(0, "too many runs at this moment", str(root / RUNS))
@@ -168,7 +168,7 @@ def _may_replace(about: About, earlier: Sequence[KeptRun], to: Path) -> bool:
 def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Problem]]:
     """Put the files into the folder as well; their paths there."""
     shown, problems = {}, []
-    with contextlib.suppress(OSError):  # told of the files
+    with suppress(OSError):  # told of the files
         output.make_folder(to)
     for name, kept in files.items():
         path = to / Path(kept).name
@@ -185,7 +185,7 @@ def _shown(files: Mapping[str, str], to: Path) -> tuple[dict[str, str], list[Pro
             message = f"cannot be written: {error.strerror or error}"
             problems.append(errors.warning("not-written", message, Place(file=str(path))))
         finally:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 beside.unlink(missing_ok=True)
     return shown, problems
 
@@ -202,7 +202,7 @@ def _remove_old(folders: Sequence[Path], abouts: Sequence[About]) -> None:
 
 def _size(folder: Path) -> int:
     total = 0
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         total = sum(entry.stat().st_size for entry in os.scandir(folder))
     return total
 
@@ -232,7 +232,7 @@ def bring_journals(plan: str, names: Sequence[str], *, root: Path, to: Path, now
     if there is None and not is_fresh and (aside / names[0]).is_file():
         _move(names, aside, to)
         shutil.rmtree(aside, ignore_errors=True)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         old = sorted((root / JOURNALS).iterdir(), key=lambda path: path.stat().st_mtime_ns)
         for folder in [path for path in old if path.is_dir()][:-MOST_JOURNALS]:
             shutil.rmtree(folder, ignore_errors=True)
@@ -242,7 +242,7 @@ def bring_journals(plan: str, names: Sequence[str], *, root: Path, to: Path, now
 
 def _move(names: Sequence[str], source: Path, to: Path) -> None:
     """Move files, in place of those that are there; what cannot be moved stays where it is."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         output.make_folder(to)
         for name in names:
             if (source / name).is_file():

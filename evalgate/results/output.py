@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from evalgate import errors
@@ -20,7 +20,7 @@ def write_all(
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
     """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for each that failed."""
     files, problems = {}, []
-    with contextlib.suppress(OSError):  # told of the files
+    with suppress(OSError):  # told of the files
         make_folder(folder)
     for name, file_name, text in texts:
         problem = write_file(folder / file_name, text)
@@ -50,7 +50,7 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
     except OSError as error:
         return errors.warning("not-written", f"cannot be written: {error.strerror or error}", Place(file=str(path)))
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             beside.unlink(missing_ok=True)
     return None
 
@@ -77,7 +77,7 @@ def hand_over(workspace: Path) -> None:
         return
     found = (Path(where) / name for where, folders, files in os.walk(workspace) for name in (*folders, *files))
     for path in (workspace, *found):
-        with contextlib.suppress(OSError):  # vanished meanwhile, or a file system without owners
+        with suppress(OSError):  # vanished meanwhile, or a file system without owners
             status = path.lstat()
             if status.st_uid == 0 or isolation.is_account(status.st_uid):
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import fcntl
 import itertools
 import os
@@ -11,7 +9,8 @@ import re
 import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def parse_names(names: Iterable[str]) -> list[Entry]:
     entries = []
     for name in names:
         if found := _NAME.fullmatch(name):
-            with contextlib.suppress(ValueError):
+            with suppress(ValueError):
                 datetime.strptime(found[1], _STAMP).replace(tzinfo=UTC)
                 entries.append(Entry(stamp=found[1], commit=found[2]))
     return sorted(entries)
@@ -258,7 +257,7 @@ class Store:
         except FileNotFoundError:
             return []
 
-    @contextlib.contextmanager
+    @contextmanager
     def _turn(self) -> Iterator[None]:
         lock = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
@@ -276,7 +275,7 @@ def _fresh(folder: Path) -> Path:
 def _remove_stale(folder: Path, now: datetime) -> None:
     """Remove what killed writers left a day ago and longer."""
     for path in folder.glob(".new-*"):
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             if now.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
                 path.unlink()
 
@@ -300,7 +299,7 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
     return data
 
 
-@contextlib.contextmanager
+@contextmanager
 def _unavailable(folder: Path) -> Iterator[None]:
     """Raises UnavailableError for what the system says of the folder."""
     try:
@@ -388,10 +387,10 @@ def has_conversation(run: Run) -> bool:
 def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
     """The origin with the age of its results, a note where they are older than `max_baseline_age`, and `notes`."""
     age_days, told = origin.age_days, list(origin.notes)
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         measured = datetime.fromisoformat(origin.measured_at)
         measured = measured if measured.tzinfo is not None else measured.replace(tzinfo=UTC)
         age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
         if age_days > most:
             told.append(f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})")
-    return dataclasses.replace(origin, age_days=age_days, notes=(*told, *notes))
+    return replace(origin, age_days=age_days, notes=(*told, *notes))

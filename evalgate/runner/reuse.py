@@ -3,10 +3,9 @@ criterion is the same too. What is taken over is as good as measured; the rest i
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evalgate.formats import fingerprints
 from evalgate.model import (
@@ -115,10 +114,10 @@ def marked(run: Run, taken: TakenOver) -> Run:
     if not taken.keys:
         return run
     trials, confirmations = (
-        tuple(dataclasses.replace(each, reused=True) if each.key in taken.keys else each for each in every)
+        tuple(replace(each, reused=True) if each.key in taken.keys else each for each in every)
         for every in (run.trials, run.confirmations)
     )
-    return dataclasses.replace(run, trials=trials, confirmations=confirmations)
+    return replace(run, trials=trials, confirmations=confirmations)
 
 
 def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, side: Side) -> CaseStatus:

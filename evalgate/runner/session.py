@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import itertools
 import math
 import threading
@@ -12,7 +10,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
@@ -140,7 +140,7 @@ def _as_kept(found: Grade) -> Grade:
     return _plain(NotEvaluated, reason=found.reason, message=found.message, turns=found.turns)
 
 
-@functools.lru_cache(maxsize=4096, typed=True)
+@lru_cache(maxsize=4096, typed=True)
 def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
     """One value for equal plain grades: most of 10,000 cases have the same few."""
     return make(**fields)
@@ -232,7 +232,7 @@ class Side:
     def descriptions(self) -> dict[str, AgentDescription]:
         """What the agents are made of, as far as that is known, by `agent_key`."""
         told = {key: agent.description() or AgentDescription() for key, agent in self.agents.items()}
-        known = {key: dataclasses.replace(each, files=self._files.get(key, {})) for key, each in told.items()}
+        known = {key: replace(each, files=self._files.get(key, {})) for key, each in told.items()}
         return {key: each for key, each in known.items() if each != AgentDescription()}
 
     def serve(self, task: Task) -> None:
@@ -270,7 +270,7 @@ class Side:
         if session.stop.is_set() and any(name not in idle and journal.grade(kept[name]) is None for name in kept):
             return
         shown = {name: journal.without_secrets(each) for name, each in graded.grades.items()}
-        graded = dataclasses.replace(graded, grades=shown)
+        graded = replace(graded, grades=shown)
         if task.key.is_first:
             self.graded[task.key] = graded
             session.share(task, trial, graded)
@@ -303,7 +303,7 @@ class Side:
         address = self.addresses(task).trial
         if not self.journal.knows(address) or self.journal.trial(address, task.key) is None:
             self.journal.add_trial(address, trial)
-        self.graded[task.key] = dataclasses.replace(graded, reused=True)
+        self.graded[task.key] = replace(graded, reused=True)
 
 
 def _is_outage(trial: GradedTrial) -> bool:
@@ -395,7 +395,7 @@ class Session:
         for number, side in enumerate(self.sides):
             if number != task.side and task.suite.key in side.shared:
                 suite = next(each for each in side.suites if each.key == task.suite.key)
-                side.take(dataclasses.replace(task, suite=suite, side=number), trial, graded)
+                side.take(replace(task, suite=suite, side=number), trial, graded)
 
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
         """Fresh runs that are in no mean: of each case a pair, or head alone; whether any ended. Raises as `first`.

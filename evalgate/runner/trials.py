@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import math
 import queue
 import random
@@ -11,7 +9,8 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, TypeVar, assert_never, cast
 
 from evalgate.agents.base import Agent, AgentFailed, Conversation
@@ -170,7 +169,7 @@ def map_bounded(
         raise
     finally:
         for worker in workers:
-            with contextlib.suppress(RuntimeError):  # one that was not started yet
+            with suppress(RuntimeError):  # one that was not started yet
                 worker.join()
 
 
@@ -255,7 +254,7 @@ def converse(
         # a driver that tells what was answered and names no turn: all were, and ending the session went wrong
         if turn is None and failure.kind not in {FailureKind.INSTALL, FailureKind.START} and not failure.partial:
             turn = len(done) + 1
-        raise AgentFailed(dataclasses.replace(failure, turn=turn, partial=tuple(done))) from failed
+        raise AgentFailed(replace(failure, turn=turn, partial=tuple(done))) from failed
 
 
 def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopwatch) -> Transcript | None:
@@ -265,7 +264,7 @@ def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopw
     turns = task.case.conversation or ()
     for number, turn in enumerate(turns):
         before = tuple(_answered(each, number=place) for place, each in enumerate(turns[:number]))
-        case = dataclasses.replace(task.case, setups=(task.case.setup_of(number),), history=before)
+        case = replace(task.case, setups=(task.case.setup_of(number),), history=before)
         try:
             with agent.converse(case, task.key) as conversation:
                 if not conversation.takes_history:
@@ -274,8 +273,8 @@ def _turn_by_turn(agent: Agent, task: Task, done: list[Invocation], watch: Stopw
                     made = conversation.send(turn.user_content)
                     state = conversation.finish()
         except AgentFailed as failed:
-            raise AgentFailed(dataclasses.replace(failed.failure, turn=number + 1, partial=())) from failed
-        done.append(dataclasses.replace(made, state=state if made.state is None else made.state))
+            raise AgentFailed(replace(failed.failure, turn=number + 1, partial=())) from failed
+        done.append(replace(made, state=state if made.state is None else made.state))
     return Transcript(invocations=tuple(done), final_state=state, isolated=True)
 
 
@@ -296,14 +295,12 @@ def _answered(turn: Invocation, *, number: int) -> Invocation:
             if answer is not None:
                 left.remove(answer)
             given = ToolResponse(name=call.name, response=answer.response if answer else {}, id=named)
-            whole = dataclasses.replace(call, id=named)
-            content = dataclasses.replace(
-                event.content or Content(), parts=(*parts[:index], whole, *parts[index + 1 :])
-            )
-            events[-1] = dataclasses.replace(event, content=content)
+            whole = replace(call, id=named)
+            content = replace(event.content or Content(), parts=(*parts[:index], whole, *parts[index + 1 :]))
+            events[-1] = replace(event, content=content)
             parts = content.parts
             events.append(Event(author=event.author, content=Content(parts=(given,), role="user")))
-    return dataclasses.replace(turn, events=tuple(events))
+    return replace(turn, events=tuple(events))
 
 
 LEAD = 2

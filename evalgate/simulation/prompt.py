@@ -6,12 +6,12 @@ built on the last one: a turn costs as much as it is long.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Final
 
@@ -194,8 +194,8 @@ def _in_template(persona: Persona) -> SimpleNamespace:
             description=each.description,
             behavior_instructions=list(each.instructions),
             violation_rubrics=list(each.violation_rubrics),
-            get_behavior_instructions_str=functools.partial(listed, each.instructions),
-            get_violation_rubrics_str=functools.partial(listed, each.violation_rubrics),
+            get_behavior_instructions_str=partial(listed, each.instructions),
+            get_violation_rubrics_str=partial(listed, each.violation_rubrics),
         )
         for each in persona.behaviors
     ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
 from evalgate import errors, judges
@@ -226,9 +226,7 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     # judged by the user's stop signal; below its threshold the test was broken
     by_policy = not compat and rule.on_poor_quality == "not_measured"
     uses = [
-        dataclasses.replace(use, options={**signal, **use.options}, on_the_test=by_policy)
-        if Need.SCENARIO in use.needs
-        else use
+        replace(use, options={**signal, **use.options}, on_the_test=by_policy) if Need.SCENARIO in use.needs else use
         for use in suite.criteria
     ]
     on_limit = "pass" if compat else rule.on_turn_limit
@@ -240,13 +238,13 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     passes = on_limit == "pass"
     for place, use in enumerate(uses):
         if use.name == ENDED and use.code is None:
-            uses[place] = dataclasses.replace(
+            uses[place] = replace(
                 use,
                 threshold=None if passes else use.threshold,
                 informational=passes or use.informational,
                 on_the_test=use.on_the_test if passes else on_limit == "not_measured",
             )
-    return dataclasses.replace(suite, simulator=simulator, criteria=tuple(uses))
+    return replace(suite, simulator=simulator, criteria=tuple(uses))
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
@@ -257,4 +255,4 @@ def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> Simula
     limit = rule.max_allowed_invocations
     max_turns = use.max_turns if limit is None else None if limit < 0 else limit
     config = {**written, **(rule.config or {})}
-    return dataclasses.replace(use, model=model, config=config, max_turns=max_turns, prompt_version=prompt.VERSION)
+    return replace(use, model=model, config=config, max_turns=max_turns, prompt_version=prompt.VERSION)

@@ -9,7 +9,6 @@ force there but those that are taken over here, so that none can run a command
 from __future__ import annotations
 
 import base64
-import contextlib
 import enum
 import fnmatch
 import itertools
@@ -20,6 +19,7 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -410,7 +410,7 @@ STATUS_TIMEOUT_S = 10.0
 _PREFIX = "evalgate-base-"
 
 
-@contextlib.contextmanager
+@contextmanager
 def private_folder(under: Path) -> Iterator[Path]:
     """A fresh folder in `under`, removed at the end; folders that a killed run left there go first.
 
@@ -422,7 +422,7 @@ def private_folder(under: Path) -> Iterator[Path]:
         for stale in sorted(under.glob(f"{_PREFIX}*")):
             if stale.is_dir():
                 lock = _lock_of(stale)
-                with contextlib.suppress(OSError):  # filelock.Timeout, where its process lives, is one
+                with suppress(OSError):  # filelock.Timeout, where its process lives, is one
                     lock.acquire()
                     _remove_with_lock(stale, lock)
         folder = under.resolve() / name
@@ -445,7 +445,7 @@ def remove_folder(folder: Path) -> None:
         for path, names, _ in os.walk(folder):
             for place in (Path(path, name) for name in names):
                 if not place.is_symlink():
-                    with contextlib.suppress(OSError):
+                    with suppress(OSError):
                         place.chmod(stat.S_IRWXU)
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -545,7 +545,7 @@ class Repository:
         return shallow.is_file() and shallow.stat().st_size > 0
 
 
-@contextlib.contextmanager
+@contextmanager
 def open_repository(root: Path, *, environ: Environ, token: str | None, under: Path) -> Iterator[Repository]:
     """The repository that `root` lies in, for as long as the block lasts; what is private lies in `under`: a bare
     repository with the same branches, which borrows the user's objects.
@@ -566,7 +566,7 @@ def open_repository(root: Path, *, environ: Environ, token: str | None, under: P
         git_dir = _made(git, folder, object_format="sha256" if is_sha256 else "sha1")
         (git_dir / "objects" / "info").mkdir(exist_ok=True)
         (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(found.common_dir / "objects"))
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             shutil.copyfile(found.common_dir / "shallow", git_dir / "shallow")
         each_ref = (f"--git-dir={found.git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
         refs = git.run(*each_ref, cwd=str(folder)).split(b"\n")
@@ -576,7 +576,7 @@ def open_repository(root: Path, *, environ: Environ, token: str | None, under: P
             (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
         if is_sparse:
             (git_dir / "info").mkdir(exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 shutil.copyfile(found.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
         ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
         if token:

@@ -7,7 +7,6 @@ docs/security.md and docs/decisions/015-another-user.md.
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
 import functools
 import grp
@@ -25,7 +24,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -224,7 +223,7 @@ class Sandbox:
         if "/" not in value or "\0" in value:
             return value
         if value.startswith("/") and _names_credentials(name):
-            with contextlib.suppress(OSError):  # too long for a path: no file
+            with suppress(OSError):  # too long for a path: no file
                 if self._can_be_granted(Path(os.path.normpath(value))):
                     return str(self._granted(Path(value)))
         parts = value.split(os.pathsep)
@@ -307,7 +306,7 @@ def why_not() -> str:
     return f"the system refuses it ({said}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP" if said else ""
 
 
-@contextlib.contextmanager
+@contextmanager
 def opened(
     roots: Sequence[Path],
     *,
@@ -368,7 +367,7 @@ def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tu
     return made[0], made[1]
 
 
-@contextlib.contextmanager
+@contextmanager
 def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
     """Where the sandboxes lie, open to pass through. In a container its place never changes: environments in the cache
     may name it."""
@@ -384,7 +383,7 @@ def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _free_uids() -> Iterator[int]:
     """The first of `UIDS_PER_RUN` numbers that are nobody's and that no other gate on this machine uses. The name of an
     abstract socket is the lock: the system lets go of it however we end. What a killed gate left running keeps its
@@ -408,7 +407,7 @@ def _is_free(numbers: Collection[int]) -> bool:
     """Whether no user, group or process has any of these numbers."""
     for number in numbers:
         for lookup in (pwd.getpwuid, grp.getgrgid):
-            with contextlib.suppress(KeyError):
+            with suppress(KeyError):
                 lookup(number)
                 return False
     return not running(numbers, by=("Uid:", "Gid:", "Groups:"))
@@ -536,7 +535,7 @@ def running(uids: Collection[int], *, by: Collection[str] = ("Uid:",)) -> frozen
     found = set()
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
-            with contextlib.suppress(OSError):  # it is gone
+            with suppress(OSError):  # it is gone
                 if _numbers(entry.name, by) & set(uids) and not _has_ended(entry.name):
                     found.add(int(entry.name))
     return frozenset(found)
@@ -566,7 +565,7 @@ def _kill_all_of(uids: Collection[int]) -> bool:
             for uid in uids:
                 os.setresuid(uid, uid, 0)  # back to root for the next one
                 if os.getresuid()[:2] == (uid, uid):
-                    with contextlib.suppress(ProcessLookupError):  # there is none
+                    with suppress(ProcessLookupError):  # there is none
                         os.kill(-1, signal.SIGKILL)
                 os.setresuid(0, 0, 0)
             code = 0
@@ -614,7 +613,7 @@ def _closed_places(
     return tuple(dict.fromkeys(place.resolve() for place in (*named, *tops, cache) if place.resolve() not in own))
 
 
-@contextlib.contextmanager
+@contextmanager
 def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[None]:
     """While the block lasts, nobody but owners (and root) reaches `places`; the folders `keep` in them stay reachable
     by name, and what lies beside the way to them is closed each for itself."""
@@ -625,7 +624,7 @@ def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[Non
         yield
     finally:
         for path, mode in reversed(former):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 path.chmod(mode)
 
 
@@ -668,7 +667,7 @@ def _link_tree(source: Path, to: Path) -> None:
 def _link(source: str, to: str) -> None:
     status = Path(source).stat(follow_symlinks=False)
     if stat.S_ISREG(status.st_mode) and status.st_mode & 0o044 == 0o044 and not status.st_mode & 0o022:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.link(source, to)
             return
     shutil.copyfile(source, to)
@@ -702,7 +701,7 @@ def credential_files(environ: Environ) -> frozenset[Path]:
     found = []
     for name, value in environ.items():
         if _names_credentials(name) and value.startswith("/") and "\0" not in value:
-            with contextlib.suppress(OSError):  # too long for a path: a key, not a file
+            with suppress(OSError):  # too long for a path: a key, not a file
                 if Path(value).is_file():
                     found.append(Path(os.path.normpath(value)))
     return frozenset(found)
@@ -756,7 +755,7 @@ def _copy_entries(source: str, to: str, apart: Collection[str], owner: tuple[int
                     _own(writing, os.fstat(reading), owner)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _opened(path: str, flags: int) -> Iterator[int]:
     opened = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -4,7 +4,6 @@ process's own habits and streams."""
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import errno
 import gc
@@ -19,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -136,7 +136,7 @@ class _Guard:
         with self._lock:
             self._groups.add(group)
             if self._shell is None:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     self._shell = subprocess.Popen(
                         (_SHELL, "-c", _SCRIPT),
                         stdin=subprocess.PIPE,
@@ -162,13 +162,13 @@ class _Guard:
         shell = self._shell
         if shell is None or shell.stdin is None:
             return
-        with contextlib.suppress(OSError):  # somebody ended the shell; the next group gets a new one, told of all
+        with suppress(OSError):  # somebody ended the shell; the next group gets a new one, told of all
             shell.stdin.write(lines.encode())
             shell.stdin.flush()
             if self._groups:
                 return
         self._shell = None
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             shell.communicate()
 
 
@@ -232,7 +232,7 @@ def _start_problem(command: Sequence[str], *, cwd: str, environment: Environ) ->
     found = shutil.which(program if "/" not in program else str(Path(cwd, program)), path=environment.get("PATH"))
     said = "" if found else _not_found(program, cwd=cwd, environment=environment)
     if found and Path(found).is_file():
-        with contextlib.suppress(OSError), open(found, "rb", opener=_at_once) as file:
+        with suppress(OSError), open(found, "rb", opener=_at_once) as file:
             first = file.readline(FIRST_LINE_BYTES)
             interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
             if interpreter and not Path(os.fsdecode(interpreter[0])).exists():
@@ -252,7 +252,7 @@ def _not_found(program: str, *, cwd: str, environment: Environ) -> str:
     first = None
     for folder in [""] if "/" in program else os.get_exec_path(environment):
         path = Path(cwd, folder, program)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             if path.is_file():
                 with open(path, "rb", opener=_at_once) as file:
                     first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
@@ -400,7 +400,7 @@ class Child:
         self._signals.append((now + patience_s + grace_s, signal.SIGKILL))
         with self._waking:
             if self._ended is None:
-                with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
+                with suppress(BlockingIOError):  # a full pipe wakes as well
                     os.write(self._wake_write, b"!")
 
     def wait(self, timeout_s: float | None = None) -> Ended | None:
@@ -426,7 +426,7 @@ class Child:
             with self._writing:
                 for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                     if pipe is not None:
-                        with contextlib.suppress(OSError):
+                        with suppress(OSError):
                             pipe.close()
             with self._waking:
                 self._ended = ended
@@ -440,7 +440,7 @@ class Child:
         streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
         exit_fds = []  # readable when the child ends, where the system has such a thing
-        with contextlib.suppress(AttributeError, OSError):
+        with suppress(AttributeError, OSError):
             exit_fds.append(os.pidfd_open(self.pid))
         for fd in (*streams, self._wake_read, *exit_fds):
             poll.register(fd, select.POLLIN)
@@ -475,7 +475,7 @@ class Child:
 
     def _send_due_signals(self) -> None:
         if self._leaving.is_set() and self._process.stdin is not None and not self._process.stdin.closed:
-            with self._writing, contextlib.suppress(OSError):  # a writer leaves within a tick: it sees `_leaving`
+            with self._writing, suppress(OSError):  # a writer leaves within a tick: it sees `_leaving`
                 self._process.stdin.close()
         now = time.monotonic()
         for item in [item for item in self._signals if item[0] <= now]:
@@ -484,7 +484,7 @@ class Child:
 
     def _signal_group(self, number: signal.Signals) -> None:
         # Only called before it is reaped: until then the dead leader keeps the group's number from being given away.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def _has_ended(self) -> bool:
@@ -612,7 +612,7 @@ class _Output(io.FileIO):
             except OSError as error:
                 self._is_lost = True
                 if error.errno != errno.EPIPE:
-                    with contextlib.suppress(OSError):
+                    with suppress(OSError):
                         os.write(2, f"evalgate: output cannot be written: {error.strerror}\n".encode())
         return memoryview(data).nbytes
 
@@ -655,7 +655,7 @@ class Orphans:
             self._since = time.monotonic()
         elif time.monotonic() - self._since >= GRACE_S:
             for each in left:
-                with contextlib.suppress(OSError):  # it has ended
+                with suppress(OSError):  # it has ended
                     os.kill(each, signal.SIGKILL)
 
     def _left(self, pid: int) -> set[int]:
@@ -674,7 +674,7 @@ class Orphans:
 def _running() -> Iterator[tuple[int, int]]:
     """Every process that has not ended, with its parent."""
     for place in _listed(Path("/proc")):
-        with contextlib.suppress(OSError, IndexError):  # it is gone, or no process
+        with suppress(OSError, IndexError):  # it is gone, or no process
             # the name of the program, in parentheses, may hold anything
             about = (place / "stat").read_bytes().rpartition(b")")[2].split()
             if place.name.isdecimal() and about[0] not in (b"Z", b"X"):
@@ -697,13 +697,13 @@ def _above(pid: int, parents: Mapping[int, int]) -> set[int]:
 
 
 def _first_argument(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
     return b""
 
 
 def _user(pid: int) -> int | None:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return Path(f"/proc/{pid}").stat().st_uid
     return None
 
@@ -711,6 +711,6 @@ def _user(pid: int) -> int | None:
 def _pipes(pid: int) -> set[str]:
     found = set()
     for place in _listed(Path(f"/proc/{pid}/fd")):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             found.add(str(place.readlink()))
     return {link for link in found if link.startswith("pipe:")}

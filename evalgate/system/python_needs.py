@@ -6,7 +6,6 @@ Projects that only Poetry reads are put in the words of other installers by Poet
 from __future__ import annotations
 
 import codecs
-import contextlib
 import enum
 import hashlib
 import itertools
@@ -15,6 +14,7 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -252,7 +252,7 @@ def _local_places(lines: Sequence[str], folder: Path) -> Iterator[tuple[Path, bo
         for found in itertools.chain.from_iterable(each.finditer(line) for each in _LOCAL_PATHS):
             text = unquote(found["path"]).removeprefix("file:")
             text = _OWN_FOLDER.sub("", f"/{text.lstrip('/')}" if text.startswith("//") else text)
-            with contextlib.suppress(OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
+            with suppress(OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
                 place = (folder / text).resolve()
                 if place.exists():
                     yield place, "edited" in found.groupdict()
@@ -268,7 +268,7 @@ def _digest(place: Path, *, is_edited: bool) -> str:
             file = Path(above, name)
             seen.update(os.fsencode(os.path.relpath(file, place)) + b"\0")
             if not is_edited or file.parent == place:
-                with contextlib.suppress(OSError), file.open("rb") as opened:
+                with suppress(OSError), file.open("rb") as opened:
                     seen.update(hashlib.file_digest(opened, "sha256").digest())
     return seen.hexdigest()[:16]
 

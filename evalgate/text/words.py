@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 LARGE: Final = 100
@@ -55,7 +55,7 @@ def fault(error: Mapping[str, object]) -> str:
     return said.replace("Input should be", "must be")
 
 
-@functools.lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def score(value: float | None, *, beside: float | None = None) -> str:
     """A score with two decimals, more only where two would mislead; `-` for None, never a false 1.00.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import math
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import uvicorn
@@ -222,7 +222,7 @@ def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
     )
-    with contextlib.suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 
 

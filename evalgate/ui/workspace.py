@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -185,7 +185,7 @@ class Workspace:
         with self._writing:
             known = {each.rubric_id: each for each in self._case(key).rubrics}
             made = None if rubrics is None else [
-                dataclasses.replace(known.get(name) or Rubric(rubric_id=name, text=text), text=text)
+                replace(known.get(name) or Rubric(rubric_id=name, text=text), text=text)
                 for name, text in rubrics
             ]  # fmt: skip
             edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=made)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import gc
 import importlib
 import importlib.abc
@@ -22,6 +21,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -373,7 +373,7 @@ def share_connections() -> None:
         return
     connect = sqlite3.connect
 
-    @functools.wraps(connect)
+    @wraps(connect)
     def connecting(*args: Any, **options: Any) -> Any:
         return connect(*args, **({"check_same_thread": False, **options} if len(args) < 5 else options))
 

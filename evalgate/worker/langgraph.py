@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 from . import frameworks
@@ -152,7 +152,7 @@ def tell_of_tools() -> None:
         return
     run, arun = BaseTool.run, BaseTool.arun
 
-    @functools.wraps(run)
+    @wraps(run)
     def telling(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
         _guard(type(self))
         token = CALL.set((options.get("tool_call_id") or "", tool_input))
@@ -161,7 +161,7 @@ def tell_of_tools() -> None:
         finally:
             CALL.reset(token)
 
-    @functools.wraps(arun)
+    @wraps(arun)
     async def telling_async(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
         _guard(type(self))
         token = CALL.set((options.get("tool_call_id") or "", tool_input))
@@ -192,7 +192,7 @@ def _conversation_of(tool: Any) -> Session | None:
 
 
 def _guarded(real: Any) -> Any:
-    @functools.wraps(real)
+    @wraps(real)
     def guarded(self: Any, *args: Any, **options: Any) -> Any:
         session = _conversation_of(self)
         if session is None:
@@ -208,7 +208,7 @@ def _guarded(real: Any) -> Any:
 
 
 def _guarded_async(real: Any) -> Any:
-    @functools.wraps(real)
+    @wraps(real)
     async def guarded(self: Any, *args: Any, **options: Any) -> Any:
         session = _conversation_of(self)
         if session is None:

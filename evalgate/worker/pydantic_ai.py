@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
+from functools import wraps
 from typing import Any
 
 from . import frameworks
@@ -105,7 +105,7 @@ def _below(kind: Any) -> Iterator[Any]:
 
 
 def _asking(real: Any) -> Any:
-    @functools.wraps(real)
+    @wraps(real)
     async def call_tool(self: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> Any:
         session = frameworks.CURRENT.get()
         here = (id(ctx.messages), ctx.tool_call_id)  # an agent within a tool has messages of its own

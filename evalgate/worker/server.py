@@ -21,7 +21,6 @@ if not __package__:  # started as a file: by evalgate, or as the main module of 
 
 import asyncio
 import atexit
-import contextlib
 import hashlib
 import importlib
 import inspect
@@ -29,6 +28,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, Protocol
@@ -57,7 +57,7 @@ def installed() -> tuple[str, dict[str, str]]:
             continue
         for name in names:
             origin = b""
-            with contextlib.suppress(OSError), open(os.path.join(folder, name, "direct_url.json"), "rb") as file:
+            with suppress(OSError), open(os.path.join(folder, name, "direct_url.json"), "rb") as file:
                 origin = file.read(10_000)
             # a folder says where it lies, not what is in it, which is part of the checkout
             is_fixed = b"vcs_info" in origin or b"archive_info" in origin

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
-import functools
 from collections.abc import Iterator
+from functools import wraps
 from typing import Any
 
 from . import frameworks
@@ -55,7 +55,7 @@ class Session(FrameworkSession):
         send = type(executor).send_tools
 
         def bound(tool: Any) -> Any:
-            @functools.wraps(tool, updated=())
+            @wraps(tool, updated=())
             def call(*args: Any, **options: Any) -> Any:
                 token = frameworks.CURRENT.set(self)
                 try:
@@ -80,7 +80,7 @@ def _tell_of_model(model: Any) -> None:
     if hasattr(real, "tells"):
         return
 
-    @functools.wraps(real)
+    @wraps(real)
     def generate(messages: Any, *args: Any, **options: Any) -> Any:
         session = frameworks.CURRENT.get()
         if session is None:
@@ -125,7 +125,7 @@ def tell_of_tools() -> None:
     MultiStepAgent.__call__ = _told(MultiStepAgent.__call__, "agent")
     execute = ToolCallingAgent.execute_tool_call
 
-    @functools.wraps(execute)
+    @wraps(execute)
     def execute_tool_call(self: Any, tool_name: str, arguments: Any) -> Any:
         session = frameworks.CURRENT.get()
         if session is not None and tool_name not in {**self.tools, **self.managed_agents}:
@@ -138,7 +138,7 @@ def tell_of_tools() -> None:
 
 
 def _told(real: Any, kind: str) -> Any:
-    @functools.wraps(real)
+    @wraps(real)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         session = frameworks.CURRENT.get()
         if session is None or self.name == ANSWER:

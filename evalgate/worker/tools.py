@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import contextlib
 import copy
-import functools
 import inspect
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial, wraps
 from typing import Any
 
 from . import errors
@@ -62,7 +62,7 @@ class SessionTools:
         with self._lock:
             answer = self._waiting.pop(str(message.get("call")), None)
         if answer is not None:
-            with contextlib.suppress(InvalidStateError):  # its turn was given up
+            with suppress(InvalidStateError):  # its turn was given up
                 answer.set_result(message)
 
     def report(self, number: str, fields: Message) -> None:
@@ -75,7 +75,7 @@ class SessionTools:
             self._closed = True
             waiting, self._waiting = list(self._waiting.values()), {}
         for answer in waiting:
-            with contextlib.suppress(InvalidStateError):
+            with suppress(InvalidStateError):
                 answer.set_result({"refused": "the conversation is over"})
 
 
@@ -431,7 +431,7 @@ class Tools:
     def call(self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None) -> Any:
         """The result of the tool `name`; `run` is called with the arguments by name where it is to run."""
         given = dict(args or {})
-        real = functools.partial(_run, name, given, run)
+        real = partial(_run, name, given, run)
         return real() if self._asked is None else self._asked.ask(name, given).wait(real)
 
     async def call_async(
@@ -461,7 +461,7 @@ class Tools:
 
         if inspect.iscoroutinefunction(function):
 
-            @functools.wraps(function)
+            @wraps(function)
             async def asking_async(*positional: Any, **keywords: Any) -> Any:
                 if self._asked is None:
                     return await function(*positional, **keywords)
@@ -470,7 +470,7 @@ class Tools:
 
             return asking_async
 
-        @functools.wraps(function)
+        @wraps(function)
         def asking(*positional: Any, **keywords: Any) -> Any:
             if self._asked is None:
                 return function(*positional, **keywords)

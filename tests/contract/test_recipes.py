@@ -208,7 +208,7 @@ def test_a_report(tree: ScratchTree) -> None:
     place = '            Renderer(\n                name="junit",'
     tree.replace(
         "evalgate/reports/__init__.py",
-        ("import comment, html_report,", "import comment, csv_report, html_report,"),
+        ("    comment,\n", "    comment,\n    csv_report,\n"),
         (place, CSV_ROW + place),
     )
     tree.replace("evalgate/discovery/agents.py", ('"findings.sarif",', '"findings.sarif", "cases.csv",'))

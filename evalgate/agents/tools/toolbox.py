@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from evalgate import agents, errors
@@ -71,7 +71,7 @@ class Toolbox:
             cassette=name,
             keep=lambda entries: self._keep(key, name, entries),
             redact=self._redact,
-            own=functools.partial(self._own_rules, key, case) if case is not None and case.setups else None,
+            own=partial(self._own_rules, key, case) if case is not None and case.setups else None,
         )
 
     def _own_rules(self, key: TrialKey, case: Case, turn: int) -> tuple[TurnSetup, MockRules]:
@@ -87,7 +87,7 @@ class Toolbox:
             raise UnavailableError(f"the cassette {name} cannot be written: {error}") from error
         with self._lock:
             if case not in self._recorded:
-                with contextlib.suppress(CassetteError):
+                with suppress(CassetteError):
                     self._before[case] = (self._goes_on and read_entries(path)) or ()
             repeats = self._recorded.setdefault(case, {})
             repeats[key] = entries
@@ -141,7 +141,7 @@ def digest(root: Path, paths: Iterable[str]) -> str:
         place = root / named
         files = sorted(path for path in place.rglob("*.json") if path.is_file()) if place.is_dir() else [place]
         for path in files:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 seen.update(os.fsencode(path.relative_to(root)) + b"\0" + path.read_bytes() + b"\0")
     return seen.hexdigest()[:16]
 

@@ -10,7 +10,7 @@ import pytest
 from builders.labels import JUDGE, labelled
 from hypothesis import given, strategies as st
 
-from evalgate.calibration import agreement, intervals
+from evalgate.calibration import agreement, rates
 from evalgate.model import Confusion
 
 COUNTS = st.integers(0, 30)
@@ -62,7 +62,7 @@ def test_an_undecided_label_is_no_disagreement() -> None:
     rate = agreement.agreement_rate(verdicts)
     assert rate is not None
     assert rate.value == 11 / 12
-    assert rate.interval == intervals.wilson(11, 12)
+    assert rate.interval == rates.wilson(11, 12)
 
 
 def test_rates_are_shares_of_what_people_say() -> None:
@@ -71,7 +71,7 @@ def test_rates_are_shares_of_what_people_say() -> None:
     assert tpr is not None
     assert tnr is not None
     assert (tpr.value, tnr.value) == (0.9, 0.75)
-    assert tpr.interval == intervals.wilson(9, 10)
+    assert tpr.interval == rates.wilson(9, 10)
     assert agreement.agreement_rate(labelled("y/y y/n"), of=False) is None
 
 
@@ -96,7 +96,7 @@ def test_labels_of_one_case_count_for_less() -> None:
     four_cases = [dataclasses.replace(each, cluster=str(number // 10)) for number, each in enumerate(spread)]
     clustered = agreement.agreement_rate(four_cases)
     assert clustered is not None
-    assert clustered.interval == intervals.wilson(2, 4)  # forty labels of four cases that never differ inside
+    assert clustered.interval == rates.wilson(2, 4)  # forty labels of four cases that never differ inside
 
 
 @pytest.mark.parametrize(
