@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +33,6 @@ from evalgate.model import (
     Suite,
     VerdictKind,
 )
-from evalgate.text import plain
 from evalgate.values import frozen_dataclass
 
 OVERALL = "trials that pass"
@@ -332,42 +330,19 @@ def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) 
         return "", False
     others = [failure for failure, own in failed if not own]
     if others:
-        return f"the base's agent did not run: {why_failed(others[0])}", False
+        return f"the base's agent did not run: {others[0].why}", False
     return _base_failed_sentence(failed[0][0]), True
-
-
-WHY_WIDTH = 300
-"""Of what an agent said when it failed."""
-_ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
-"""How the line of a traceback begins that has the error."""
-_NO_FILE = re.compile(r"No such file or directory|unable to open database file")
-"""What Python and SQLite say where a file is not there."""
-
-
-def why_failed(failure: AgentFailure) -> str:
-    """`ModuleNotFoundError: No module named 'foo'`: why the base's agent failed, bounded, without a full stop; where a
-    file is lacking, what may be the reason: a step before this one made it, in head's checkout alone."""
-    why = failure.message
-    error = next((line for line in reversed(failure.detail.splitlines()) if _ERROR.match(line)), "")
-    if failure.kind is FailureKind.START and "cannot be loaded: " in why:
-        # what follows in the message is advice on an agent that the author of the change does not have to mend
-        why = error or why.partition("cannot be loaded: ")[2]
-    elif failure.kind in (FailureKind.START, FailureKind.EXITED) and error:
-        why = f"{why}: {error}"
-    said = plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
-    return f"{said} (its checkout has only committed files)" if _NO_FILE.search(why) else said
 
 
 def _base_failed_sentence(failure: AgentFailure) -> str:
     """What keeps all of the base from being measured."""
-    why = why_failed(failure)
     match failure.kind:
         case FailureKind.INSTALL:
-            return f"the base's environment cannot be made: {why}"
+            return f"the base's environment cannot be made: {failure.why}"
         case FailureKind.START | FailureKind.NO_RECORDING:
-            return f"the base cannot start: {why}"
+            return f"the base cannot start: {failure.why}"
         case _:
-            return f"the base's agent failed in every run: {why}"
+            return f"the base's agent failed in every run: {failure.why}"
 
 
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:

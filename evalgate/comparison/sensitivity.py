@@ -62,8 +62,8 @@ def _simulate(
         blocked = 0
         for _ in range(tries):
             places = sorted(range(len(rates)), key=lambda _: draw())[:count]
-            simulated = _Simulated(rates, frozenset(places), draw, rounds=rounds)
-            is_blocked = simulated.is_blocked(terms, asks_again=rule is not ThresholdRule.ALL)
+            now = [RATE_OF_BROKEN if place in places else rate for place, rate in enumerate(rates)]
+            is_blocked = _is_blocked(now, rates, draw, terms, rounds=rounds, reruns=rule is not ThresholdRule.ALL)
             blocked += is_blocked
             if count == 1:
                 broken[places[0]] += 1
@@ -80,45 +80,39 @@ def _draws(seed: int) -> Iterator[float]:
         yield from random.random(BLOCK).tolist()
 
 
-class _Simulated:
-    """One pull request. `broken`: the places of cases that head fails nearly always."""
+def _is_blocked(
+    heads: Sequence[float],
+    bases: Sequence[float],
+    draw: Callable[[], float],
+    terms: Terms,
+    *,
+    rounds: int,
+    reruns: bool,
+) -> bool:
+    """Whether the purse speaks of one pull request. `heads`, `bases`: how often each case passes."""
 
-    def __init__(
-        self, rates: Sequence[float], broken: frozenset[int], draw: Callable[[], float], *, rounds: int
-    ) -> None:
-        self._draw = draw
-        self._rates = rates
-        self._broken = broken
-        self._rounds = rounds
+    def pair(place: int) -> Pair:
+        head, base = draw() < heads[place], draw() < bases[place]
+        return Pair(cell=(Cell.PASSED if head else Cell.FELL) if base else Cell.ROSE if head else Cell.FAILED)
 
-    def is_blocked(self, terms: Terms, *, asks_again: bool) -> bool:
-        """Whether the purse speaks."""
-        own = Purse(terms)
-        cases = []
-        for place in range(len(self._rates)):
-            pairs = [self._pair(place) for _ in range(self._rounds)]
-            cells = [pair.cell for pair in pairs]
-            cases.append(
-                CaseRuns(
-                    key=("", str(place)),
-                    rounds=pairs,
-                    is_failing=Cell.FELL in cells or Cell.FAILED in cells,
-                    passes_on_base=2 * (cells.count(Cell.FELL) + cells.count(Cell.PASSED)) > len(cells),
-                )
+    def rerun(wanted: Rerun) -> Pair | bool:
+        place = int(wanted.key[1])
+        return pair(place) if wanted.is_pair else draw() < heads[place]
+
+    cases = []
+    for place in range(len(heads)):
+        pairs = [pair(place) for _ in range(rounds)]
+        cells = [each.cell for each in pairs]
+        cases.append(
+            CaseRuns(
+                key=("", str(place)),
+                rounds=pairs,
+                is_failing=Cell.FELL in cells or Cell.FAILED in cells,
+                passes_on_base=2 * (cells.count(Cell.FELL) + cells.count(Cell.PASSED)) > len(cells),
             )
-        own.begin(cases)
-        while asks_again and (reruns := own.reruns()):
-            own.see(reruns, [self._result(rerun) for rerun in reruns])
-        return own.is_worse or own.is_failing
-
-    def _head(self, place: int) -> bool:
-        return self._draw() < (RATE_OF_BROKEN if place in self._broken else self._rates[place])
-
-    def _result(self, rerun: Rerun) -> Pair | bool:
-        place = int(rerun.key[1])
-        return self._pair(place) if rerun.is_pair else self._head(place)
-
-    def _pair(self, place: int) -> Pair:
-        head, base = self._head(place), self._draw() < self._rates[place]
-        cell = (Cell.PASSED if head else Cell.FELL) if base else Cell.ROSE if head else Cell.FAILED
-        return Pair(cell=cell)
+        )
+    own = Purse(terms)
+    own.begin(cases)
+    while reruns and (wanted := own.reruns()):
+        own.see(wanted, [rerun(each) for each in wanted])
+    return own.is_worse or own.is_failing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, TypeAlias
@@ -11,7 +12,15 @@ from pydantic import Field
 
 from evalgate.model.case import Case
 from evalgate.model.conversation import Invocation
+from evalgate.text import plain
 from evalgate.values import Json, frozen_dataclass
+
+WHY_WIDTH: Final = 300
+"""Of what an agent said when it failed."""
+_ERROR = re.compile(r"[\w.]+(Error|Exception|Exit): ")
+"""How the line of a traceback begins that has the error."""
+_NO_FILE = re.compile(r"No such file or directory|unable to open database file")
+"""What Python and SQLite say where a file is not there."""
 
 CaseKey: TypeAlias = tuple[str, str]
 """The key of a suite, and the id of a case in it."""
@@ -124,6 +133,20 @@ class AgentFailure:
     partial: tuple[Invocation, ...] = ()
     retry_after_s: float | None = None
     trace: tuple[Json, ...] = field(default=(), compare=False)
+
+    @property
+    def why(self) -> str:
+        """`ModuleNotFoundError: No module named 'foo'`: in a line, bounded, without a full stop; where a file is
+        lacking, what may be the reason on the base: a step before this one made it, in head's checkout alone."""
+        why = self.message
+        error = next((line for line in reversed(self.detail.splitlines()) if _ERROR.match(line)), "")
+        if self.kind is FailureKind.START and "cannot be loaded: " in why:
+            # what follows in the message is advice on an agent that the author of the change does not have to mend
+            why = error or why.partition("cannot be loaded: ")[2]
+        elif self.kind in (FailureKind.START, FailureKind.EXITED) and error:
+            why = f"{why}: {error}"
+        said = plain.clip_end(plain.one_line(why).rstrip("."), WHY_WIDTH)
+        return f"{said} (its checkout has only committed files)" if _NO_FILE.search(why) else said
 
 
 Outcome: TypeAlias = Transcript | AgentFailure

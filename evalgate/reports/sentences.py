@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.comparison.compare import why_failed
 from evalgate.model import (
     CaseKey,
     CaseStatus,
@@ -299,7 +298,7 @@ def _base_failed(about: _Regression) -> str:
     failed = [trial for trial in about.comparison.base.trials if trial.own_failure]
     cases = words.counted(len({trial.key.case for trial in failed}), "case")
     first = failed[0].failure if failed else None
-    why = f": {why_failed(first)}" if first is not None else ""
+    why = f": {first.why}" if first is not None else ""
     told = f"Too few scores to compare `{name}` with the base, whose agent failed in {cases}{why}."
     return f"{told}{about.policy_sentence()}"
 

@@ -14,16 +14,16 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 497_300,
+    "tokens": 486_100,
     "tokens_per_statement": 11.7,
     "odd_names_per_1000": 123,
     "modules": 255,
-    "value_classes": 488,
+    "value_classes": 483,
     "over_8_fields": 39,
     "doubled_class_names": 41,
-    "words": 1393,
+    "words": 1391,
     "replace": 179,
-    "largest_room": 5647,  # lines
+    "largest_room": 5653,  # lines
     "longest_function": 755,  # tokens
 }
 

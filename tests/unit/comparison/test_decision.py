@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 from builders import sides
 
-from evalgate.comparison import compare
 from evalgate.model import (
     AgentFailure,
     BaseSource,
@@ -247,7 +246,7 @@ def test_the_bases_own_failures_are_runs_that_did_not_pass(text: str, kind: str,
     ],
 )
 def test_why_an_agent_failed(kind: FailureKind, message: str, detail: str, said: str) -> None:
-    found = compare.why_failed(AgentFailure(kind=kind, message=message, detail=detail))
+    found = AgentFailure(kind=kind, message=message, detail=detail).why
     assert found == said
 
 
