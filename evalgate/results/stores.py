@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import itertools
 import os
 import re
 import secrets
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -68,8 +70,7 @@ class Entry:
     @property
     def saved_at(self) -> str:
         """ISO 8601, UTC."""
-        stamp = self.stamp
-        return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T{stamp[9:11]}:{stamp[11:13]}:{stamp[13:15]}Z"
+        return f"{datetime.strptime(self.stamp, _STAMP):%Y-%m-%dT%H:%M:%SZ}"  # noqa: DTZ007 - it says that it is UTC
 
 
 def made_now(commit: str, now: datetime) -> Entry:
@@ -106,18 +107,18 @@ def pick_removed(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Ent
     others = sorted(entry for entry in entries if entry != new)
     repeated = [entry for entry in others if entry.commit == new.commit and entry < new][: -RUNS_OF_COMMIT + 1]
     left = [entry for entry in others if entry not in set(repeated)]
-    surplus = max(len(left) + 1 - max(keep, 1), 0)
-    return [*repeated, *left[:surplus]]
+    return [*repeated, *left[: max(len(left) + 1 - max(keep, 1), 0)]]
 
 
 def pack(results: Path, to: Path) -> None:
     """Compress results.json, always to the same bytes. Raises UnavailableError where it is unreadable or too large."""
-    packer = zlib.compressobj(9, wbits=31)
     try:
-        with results.open("rb") as source, to.open("wb") as target:
-            while chunk := source.read(_CHUNK):
-                target.write(packer.compress(chunk))
-            target.write(packer.flush())
+        with (
+            results.open("rb") as source,
+            to.open("wb") as raw,
+            gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as target,
+        ):
+            shutil.copyfileobj(source, target)
         packed = to.stat().st_size
     except OSError as error:
         raise UnavailableError(f"cannot compress {results}: {error.strerror or error}") from error
