@@ -372,8 +372,9 @@ class Settings(BaseModel):
     )
     cache: Annotated[str, STARTER, SHOWING, DOOR, MACHINE] = Field(
         default="",
-        description="Folder for caches; persist it with actions/cache.\n"
-        "Holds the agents' environments and the judges' replies. Default: the user's cache folder.",
+        description="Folder for caches; `gate` keeps it, else persist it with actions/cache.\n"
+        "Holds the agents' environments and the judges' replies. Default: the user's cache folder; in the action "
+        "`gate` `.cache/evalgate`.",
     )
     isolate: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT | MACHINE] = Field(
         default=False,

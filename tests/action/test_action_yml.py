@@ -20,7 +20,7 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted([*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples/workflows").glob("*.yml")])
-LINTED = (".github/dependabot.yml", ".github/setup/action.yml", "action.yml", *map(str, WORKFLOWS))
+LINTED = (".github/dependabot.yml", ".github/setup/action.yml", "action.yml", "gate/action.yml", *map(str, WORKFLOWS))
 
 
 def generator() -> ModuleType:
@@ -96,7 +96,7 @@ def test_descriptions_fit_the_marketplace() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml"),
+        ("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml", "gate/action.yml"),
         ("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS)),
         ("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"),
         ("actionlint", *map(str, WORKFLOWS)),

@@ -14,7 +14,7 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 497_300,
+    "tokens": 497_700,  # the composite action: its warning without isolation, the time to the first trial
     "tokens_per_statement": 11.7,
     "odd_names_per_1000": 123,
     "modules": 255,
