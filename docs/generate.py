@@ -132,8 +132,7 @@ EXAMPLE_HEAD = (
 
 def render_workflow() -> str:
     """The README's workflow, which `evalgate init` writes as well."""
-    text = re.sub(r" # below `root`.*", "", starter.template())
-    return f"```yaml\n# {starter.WORKFLOW}; OWNER is the publisher of the action\n{text}```\n"
+    return f"```yaml\n# {starter.WORKFLOW}; OWNER is the publisher of the action\n{starter.template()}```\n"
 
 
 def render_outputs_table() -> str:

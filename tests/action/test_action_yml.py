@@ -118,7 +118,7 @@ def test_workflows_pin_by_commit_and_ask_for_no_more_than_they_need(path: Path) 
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {}, "permissions stand at each job"
     used = re.findall(r"uses: *(\S+)", path.read_text(encoding="utf-8"))
-    ours = {"OWNER/evalgate@v1", "./", "./.github/setup"}
+    ours = {"OWNER/evalgate/gate@v1", "./", "./gate", "./.github/setup"}
     assert [each for each in used if each not in ours and not re.search(r"@[0-9a-f]{40}$", each)] == []
 
 
@@ -126,7 +126,7 @@ def test_workflows_pin_by_commit_and_ask_for_no_more_than_they_need(path: Path) 
 def test_workflows_give_inputs_that_there_are(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    given = [step.get("with", {}) for step in steps if step.get("uses") in ("OWNER/evalgate@v1", "./")]
+    given = [step.get("with", {}) for step in steps if step.get("uses") in ("OWNER/evalgate/gate@v1", "./", "./gate")]
     assert given or path.name in ("ci.yml", "nightly.yml", "release.yml")
     for inputs in given:
         assert set(inputs) <= set(ACTION["inputs"])

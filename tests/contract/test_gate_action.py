@@ -45,6 +45,14 @@ def test_no_script_holds_what_a_workflow_says(each: Mapping[str, Any]) -> None:
     assert each["shell"] == "bash"
 
 
+def test_the_readmes_workflow_is_short() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    workflow = readme.partition("<!-- workflow -->\n```yaml\n")[2].partition("```\n<!-- /workflow -->")[0]
+    assert len(workflow.splitlines()) <= 15
+    assert workflow.count("uses:") == 2
+    assert "fetch-depth" not in workflow
+
+
 def test_what_was_measured_is_kept_and_shown_whatever_came_of_the_gate() -> None:
     behind = STEPS[STEPS.index(step("gate")) + 1 :]
     assert [each["uses"].split("@")[0] for each in behind if "uses" in each] == [
@@ -58,8 +66,10 @@ def test_what_was_measured_is_kept_and_shown_whatever_came_of_the_gate() -> None
         }
     # a key of each attempt, since what is saved under a key stays as it is; found by what all keys of a ref begin with
     kept = step("kept")["with"]
-    assert kept["key"] == f"{kept['restore-keys']}${{{{ github.run_id }}}}-${{{{ github.run_attempt }}}}"
-    assert kept["restore-keys"].endswith("${{ github.ref }}-")
+    ours, of_base = kept["restore-keys"].splitlines()
+    assert kept["key"] == f"{ours}${{{{ github.run_id }}}}-${{{{ github.run_attempt }}}}"
+    assert ours.endswith("-${{ github.ref }}-")
+    assert of_base.startswith(ours.replace("${{ github.ref }}-", "refs/heads/"))
 
 
 # --- the steps on a machine whose Docker writes down what it is asked for --------------------------------
