@@ -35,7 +35,6 @@ plan() {
   label=${label//[\":<>|*?\\\/,[:space:]]/-}
   output way "$way"
   output suffix "${label:+-$label}"
-  output started "$(date +%s)"
 }
 
 # The image that the root action names: pulled by digest in a release, else built from the Dockerfile.
@@ -49,6 +48,7 @@ image() {
     docker image inspect "$name" >/dev/null 2>&1 || docker pull --quiet "$name" >/dev/null
   fi
   output image "$name"
+  echo "time: image $SECONDS s"
 }
 
 # uv by the lock's hashes, where the machine has none.
@@ -71,10 +71,11 @@ environment() {
   UV_COMPILE_BYTECODE=1 "$uv" pip install --quiet --python "$venv/bin/python" --require-hashes \
     --build-constraints "$action/requirements-build.lock" --requirement "$action/requirements.lock"
   cp -R "$action/evalgate" "$("$venv/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
+  echo "time: packages of evalgate $SECONDS s"
 }
 
 # Names of variables that begin with one of GITHUB_, RUNNER_, INPUT_. awk also sees those with hyphens.
-own_names() { awk 'BEGIN {for (name in ENVIRON) if (name ~ /^(GITHUB|RUNNER|INPUT)_|^CI$|^EVALGATE_STARTED$/) print name}'; }
+own_names() { awk 'BEGIN {for (name in ENVIRON) if (name ~ /^(GITHUB|RUNNER|INPUT)_|^CI$/) print name}'; }
 
 # Names in the context `env`, which is all that GitHub would pass to a container action besides its own. Each is on a
 # line of its own, whatever the values hold.

@@ -237,6 +237,9 @@ def test_the_readmes_workflow_runs_twice_and_the_second_run_restores_what_the_fi
     kept = f"evalgate-kept-refs/pull/{NUMBER}/merge"
     assert machine.saved(first) == [f"evalgate-Linux-X64-{way}-*", f"{kept}-*"]
     assert "running 16 trials" in first
+    steps = ("image" if way == "container" else "packages of evalgate", "environment", "first trial after")
+    assert [name for name in steps if f"| time: {name} " not in first] == []
+    assert re.search(r"\| time: environment [\d.]+ s, import [\d.]+ s$", first, re.MULTILINE)
     (environment,) = (tmp_path / "caches").glob(f"evalgate-Linux-X64-{way}-*.tar")
     with tarfile.open(environment) as members:
         names = members.getnames()
