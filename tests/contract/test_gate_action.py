@@ -261,3 +261,13 @@ def test_the_image_is_the_root_actions(machine: Machine, tmp_path: Path, image: 
     environment = machine.environment | {"ACTION": str(action)}
     subprocess.run(["bash", action / "gate/steps.sh", "image"], env=environment, check=True)
     assert machine.output.read_text(encoding="utf-8") == f"image={asked}\n"
+
+
+def test_a_digest_that_cannot_be_pulled_ends_the_step(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "gate").mkdir()
+    (tmp_path / "action.yml").write_text("runs:\n  image: docker://ghcr.io/o/evalgate@sha256:1\n", encoding="utf-8")
+    (tmp_path / "gate/steps.sh").write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
+    machine.install("docker", "exit 1\n")
+    done = subprocess.run(["bash", tmp_path / "gate/steps.sh", "image"], env=machine.environment, check=False)
+    assert done.returncode == 1
+    assert not machine.output.exists()
