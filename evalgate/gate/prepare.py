@@ -92,7 +92,7 @@ def tell_isolation(context: Context) -> Iterator[Problem]:
     """A warning where agents of a workflow run with the rights of its step."""
     if context.workflow_run and not context.isolate:
         message = "without isolation: agents run with the rights of this step and can read what it can read"
-        hint = "Use a runner with Linux and Docker, or a job that runs as root."
+        hint = "Use a runner with Linux and Docker."
         yield errors.warning("not-isolated", message, hint=hint)
 
 
