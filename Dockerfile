@@ -18,7 +18,7 @@ FROM python:3.13-slim
 # hadolint ignore=DL3008
 RUN apt-get update -qq \
  && apt-get install -y -qq --no-install-recommends git \
- && rm -rf /var/lib/apt/lists/*
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log
 COPY --from=build /opt/evalgate /opt/evalgate
 RUN ln -s /opt/evalgate/bin/uv /usr/local/bin/uv
 # -I: neither the repository, nor PYTHON* variables, nor a user's site-packages reach our interpreter

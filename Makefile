@@ -7,7 +7,8 @@ export PYTHONDONTWRITEBYTECODE :=
 UV := UV_COMPILE_BYTECODE=1 $(BIN)/uv
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit-find-links --no-annotate \
 	--custom-compile-command "make lock"
-LOCK := $(COMPILE) --generate-hashes --python-version 3.13 --python-platform linux
+# for the image, and for machines without Docker: any system, any Python that evalgate runs on
+LOCK := $(COMPILE) --generate-hashes --universal --python-version 3.11
 
 ENVIRONMENTS := .venv-adk/.ready .venv-adk-old/.ready .venv-frameworks/.ready
 SHARED := -n auto --dist worksteal

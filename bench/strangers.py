@@ -73,7 +73,7 @@ jobs:
     runs-on: ubuntu-latest
     steps:
       - uses: actions/checkout@v5
-      - uses: OWNER/evalgate@v1
+      - uses: OWNER/evalgate/gate@v1
 """
 
 

@@ -1,5 +1,5 @@
-"""Writes what stands in several places from where it stands once: action.yml, tables of settings, criteria and reports,
-the picture of the rooms, and the JSON schemas of the files that we write and of those that people write.
+"""Writes what stands in several places from where it stands once: both action.yml, tables of settings, criteria and
+reports, the picture of the rooms, and the JSON schemas of the files that we write and of those that people write.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -29,16 +29,18 @@ from evalgate.model import Need
 from evalgate.results import calibration_file, file, history
 
 ROOT = Path(__file__).resolve().parents[1]
+COMPOSITE = ROOT / "gate" / "action.yml"
 
 ACTION_HEAD = """\
-# Written by `make docs` from evalgate/config/settings.py: change it there.
-name: evalgate
+# {written}
+name: {name}
 description: A gate for pull requests on LLM agents. Runs ADK evaluation files, scores them and reports regressions.
 author: evalgate contributors
 branding:
   icon: check-square
   color: blue
 """
+WRITTEN = "Written by `make docs` from evalgate/config/settings.py: change it there."
 
 ACTION_TAIL = """\
 runs:
@@ -83,10 +85,30 @@ def render_action() -> str:
 
     No setting has a default there: an empty input means "not given", so that evalgate.yml can speak.
     """
+    head = ACTION_HEAD.format(written=WRITTEN, name="evalgate")
+    return head + render_inputs() + block("outputs", OUTPUTS) + ACTION_TAIL
+
+
+def render_composite(page: str) -> str:
+    """gate/action.yml: the same inputs and outputs before the steps, which stand there, and the inputs as variables of
+    the step that runs the gate."""
+    head = ACTION_HEAD.format(written=f"{WRITTEN} The steps stand here alone.", name="evalgate gate")
+    values = {name: f"${{{{ steps.gate.outputs.{name} }}}}" for name in OUTPUTS}
+    given = "".join(f"        INPUT_{name.upper()}: ${{{{ inputs.{name} }}}}\n" for name in all_inputs())
+    runs = page[page.index("\nruns:\n") + 1 :]
+    runs = re.sub(r"(?s)(# <inputs>\n).*?( *# </inputs>\n)", lambda found: found[1] + given + found[2], runs)
+    return head + render_inputs() + block("outputs", OUTPUTS, values=values) + runs
+
+
+def all_inputs() -> list[str]:
+    """Names of the inputs, in the order of the table."""
+    return [*map(settings.input_name, action_settings()), *SECRETS]
+
+
+def render_inputs() -> str:
+    """The inputs of both actions."""
     inputs = {settings.input_name(name): described(name) for name in action_settings()}
-    return (
-        ACTION_HEAD + block("inputs", inputs, required=True) + secret_inputs() + block("outputs", OUTPUTS) + ACTION_TAIL
-    )
+    return block("inputs", inputs, required=True) + secret_inputs()
 
 
 def render_inputs_table() -> str:
@@ -110,8 +132,7 @@ EXAMPLE_HEAD = (
 
 def render_workflow() -> str:
     """The README's workflow, which `evalgate init` writes as well."""
-    text = re.sub(r" # below `root`.*", "", starter.template())
-    return f"```yaml\n# {starter.WORKFLOW}; OWNER is the publisher of the action\n{text}```\n"
+    return f"```yaml\n# {starter.WORKFLOW}; OWNER is the publisher of the action\n{starter.template()}```\n"
 
 
 def render_outputs_table() -> str:
@@ -242,6 +263,7 @@ def documents() -> dict[Path, str]:
     }
     return {
         ROOT / "action.yml": render_action(),
+        COMPOSITE: render_composite(COMPOSITE.read_text(encoding="utf-8")),
         ROOT / "examples" / "workflows" / "minimal.yml": EXAMPLE_HEAD + starter.template(),
         ROOT / "docs" / "images" / "rooms.svg": picture.render(),
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
@@ -285,7 +307,9 @@ def default_text(name: str) -> str:
     return str(value)
 
 
-def block(title: str, texts: Mapping[str, str], *, required: bool = False) -> str:
+def block(
+    title: str, texts: Mapping[str, str], *, required: bool = False, values: Mapping[str, str] | None = None
+) -> str:
     """A YAML mapping of names to folded descriptions."""
     lines = [f"{title}:"]
     for name, text in texts.items():
@@ -294,6 +318,8 @@ def block(title: str, texts: Mapping[str, str], *, required: bool = False) -> st
         lines.extend(textwrap.wrap(text, 112, initial_indent=" " * 6, subsequent_indent=" " * 6))
         if required:
             lines.append("    required: false")
+        if values:
+            lines.append(f"    value: {values[name]}")
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / ".github/pins/action.yml"
-PLACES = (".github", "bench", "docs", "evalgate", "examples", "README.md")
+PLACES = (".github", "bench", "docs", "evalgate", "examples", "gate", "README.md")
 SUFFIXES = {".md", ".yml", ".yaml", ".py", ".j2"}
 
 USE = re.compile(

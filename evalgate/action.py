@@ -197,7 +197,7 @@ def _run(environ: Environ, told: _Told, *, debug: bool) -> ExitCode:
 
 
 def _gated(environ: Environ, settings: Settings, event: EventContext, posting: Posting | None) -> Report:
-    watcher: Watcher = progress.PlainWatcher(sys.stdout)
+    watcher: Watcher = progress.PlainWatcher(sys.stdout, times=True)
     links, shown, told = events.links_of(environ, event), set[Problem](), list[str]()
 
     def show(problems: Sequence[Problem]) -> None:

@@ -153,6 +153,7 @@ def _setting(
             install_environment=variables.installer_environment(),
             cache=str(context.cache),
             log=context.watcher.say,
+            **({} if context.is_attended else {"tell_time": context.say}),
             sandbox=sandboxes[0],
             metrics=sandboxes[1],
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -96,6 +97,7 @@ class WorkerPool(Agent):
     ) -> None:
         self._launch_source = launch
         self._limits = setting.limits
+        self._tell_time = setting.world.tell_time
         self._tools = setting.tools
         self._vouches_for_tools = vouches_for_tools
         self._seed = setting.seed
@@ -241,7 +243,9 @@ class WorkerPool(Agent):
         worker: Worker | None = None
         try:
             with meeting():
+                began = time.monotonic()
                 launch = self._found_launch()
+                made = time.monotonic()
                 worker = Worker(launch, limits=self._limits, tools=self._tools.mode if self._tools else "")
                 with self._changed:
                     self._opening.append(worker)
@@ -249,6 +253,8 @@ class WorkerPool(Agent):
                 if closed:
                     worker.end(_CLOSED)
                 ready = worker.greet()
+                if meeting is not contextlib.nullcontext:
+                    self._tell_time(f"time: environment {made - began:.1f} s, import {time.monotonic() - made:.1f} s")
         except BaseException as error:
             with self._changed:
                 self._starting -= 1

@@ -20,7 +20,7 @@ from evalgate.text import plain, words
 
 @click.command("init")
 @commands.settings_options("root")
-@click.option("--action", default="", metavar="OWNER/evalgate@REF", help="The action that the workflow uses.")
+@click.option("--action", default="", metavar="OWNER/evalgate/gate@REF", help="The action that the workflow uses.")
 @click.option("--force/--no-force", default=False, help="Replace files that are there; they are kept as *.orig.")
 @cli.ends
 def command(root: str | None, action: str, force: bool) -> int:

@@ -367,8 +367,9 @@ class Settings(BaseModel):
     )
     cache: Annotated[str, STARTER, SHOWING, DOOR, MACHINE] = Field(
         default="",
-        description="Folder for caches; persist it with actions/cache.\n"
-        "Holds the agents' environments and the judges' replies. Default: the user's cache folder.",
+        description="Folder for caches; `gate` keeps it, else persist it with actions/cache.\n"
+        "Holds the agents' environments and the judges' replies. Default: the user's cache folder; in the action "
+        "`gate` `.cache/evalgate`.",
     )
     isolate: Annotated[bool, TERMINAL, RUNNING, DOOR, AGENT | MACHINE] = Field(
         default=False,
@@ -403,7 +404,7 @@ class Settings(BaseModel):
 
 OLD_QUARANTINE = "evalgate-quarantine.yml"
 REMOVED: Mapping[str, str] = {
-    "data_branch": "Write `baseline-folder: .evalgate-base` instead, and keep it by actions/cache: docs/baseline.md.",
+    "data_branch": "Write `baseline-folder: .cache/evalgate/base` instead, which the action `gate` keeps.",
     "burn_in": "Delete the line: a new case that fails is rerun like any other.",
     "deterministic": "Write `threshold: all` instead: every failure counts, and nothing is rerun.",
 }

@@ -87,6 +87,14 @@ def tell_token(root: Path, context: Context) -> Iterator[Problem]:
         yield errors.warning("token-in-checkout", message, hint=hint)
 
 
+def tell_isolation(context: Context) -> Iterator[Problem]:
+    """A warning where agents of a workflow run with the rights of its step."""
+    if context.workflow_run and not context.isolate:
+        message = "without isolation: agents run with the rights of this step and can read what it can read"
+        hint = "Use a runner with Linux and Docker."
+        yield errors.warning("not-isolated", message, hint=hint)
+
+
 def make_context(settings: Settings, *, environ: Environ, watcher: Watcher, **more: Any) -> Context:
     """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
     cache = cache_of(settings, environ, say=watcher.say)

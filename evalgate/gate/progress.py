@@ -84,15 +84,17 @@ class _Progress:
 
 
 class PlainWatcher:
-    """A line at the start, one every few seconds, one at the end; agent failures as they come, the first of a kind."""
+    """A line at the start, one every few seconds, one at the end; agent failures as they come, the first of a kind.
+    With `times` also one on how long the first trial took from here."""
 
-    def __init__(self, stream: TextIO, *, every_s: float = PLAIN_EVERY_S) -> None:
+    def __init__(self, stream: TextIO, *, every_s: float = PLAIN_EVERY_S, times: bool = False) -> None:
         self._stream = stream
         self._every_s = every_s
         self._lock = threading.Lock()
         self._now = _Progress()
         self._reruns = ""
         self._spoke = 0.0
+        self._began = time.monotonic() if times else None
 
     def begin(self, *, trials: int, done: int, why: str = "") -> None:
         """See Watcher."""
@@ -118,6 +120,11 @@ class PlainWatcher:
             now = time.monotonic()
             speaks = now - self._spoke >= self._every_s
             self._spoke = now if speaks else self._spoke
+            began = self._began
+            if not known:
+                self._began = None
+        if began is not None and not known:
+            self.say(f"time: first trial after {now - began:.1f} s")
         if new_failure:
             self.say(f"{key}: {new_failure}")
         if speaks:

@@ -86,7 +86,11 @@ def run(settings: Settings, context: Context) -> Report:
             settings, rules.settings, rules.suites, ruling, context, asked_with=asking.environ
         )
         seen = AgentVariables.of(rules.settings, context, keys)
-        told = (*prepare.tell_keys(seen, asking), *prepare.tell_token(settings.root, context))
+        told = (
+            *prepare.tell_keys(seen, asking),
+            *prepare.tell_token(settings.root, context),
+            *prepare.tell_isolation(context),
+        )
         # what is on the base branch already has its own stores
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))

@@ -28,7 +28,7 @@ from evalgate.system import git
 from evalgate.values import Environ, frozen_dataclass
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
-ACTION = f"{workflows.PLACEHOLDER}/evalgate@v1"
+ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
 DISTRIBUTION = "evalgate-action"
 
 FORMER = ".orig"
@@ -159,26 +159,22 @@ def render_workflow(
 ) -> str:
     """The template with these variables for the agent, and the `others` for judges; one without a value is set by
     another step. `root`: below the repository's top; "" for the top. `signs_in`: to Google Cloud, without a key."""
-    named = [name for name in values if doctor.needs_naming(name)]
-    listed = "".join(f"          {name}: {value}\n" for name, value in {**values, **(others or {})}.items() if value)
-    text = (
-        re.sub(r" # below `root`.*", "", template())
-        .replace(ACTION, action)
-        .replace("          env: GOOGLE_API_KEY\n", "")
-    )
-    cache = "          cache: .cache/evalgate\n"
-    text = text.replace(cache, f"{cache}          env: {', '.join(named)}\n" if named else cache)
-    block = f"        env:\n          GOOGLE_API_KEY: {variables.secret('GOOGLE_API_KEY')}\n"
-    text = text.replace(block, f"        env:\n{listed}" if listed else "")
+    inputs = {
+        "root": root and _scalar(root),
+        "env": ", ".join(name for name in values if doctor.needs_naming(name)),
+    }
+    text = template()
+    step = text[text.index(f"      - uses: {ACTION}") :]
+    written = f"      - uses: {action}\n" + _lines("with", inputs) + _lines("env", {**values, **(others or {})})
     if signs_in:
-        permission, cached = "      checks: write # the check run\n", "      # the agent's environment is kept"
-        text = text.replace(permission, f"{permission}      id-token: write # signing in to Google Cloud\n")
-        text = text.replace(cached, f"{SIGNING_IN}{cached}")
-    if root:
-        text = text.replace("          cache: .cache", f"          root: {_scalar(root)}\n          cache: .cache")
-        for path in ("evalgate-report", "evalgate-report/report.html"):
-            text = text.replace(f"path: {path}\n", f"path: {_scalar(f'{root}/{path}')}\n")
-    return text
+        text = text.replace("checks: write}", "checks: write, id-token: write}")
+        written = SIGNING_IN + written
+    return text.replace(step, written)
+
+
+def _lines(name: str, lines: Mapping[str, str]) -> str:
+    listed = "".join(f"          {key}: {value}\n" for key, value in lines.items() if value)
+    return f"        {name}:\n{listed}" if listed else ""
 
 
 def _scalar(text: str) -> str:
@@ -196,7 +192,7 @@ def publisher() -> str:
     except (metadata.PackageNotFoundError, OSError, ValueError, AttributeError, UnavailableError):
         return ""
     found = _ORIGIN.search(url)
-    return f"{found[1]}/evalgate@v1" if found else ""
+    return f"{found[1]}/evalgate/gate@v1" if found else ""
 
 
 # --- evalgate.yml -------------------------------------------------------------------------------------

@@ -258,7 +258,7 @@ def _uploads(environ: Environ) -> bool:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return True
-    return "upload-artifact" in text or ".github/workflows/" in text
+    return "upload-artifact" in text or "/evalgate/gate@" in text or ".github/workflows/" in text
 
 
 def links_of_finished(environ: Environ, event: EventContext) -> Links:

@@ -26,7 +26,7 @@ _SIGNS_IN = f"{variables.CLOUD_LOGIN}@"
 OF_SIGNING_IN = (CREDENTIALS, "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 """What that action sets for the steps behind it."""
 
-_USES = re.compile(r"[^/\s]+/evalgate(@.*)?")
+_USES = re.compile(r"[^/\s]+/evalgate(/gate)?(@.*)?")
 
 
 @frozen_dataclass

@@ -72,13 +72,14 @@ class World:
 
     `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
     of a package index and are for installing children only. `sandbox`: what all of it runs in, as other users;
-    `metrics`: what custom metrics run in. None: they run as we do.
+    `metrics`: what custom metrics run in. None: they run as we do. `tell_time`: is told what making it took.
     """
 
     environment: Environ
     cache: str
     install_environment: Mapping[str, str] = field(default_factory=dict)
     log: Callable[[str], None] = print
+    tell_time: Callable[[str], None] = lambda _: None
     sandbox: Sandbox | None = None
     metrics: Sandbox | None = None
 

@@ -82,7 +82,7 @@ class Step:
                 word = "" if line == f"::{word}::" else word
             elif line.startswith("::stop-commands::"):
                 word = line.removeprefix("::stop-commands::")
-            elif re.match(r"::[a-z-]+[ :]", line):
+            elif re.match(r"::[a-z-]+[ :]", line) and "[not-isolated]" not in line:  # it runs outside of its image
                 obeyed.append(line)
         assert not word, "the runner was left deaf"
         return obeyed

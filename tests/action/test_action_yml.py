@@ -20,7 +20,7 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted([*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples/workflows").glob("*.yml")])
-LINTED = (".github/dependabot.yml", ".github/setup/action.yml", "action.yml", *map(str, WORKFLOWS))
+LINTED = (".github/dependabot.yml", ".github/setup/action.yml", "action.yml", "gate/action.yml", *map(str, WORKFLOWS))
 
 
 def generator() -> ModuleType:
@@ -96,7 +96,7 @@ def test_descriptions_fit_the_marketplace() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml"),
+        ("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml", "gate/action.yml"),
         ("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS)),
         ("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"),
         ("actionlint", *map(str, WORKFLOWS)),
@@ -118,7 +118,7 @@ def test_workflows_pin_by_commit_and_ask_for_no_more_than_they_need(path: Path) 
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {}, "permissions stand at each job"
     used = re.findall(r"uses: *(\S+)", path.read_text(encoding="utf-8"))
-    ours = {"OWNER/evalgate@v1", "./", "./.github/setup"}
+    ours = {"OWNER/evalgate/gate@v1", "./", "./gate", "./.github/setup"}
     assert [each for each in used if each not in ours and not re.search(r"@[0-9a-f]{40}$", each)] == []
 
 
@@ -126,7 +126,7 @@ def test_workflows_pin_by_commit_and_ask_for_no_more_than_they_need(path: Path) 
 def test_workflows_give_inputs_that_there_are(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    given = [step.get("with", {}) for step in steps if step.get("uses") in ("OWNER/evalgate@v1", "./")]
+    given = [step.get("with", {}) for step in steps if step.get("uses") in ("OWNER/evalgate/gate@v1", "./", "./gate")]
     assert given or path.name in ("ci.yml", "nightly.yml", "release.yml")
     for inputs in given:
         assert set(inputs) <= set(ACTION["inputs"])

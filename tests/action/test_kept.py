@@ -1,4 +1,4 @@
-"""What the README's workflow keeps in the cache of a pull request, and which run may use it."""
+"""What the action `gate` keeps in the cache of a pull request, and which run may use it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 from builders import repositories
 
 from evalgate.model import Drift
 from evalgate.results import history
-from tests.action.conftest import ANSWER, NUMBER, REPOSITORY, ROOT, Runner, Step
+from tests.action.conftest import ANSWER, NUMBER, REPOSITORY, Runner, Step
 
 WRONG = "It is not known what the capital is."
 KEPT = ".cache/evalgate/kept"
 
 
 class Job:
-    """Jobs of one repository by the README's workflow: checkout, restore, the gate, and a save whatever came of it."""
+    """Jobs of one repository by the action `gate`: checkout, restore, the gate, and a save whatever came of it."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -69,24 +68,6 @@ def job(quiet_runner: Runner, in_this_process: None) -> Job:
 
 def comment(job: Job) -> str:
     return (job.runner.workspace / "evalgate-report/comment.md").read_text(encoding="utf-8")
-
-
-def test_the_readmes_workflow_restores_and_saves_whatever_came_of_the_gate() -> None:
-    text = (ROOT / "evalgate/gate/workflow.yml").read_text(encoding="utf-8")
-    steps = yaml.safe_load(text)["jobs"]["gate"]["steps"]
-    restore, save = (
-        next(step for step in steps if step.get("uses", "").startswith(f"actions/cache/{name}@"))
-        for name in ("restore", "save")
-    )
-    gate = next(step for step in steps if step.get("id") == "gate")
-    assert steps.index(restore) < steps.index(gate) < steps.index(save)
-    assert save["if"] == "always()"
-    assert restore["with"]["path"] == save["with"]["path"] == KEPT == f"{gate['with']['cache']}/kept"
-    # a key of each attempt, since what is saved under a key stays as it is; found by what all keys of a ref begin with
-    assert restore["with"]["key"] == save["with"]["key"]
-    assert save["with"]["key"].startswith(restore["with"]["restore-keys"])
-    assert "github.run_attempt" in save["with"]["key"]
-    assert restore["with"]["restore-keys"].endswith("${{ github.ref }}-")
 
 
 def test_a_job_that_is_run_again_asks_nobody_and_says_the_same(job: Job) -> None:

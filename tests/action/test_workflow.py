@@ -100,6 +100,7 @@ class Actor:
         )
         example = ROOT / "examples" / "workflows" / change.example
         text = example.read_text(encoding="utf-8") if change.example else yaml.safe_dump(workflow(change))
+        text = text.replace("/evalgate/gate@", "/evalgate@")  # the container alone; test_two_lines.py has the other
         if change.event == "workflow_dispatch":
             text = yaml.safe_dump(reviewed(text))
         flow = {".github/workflows/gate.yml": text, "evalgate.yml": change.gate_file}
@@ -169,8 +170,8 @@ class Actor:
 def workflow(change: Change) -> dict[str, object]:
     """The example's workflow, with a mounted cache instead of actions/cache, and a step that looks at what is left."""
     flow = yaml.safe_load((ROOT / "examples" / "workflows" / "minimal.yml").read_text(encoding="utf-8"))
-    checkout, *_ = steps = flow["jobs"]["gate"]["steps"]
-    gate = next(step for step in steps if step.get("id") == "gate")
+    checkout, gate = flow["jobs"]["gate"]["steps"]
+    gate["id"] = "gate"
     gate["env"] = {"DESK_KEY": "${{ secrets.DESK_KEY }}"}
     always = {"cache": "/cache", "env": "DESK_KEY"}
     before = [{**gate, "id": f"before{at}", "with": always | each} for at, each in enumerate(change.before)]

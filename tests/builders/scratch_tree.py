@@ -12,7 +12,8 @@ from typing import Any
 
 PROJECT = Path(__file__).parents[2]
 COPIED = ("evalgate", "docs", "tests/builders", "tests/contract", "tests/golden", "tests/data", "tests/conftest.py")
-COPIED += ("action.yml", "pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples")
+COPIED += ("action.yml", "gate", "pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+COPIED += ("examples",)
 COPIED += (".importlinter", "entrypoint.py", "LICENSE", "bench")
 
 

@@ -56,7 +56,7 @@ def test_dependabot_reads_the_list() -> None:
         ('"- uses: a/b@v4")', '"- uses: a/b@v5")'),
         ("uses: a/b@main\n", "uses: a/b@v5\n"),
         # our own action, of whoever owns it
-        ("uses: OWNER/evalgate@v1", "uses: OWNER/evalgate@v1"),
+        ("uses: OWNER/evalgate/gate@v1", "uses: OWNER/evalgate/gate@v1"),
         ("uses: ./", "uses: ./"),
     ],
 )

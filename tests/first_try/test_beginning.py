@@ -129,12 +129,12 @@ def test_the_workflow_of_an_agent_that_logs_in_to_google_cloud(
     tmp_path: Path, source: str, signs_in: bool, project: str
 ) -> None:
     repository = stranger(tmp_path, {**SOUND, "desk.py": source + SOUND["desk.py"]})
-    code, said = call(repository, "init", "--action", "acme/evalgate@v1")
+    code, said = call(repository, "init", "--action", "acme/evalgate/gate@v1")
     assert (code, "gh variable set GCP_WORKLOAD_IDENTITY_PROVIDER" in said) == (0, signs_in), said
     steps = yaml.safe_load((repository / starter.WORKFLOW).read_text(encoding="utf-8"))["jobs"]["gate"]["steps"]
     assert any("google-github-actions/auth@" in step["uses"] for step in steps) is signs_in
-    (gate,) = (step for step in steps if step.get("id") == "gate")
-    assert gate["with"].get("env") == ("GOOGLE_APPLICATION_CREDENTIALS" if signs_in else None)
+    gate = steps[-1]
+    assert gate.get("with", {}).get("env") == ("GOOGLE_APPLICATION_CREDENTIALS" if signs_in else None)
     assert gate.get("env", {}).get("GOOGLE_CLOUD_PROJECT", "") == project
     _, said = call(repository, "doctor")
     assert "[workflow-variable]" not in said
@@ -248,7 +248,7 @@ def test_what_is_written_pleases_the_linters(tmp_path: Path) -> None:
             )
     odd = starter.render_workflow({"A": '"1:2 # x"'}, others={"B": variables.secret("B")}, root="my folder: x/1")
     (flows / "odd.yml").write_text(odd, encoding="utf-8")
-    (gate,) = (step for step in yaml.safe_load(odd)["jobs"]["gate"]["steps"] if step.get("id") == "gate")
+    gate = yaml.safe_load(odd)["jobs"]["gate"]["steps"][-1]
     assert gate["with"]["root"] == "my folder: x/1"
     written = sorted(map(str, flows.iterdir()))
     assert len(written) >= 4

@@ -108,7 +108,7 @@ def test_an_agent_of_another_framework(stranger: Repository, driver: str) -> Non
 
 
 def test_a_framework_that_is_not_installed(stranger: Repository, driver: str) -> None:
-    stranger.call("init", "--action", "acme/evalgate@v1")
+    stranger.call("init", "--action", "acme/evalgate/gate@v1")
     code, said = stranger.call("doctor", "--python", sys.executable)
     assert code == 3, said
     package = "pydantic-ai-slim" if driver == "pydantic-ai" else driver

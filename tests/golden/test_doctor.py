@@ -24,7 +24,7 @@ SECRET = "s3cret-that-nobody-may-read"
 GATE_FILE = "agents: [{driver: python, call: 'desk:answer'}]\n"
 ANSWER = "def answer(message):\n    return 'On its way.'\n"
 CONFIG = '{"criteria": {"response_match_score": 0.8}}'
-INIT = ("init", "--action", "acme/evalgate@v1")
+INIT = ("init", "--action", "acme/evalgate/gate@v1")
 
 
 def evalset(name: str, *cases: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -39,6 +40,17 @@ def test_plain_lines() -> None:
     assert lines[2].startswith("4/5 in ")
     assert lines[2].endswith("2 agent failures")
     assert not any(line.startswith("::") for line in lines)
+
+
+def test_the_time_to_the_first_trial_is_said_once_and_of_no_earlier_result() -> None:
+    stream = io.StringIO()
+    watcher = progress.PlainWatcher(stream, times=True)
+    watcher.begin(trials=3, done=0)
+    watcher.trial_done(KEY, Transcript(invocations=()), 0.1, known=True)
+    for _ in range(2):
+        watcher.trial_done(KEY, Transcript(invocations=()), 0.1)
+    (line,) = stream.getvalue().splitlines()[1:]
+    assert re.fullmatch(r"time: first trial after \d+\.\d s", line)
 
 
 def test_reruns_are_called_so_with_what_they_are_for() -> None:

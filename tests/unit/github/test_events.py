@@ -236,6 +236,7 @@ UPLOADING = "steps:\n- uses: actions/upload-artifact@v4\n"
     ("ref", "text", "kept"),
     [
         ("o/r/.github/workflows/gate.yml@refs/heads/x", UPLOADING, True),
+        ("o/r/.github/workflows/gate.yml@refs/heads/x", "steps:\n- uses: o/evalgate/gate@v1\n", True),
         ("o/r/.github/workflows/gate.yml@refs/heads/x", "steps: []", False),  # reports end with the job
         ("o/r/.github/workflows/gate.yml@refs/heads/x", "uses: ./.github/workflows/other.yml", True),  # who knows
         ("o/r/.github/workflows/other.yml@refs/heads/x", "steps: []", True),  # not in the checkout

@@ -14,9 +14,10 @@ from evalgate.github import workflows
 from evalgate.github.workflows import GateStep
 
 GIVEN = {name: variables.secret(name) for name in ("DESK_URL", "GOOGLE_API_KEY")}
-SOUND = starter.render_workflow(GIVEN, action="acme/evalgate@v1").replace(
+SOUND = starter.render_workflow(GIVEN, action="acme/evalgate/gate@v1").replace(
     "env: DESK_URL\n", "env: DESK_URL, GOOGLE_API_KEY\n"
 )
+PERMISSIONS = "permissions: {contents: read, pull-requests: write, checks: write}"
 NAMES = "          env: DESK_URL, GOOGLE_API_KEY\n"
 
 
@@ -40,12 +41,14 @@ def told(folder: Path, text: str) -> list[str]:
         ("on: pull_request", "on: [push, pull_request_target]", ["workflow-event"]),
         ("on: pull_request", "on: {pull_request_target: {types: [opened]}}", ["workflow-event"]),
         ("acme/", "OWNER/", ["workflow-owner"]),
-        ("      pull-requests: write # the comment\n", "", ["workflow-permissions"]),
+        (", pull-requests: write", "", ["workflow-permissions"]),
         # without any of its own, those of the workflow, which are none
-        ("    permissions:\n", "    x:\n", ["workflow-permissions"]),
-        ("    permissions:\n      contents: read\n", "    permissions: read-all\n    x:\n", ["workflow-permissions"]),
-        ("    permissions:\n      contents: read\n", "    permissions: write-all\n    x:\n", []),
-        ("          persist-credentials: false\n", "", ["token-in-checkout"]),
+        (f"    {PERMISSIONS}", "    x: 1", ["workflow-permissions"]),
+        (f"    {PERMISSIONS}", "    permissions: read-all", ["workflow-permissions"]),
+        (f"    {PERMISSIONS}", "    permissions: write-all", []),
+        # the container alone
+        ("acme/evalgate/gate@v1", "acme/evalgate@v1", []),
+        ("        with: {persist-credentials: false}\n", "", ["token-in-checkout"]),
         ("actions/checkout@", "acme/checkout@", ["workflow-checkout"]),
         ("name: evalgate\non", "name: [\non", ["yaml-syntax"]),
     ],
@@ -96,10 +99,10 @@ def test_variables_that_a_workflow_does_not_give(tmp_path: Path, needed: list[st
 
 
 def test_signing_in_sets_credentials(tmp_path: Path) -> None:
-    before = "      - uses: google-github-actions/auth@v3\n      - id: gate"
+    before = "      - uses: google-github-actions/auth@v3\n      - uses: acme/"
     text = SOUND.replace(NAMES, NAMES.replace("\n", ", GOOGLE_APPLICATION_CREDENTIALS\n"))
     (without,) = steps(tmp_path, text)
-    (found,) = steps(tmp_path, text.replace("      - id: gate", before))
+    (found,) = steps(tmp_path, text.replace("      - uses: acme/", before))
     assert isinstance(without, GateStep) and isinstance(found, GateStep)  # noqa: PT018 - for the type checker
     assert [each.code for each in doctor.unset_in_workflow(without, [], Settings())] == ["workflow-variable"]
     assert list(doctor.unset_in_workflow(found, [], Settings())) == []

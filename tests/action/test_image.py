@@ -1,0 +1,73 @@
+"""What the image weighs, and what is not in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.action.test_attacks import image as image  # noqa: PLC0414 - a fixture: built once for a module
+
+pytestmark = pytest.mark.action
+
+BASE = "python:3.13-slim"
+MOST_BYTES = 200_000_000
+"""Of our layers, as a machine that has the base downloads them."""
+PLACE = "/opt/evalgate/lib/python3.13/site-packages"
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True, timeout=600).stdout
+
+
+def layers(name: str) -> list[str]:
+    found: list[str] = json.loads(docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", name))
+    return found
+
+
+def compressed(stream: IO[bytes]) -> int:
+    deflate = zlib.compressobj(6)
+    return sum(len(part) for part in parts(stream, deflate))
+
+
+def parts(stream: IO[bytes], deflate: zlib._Compress) -> Iterator[bytes]:
+    while chunk := stream.read(1 << 20):
+        yield deflate.compress(chunk)
+    yield deflate.flush()
+
+
+def test_our_layers_are_small(image: str, tmp_path: Path) -> None:
+    common = len(layers(BASE))
+    assert layers(image)[:common] == layers(BASE)
+    archive = tmp_path / "image.tar"
+    docker("save", "--output", str(archive), image)
+    with tarfile.open(archive) as saved:
+        manifest = saved.extractfile("manifest.json")
+        assert manifest is not None
+        (described,) = json.load(manifest)
+        sizes = []
+        for name in described["Layers"][common:]:
+            layer = saved.extractfile(name)
+            assert layer is not None
+            sizes.append(compressed(layer))
+    print(f"layers: {sizes}")
+    assert sum(sizes) <= MOST_BYTES
+
+
+def test_there_is_no_compiler_and_everything_is_compiled(image: str) -> None:
+    script = f"""
+        for name in cc gcc c++ clang make ld; do command -v $name && exit 1; done
+        cd {PLACE} && find . -name '*.py' | while read -r file; do
+            [ -e "$(dirname "$file")/__pycache__/$(basename "$file" .py).cpython-313.pyc" ] || echo "$file"
+        done
+    """
+    network = ("--network", "host") if os.environ.get("DOCKER_HOST") else ()
+    left = docker("run", "--rm", *network, "--entrypoint", "sh", image, "-c", script).splitlines()
+    assert len(left) < 20, left
