@@ -1,5 +1,5 @@
-"""`evalgate convert`, `evalgate diff` and `evalgate ces`: CES evaluations as ADK evaluation sets and back, two versions
-by field, and a live app beside its files."""
+"""`evalgate convert`, `evalgate diff` and `evalgate ces`: CES evaluations as ADK evaluation sets, two versions by
+field, and a live app beside its files."""
 
 from __future__ import annotations
 
@@ -28,31 +28,27 @@ APP = click.option(
 
 @click.command("convert")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(["adk", "ces"]), required=True, help="What to write.")
-@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="adk: a file; ces: a folder.")
+@click.option("--to", "target", type=click.Choice(["adk"]), default="adk", help="What to write.")
+@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The file to write.")
 @click.option("--strict/--no-strict", default=False, help="Write nothing and exit with 2 if anything is lost.")
 @APP
 @cli.ends
-def convert_command(paths: tuple[Path, ...], target: str, output: Path, strict: bool, app: str) -> int:
-    """Convert CES evaluations to an ADK evaluation set (`--to adk`) or back (`--to ces`), and report what is lost.
+def convert_command(paths: tuple[Path, ...], output: Path, strict: bool, app: str, **_: str) -> int:
+    """Convert CES evaluations to an ADK evaluation set, and report what is lost.
 
-    PATHS are CES files or their folders, or ADK evaluation sets. Expectations that evaluations name are looked for in
-    PATHS as well.
+    PATHS are CES files or their folders. Expectations that evaluations name are looked for in PATHS as well.
     """
-    made = (ces_files.to_adk if target == "adk" else ces_files.to_ces)(paths, output, app=app)
+    made = ces_files.to_adk(paths, output, app=app)
     cli.show_problems(tuple(each for each in made.problems if each.severity is not Severity.ERROR))
     for each in made.told:
         click.echo(plain.visible(each), err=True)
     if strict and made.lost:
         raise ConfigError(f"{words.counted(made.lost, 'loss', 'losses')}: nothing was written (`--strict`)")
     if not made.files:
-        found = "nothing that ADK has a form for was found"
-        found = found if target == "adk" else f"no case in {words.listed(map(str, paths))}"
-        raise ConfigError(f"{found}: no file was written")
+        raise ConfigError("nothing that ADK has a form for was found: no file was written")
     made.write()
-    what = words.counted(made.count, "case" if target == "adk" else "evaluation")
     lost = words.counted(made.lost, "loss", "losses") if made.lost else "nothing lost"
-    click.echo(f"{what} in {output}, {lost}")
+    click.echo(f"{words.counted(made.count, 'case')} in {output}, {lost}")
     return ExitCode.PASS
 
 

@@ -33,7 +33,7 @@ from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
 @dataclass(slots=True)
 class Converted:
-    """The files that a conversion gives, how many evaluations or cases are in them, and what is lost: `told` in words,
+    """The files that a conversion gives, how many cases are in them, and what is lost: `told` in words,
     of which `lost` are more than remarks. `problems`: warnings of the files that were read."""
 
     files: dict[Path, JsonObject] = field(default_factory=dict)
@@ -140,29 +140,6 @@ def _app_of(evaluation: Evaluation, given: str) -> str:
     """The app of an evaluation by its name; the one that is given for one without."""
     head, mark, _ = evaluation.name.partition("/evaluations/")
     return head if mark and given == read.LOCAL_APP else given
-
-
-def to_ces(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
-    """ADK evaluation sets as CES evaluations in an export's layout."""
-    made = Converted()
-    for path in _files(paths, walk.EVALUATION_ENDINGS):
-        reading = eval_set.parse_eval_set(_text(path), file=str(path))
-        if reading.eval_set is None:
-            raise ConfigError.collected(reading.problems)
-        made.problems += reading.problems
-        for case in reading.eval_set.cases:
-            evaluation, expectations, losses = convert.to_ces(case, app=app)
-            named = read.file_name(case.case_id)
-            place = output / "evaluations" / named / f"{named}.json"
-            if place in made.files:
-                raise ConfigError(f"two cases would be written to {place}", hint="Give each case an id of its own.")
-            made.files[place] = evaluation.json()
-            for each in expectations:
-                name = read.file_name(each.display_name)
-                made.files[output / "evaluationExpectations" / name / f"{name}.json"] = each.json()
-            made.add_losses(f"{path}: {case.case_id}", losses)
-            made.count += 1
-    return made
 
 
 # --- comparing --------------------------------------------------------------------------------------

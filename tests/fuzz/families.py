@@ -155,8 +155,7 @@ def _read_ces(data: bytes) -> None:
             for resource in ces_read.parse(text, file=name, kind=each).resources:
                 ces_compare.relaxations(list(ces_compare.changes({}, comparable(resource.message))))
                 if isinstance(resource.message, Evaluation):
-                    case, _ = convert.to_adk(resource.message, app=ces_read.LOCAL_APP, prompts={})
-                    convert.to_ces(case, app=ces_read.LOCAL_APP)
+                    convert.to_adk(resource.message, app=ces_read.LOCAL_APP, prompts={})
     ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text})
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import ces_from_adk
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from evalgate.ces import convert, cxas, read, shapes
@@ -28,7 +29,7 @@ def round_trip(evaluation: Evaluation) -> tuple[Evaluation, list[Loss]]:
     text = json.dumps({"eval_set_id": "s", "eval_cases": [case_json(case)]})
     reading = eval_set.parse_eval_set(text, file="s.evalset.json")
     assert reading.eval_set is not None, reading.problems
-    back, expectations, more = convert.to_ces(reading.eval_set.cases[0], app=APP)
+    back, expectations, more = ces_from_adk.to_ces(reading.eval_set.cases[0], app=APP)
     assert more == []  # what came from CES has its place there
     assert {each.display_name: each.llm_criteria.prompt for each in expectations if each.llm_criteria} == {
         rubric.rubric_id: rubric.text for rubric in case.rubrics if rubric.rubric_id in PROMPTS
@@ -268,7 +269,7 @@ def test_what_adk_has_and_ces_has_not_is_named() -> None:
         final_response=Content(parts=(Text(text="ho"),)),
     )
     case = Case(case_id="c", conversation=(turn,), session=AdkSession(user_id="u1", session_id="s"))
-    evaluation, _, losses = convert.to_ces(case, app=APP)
+    evaluation, _, losses = ces_from_adk.to_ces(case, app=APP)
     assert [str(each).partition(" is dropped")[0] for each in losses] == [
         "`session_input.user_id`",
         "`session_input.session_id`",
@@ -278,7 +279,7 @@ def test_what_adk_has_and_ces_has_not_is_named() -> None:
     scenario = ConversationScenario(
         starting_prompt="I lost my card", conversation_plan="Block it.", persona=Persona(persona_id="NOVICE")
     )
-    evaluation, _, losses = convert.to_ces(Case(case_id="c", scenario=scenario), app=APP)
+    evaluation, _, losses = ces_from_adk.to_ces(Case(case_id="c", scenario=scenario), app=APP)
     assert evaluation.json()["scenario"]["task"] == "Begin with: I lost my card\n\nBlock it."
     assert [each.effect for each in losses] == [Effect.NOTE, Effect.DROPPED]
 

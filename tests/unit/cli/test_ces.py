@@ -103,7 +103,7 @@ def test_excluded_and_ignored_files_are_none(app: Path) -> None:
     assert "renew_loan_happy_path" not in called("list").output
 
 
-def test_convert_there_and_back(app: Path) -> None:
+def test_convert_to_an_evaluation_set(app: Path) -> None:
     done = called("convert", ".", "--to", "adk", "-o", "out/desk.evalset.json")
     assert done.exit_code == 0
     assert "`golden.turns[1].steps[3]` is dropped: ADK's file has no mocks" in done.output
@@ -111,14 +111,6 @@ def test_convert_there_and_back(app: Path) -> None:
     cases = json.loads((app / "out/desk.evalset.json").read_text())["eval_cases"]
     assert [case["eval_id"] for case in cases] == ["renew_loan_happy_path", "lost_card_scenario"]
     assert cases[0]["rubrics"][0]["rubric_id"] == "one-question-at-a-time"
-    name = "projects/local/locations/local/apps/library-desk"
-    done = called("convert", "out/desk.evalset.json", "--to", "ces", "-o", "back", "--app", name)
-    assert (done.exit_code, done.output) == (0, "2 evaluations in back, nothing lost\n")
-    done = called("validate", "back")
-    assert (done.exit_code, done.output) == (0, "0 suites, 0 cases, 2 CES evaluations: 0 errors, 0 warnings\n")
-    done = called("diff", GOLDEN, "back", "--exit-code")
-    assert done.exit_code == 1
-    assert 'golden.turns[2].hallucinationMetricBehaviorOverride: "ENABLED" -> (not set) (relaxes:' in done.output
     # strict: nothing is written where anything is lost
     done = called("convert", ".", "--to", "adk", "-o", "strict.evalset.json", "--strict")
     assert done.exit_code == 2
@@ -127,10 +119,8 @@ def test_convert_there_and_back(app: Path) -> None:
 
 CONVERT_FAULTS = [
     (("missing.json", "--to", "adk"), "missing.json: the file does not exist"),
-    ((".gitignore", "--to", "ces"), "not"),
-    ((GOLDEN, "--to", "ces"), "not an evaluation set"),
     (("empty", "--to", "adk"), "no CES file in empty"),
-    (("empty", "--to", "ces"), "no case in empty"),
+    (("empty", "--to", "ces"), "'ces' is not 'adk'"),
 ]
 
 
