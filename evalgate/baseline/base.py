@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit, unchanged
 from evalgate.baseline.commit import Checkout, NoSuchFolder
-from evalgate.comparison import compare
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.gate_file import AgentRule
@@ -26,7 +25,18 @@ from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentDescription, AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, Policy, Run, Suite
+from evalgate.model import (
+    AgentDescription,
+    AgentUse,
+    BaseOrigin,
+    BaseSource,
+    CaseKey,
+    CaseStatus,
+    CriterionRule,
+    Policy,
+    Run,
+    Suite,
+)
 from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found, Store
@@ -213,7 +223,7 @@ def _from_git(
         base = _checked_out(settings, suites, context, repo, stack, source=source)
         rules = base.project.rules
         policies = [load.policy_of(settings, suites), *([rules.policy] if rules else ())]
-        if wanted == "auto" and (timed := compare.clock_based(policies, suites)):
+        if wanted == "auto" and (timed := clock_based(policies, suites)):
             context.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
             wanted = "rerun"
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
@@ -248,6 +258,13 @@ def _of_today(store: Store, repo: Repository, sha: str, *, say: Callable[[str], 
         return found
     say(f"the results of {found.commit[:7]} were not used: the provider's model moved after them, on {moved:%Y-%m-%d}")
     return None
+
+
+def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
+    """The criteria that are read from a clock and decide all the same, by any of the policies."""
+    named = dict.fromkeys(use.name for suite in suites for use in suite.criteria if use.scale.clocked)
+    found = (name for policy in policies for name in named if policy.criteria.get(name, CriterionRule()).gating)
+    return tuple(dict.fromkeys(found))
 
 
 def is_both(head: Settings, base: Settings | None) -> bool:

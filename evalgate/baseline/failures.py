@@ -1,4 +1,4 @@
-"""Whose doing it is that the base's agent failed: the base's own, or possibly the change's.
+"""Head beside the base, and whose doing it is that the base's agent failed: its own, or possibly the change's.
 
 What the change may have caused is not measured, and blocks: else a change could end the comparison by breaking the
 base. It may have caused what happened in an environment, under limits, or on questions that are not the base's.
@@ -19,11 +19,25 @@ from evalgate.agents.base import ToolMode, folder_of
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit
 from evalgate.baseline.base import Base
+from evalgate.comparison import compare as comparison_compare, pairing
+from evalgate.comparison.book import Sides
 from evalgate.config import Trait, settings as config_settings
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.formats import fingerprints
-from evalgate.model import AgentFailure, AgentUse, FailureKind, Run, Suite, TrialKey
+from evalgate.model import (
+    AgentFailure,
+    AgentUse,
+    BaseOrigin,
+    BaseSource,
+    CaseKey,
+    CaseStatus,
+    Comparison,
+    FailureKind,
+    Run,
+    Suite,
+    TrialKey,
+)
 from evalgate.system import python_env
 from evalgate.text import words
 
@@ -203,3 +217,80 @@ def _changed(root: Path, head: Path, *, own: Collection[str], shared: bool) -> I
 def _differs(path: str, root: Path, head: Path) -> bool:
     first, second = root / path, head / path
     return not (first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes())
+
+
+# --- head beside base ---------------------------------------------------------------------------------
+
+
+def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) -> Comparison:
+    """Head beside base, wherever the two come from: measured just now, joined from parts, read from files; where
+    nothing of the base could be measured, a comparison that says so. `edited`: see `Comparison`."""
+    head, base = sides.head, sides.base
+    assert base is not None
+    problem, base_failed = _base_problem(head, base, sides.unpaired)
+    if problem:
+        return Comparison(origin=origin, problem=problem, base_failed=base_failed)
+    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, is_together=sides.is_together)))
+    return comparison_compare.of(sides, origin=replace(origin, notes=tuple(notes)), edited=edited)
+
+
+def again(told: Comparison, sides: Sides, *, lacking: str) -> Comparison:
+    """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
+    and the results do not tell why."""
+    if sides.base is None:
+        return Comparison(
+            origin=told.origin,
+            problem=told.problem or lacking,
+            no_agent=told.no_agent,
+            base_failed=told.base_failed,
+        )
+    sides = replace(
+        sides,
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
+        unchanged=told.unchanged,
+        is_together=told.origin.source is BaseSource.RERUN,
+    )
+    found = compare(sides, origin=told.origin, edited=told.edited)
+    # which knows more of the cause than the runs do
+    is_told = bool(found.problem and told.problem) and not found.base_failed
+    return replace(found, problem=told.problem) if is_told else found
+
+
+def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
+    """Why no trial of the base can be used at all, and whether only the base's own failures are why; "" where one can,
+    and where every case is new or changed, so that nothing could be compared whatever became of the base."""
+    keys = pairing.uses_by_case(head)
+    if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
+        return "", False
+    ran = [{trial.key.case for trial in run.trials} for run in (head, base)]
+    if not base.trials or (head.truncated and not ran[0] & ran[1]):
+        return "no base result could be compared", False
+    failed = [(trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None]
+    if len(failed) < len(base.trials):
+        return "", False
+    others = [failure for failure, own in failed if not own]
+    if others:
+        return f"the base's agent did not run: {others[0].why}", False
+    return _base_failed_sentence(failed[0][0]), True
+
+
+def _base_failed_sentence(failure: AgentFailure) -> str:
+    """What keeps all of the base from being measured."""
+    match failure.kind:
+        case FailureKind.INSTALL:
+            return f"the base's environment cannot be made: {failure.why}"
+        case FailureKind.START | FailureKind.NO_RECORDING:
+            return f"the base cannot start: {failure.why}"
+        case _:
+            return f"the base's agent failed in every run: {failure.why}"
+
+
+def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
+    """A note where other models answered: though the agent is the same, or at another time, when a provider may have
+    moved as well. That difference is not the change's, or not its alone."""
+    same = dict(head.codes) == dict(base.codes)
+    if not head.models or not base.models or head.models == base.models or (is_together and not same):
+        return ()
+    then, now = (", ".join(sorted(run.models)) for run in (base, head))
+    agent = "the same agent" if same else "the agent"
+    return (f"{agent} used other models on the base ({then}) than on head ({now})",)

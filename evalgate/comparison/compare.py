@@ -1,11 +1,10 @@
-"""Head's run beside base's, wherever the two come from: measured just now, joined from parts, read from files."""
+"""Head's run beside base's: what became of each case, of each criterion, and of all together."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from evalgate.comparison import book as comparison_book, cases as comparison_cases, pairing, purse, sensitivity
@@ -13,24 +12,16 @@ from evalgate.comparison.book import Sides
 from evalgate.comparison.pairing import PolicyRule
 from evalgate.model import (
     MOST_REPEATS,
-    AgentFailure,
     AppliedRule,
     BaseOrigin,
-    BaseSource,
     CaseKey,
-    CaseStatus,
     Change,
     ComparedCases,
     Comparison,
     CriterionComparison,
-    CriterionRule,
     CriterionUse,
-    FailureKind,
     PassRates,
-    Policy,
-    Run,
     Scale,
-    Suite,
     VerdictKind,
 )
 from evalgate.values import frozen_dataclass
@@ -40,21 +31,16 @@ OVERALL = "trials that pass"
 DUST = 1e-9
 
 
-def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) -> Comparison:
-    """Head beside base, by head's cases, criteria and seed; where nothing of the base could be measured, a comparison
-    that says so. `edited`: see `Comparison`."""
-    head, base = sides.head, sides.base
+def of(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) -> Comparison:
+    """Head beside base, by head's cases, criteria and seed. `edited`: see `Comparison`."""
+    base = sides.base
     assert base is not None
-    problem, base_failed = _base_problem(head, base, sides.unpaired)
-    if problem:
-        return Comparison(origin=origin, problem=problem, base_failed=base_failed)
-    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, is_together=sides.is_together)))
     deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
     outcomes = [[side.passed(side.trials.get(key, ())) for key in deciding] for side in sides.both]
     rows = tuple(_rows(sides))
     ours, theirs = sides.both
     return Comparison(
-        origin=replace(origin, notes=tuple(notes)),
+        origin=origin,
         base=base,
         cases=comparison_cases.of(sides),
         criteria=rows,
@@ -93,28 +79,6 @@ def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_RE
         all_of_k=fmean(math.comb(passes, k) / math.comb(runs, k) for passes, runs in counts),
         any_of_k=fmean(1 - math.comb(runs - passes, k) / math.comb(runs, k) for passes, runs in counts),
     )
-
-
-def again(told: Comparison, sides: Sides, *, lacking: str) -> Comparison:
-    """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
-    and the results do not tell why."""
-    if sides.base is None:
-        return Comparison(
-            origin=told.origin,
-            problem=told.problem or lacking,
-            no_agent=told.no_agent,
-            base_failed=told.base_failed,
-        )
-    sides = replace(
-        sides,
-        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
-        unchanged=told.unchanged,
-        is_together=told.origin.source is BaseSource.RERUN,
-    )
-    found = compare(sides, origin=told.origin, edited=told.edited)
-    # which knows more of the cause than the runs do
-    is_told = bool(found.problem and told.problem) and not found.base_failed
-    return replace(found, problem=told.problem) if is_told else found
 
 
 @frozen_dataclass
@@ -307,50 +271,3 @@ def _overall(
         past=1.0,
     )
     return _compared(row, sides, is_shown=False, largest=1.0)
-
-
-def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
-    """The criteria that are read from a clock and decide all the same, by any of the policies."""
-    named = dict.fromkeys(use.name for suite in suites for use in suite.criteria if use.scale.clocked)
-    found = (name for policy in policies for name in named if policy.criteria.get(name, CriterionRule()).gating)
-    return tuple(dict.fromkeys(found))
-
-
-def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> tuple[str, bool]:
-    """Why no trial of the base can be used at all, and whether only the base's own failures are why; "" where one can,
-    and where every case is new or changed, so that nothing could be compared whatever became of the base."""
-    keys = pairing.uses_by_case(head)
-    if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
-        return "", False
-    ran = [{trial.key.case for trial in run.trials} for run in (head, base)]
-    if not base.trials or (head.truncated and not ran[0] & ran[1]):
-        return "no base result could be compared", False
-    failed = [(trial.failure, trial.own_failure) for trial in base.trials if trial.failure is not None]
-    if len(failed) < len(base.trials):
-        return "", False
-    others = [failure for failure, own in failed if not own]
-    if others:
-        return f"the base's agent did not run: {others[0].why}", False
-    return _base_failed_sentence(failed[0][0]), True
-
-
-def _base_failed_sentence(failure: AgentFailure) -> str:
-    """What keeps all of the base from being measured."""
-    match failure.kind:
-        case FailureKind.INSTALL:
-            return f"the base's environment cannot be made: {failure.why}"
-        case FailureKind.START | FailureKind.NO_RECORDING:
-            return f"the base cannot start: {failure.why}"
-        case _:
-            return f"the base's agent failed in every run: {failure.why}"
-
-
-def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
-    """A note where other models answered: though the agent is the same, or at another time, when a provider may have
-    moved as well. That difference is not the change's, or not its alone."""
-    same = dict(head.codes) == dict(base.codes)
-    if not head.models or not base.models or head.models == base.models or (is_together and not same):
-        return ()
-    then, now = (", ".join(sorted(run.models)) for run in (base, head))
-    agent = "the same agent" if same else "the agent"
-    return (f"{agent} used other models on the base ({then}) than on head ({now})",)

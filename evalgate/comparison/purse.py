@@ -518,10 +518,3 @@ def play(cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0) -> tupl
         if lacking:
             return purse, tuple(lacking)
     return purse, ()
-
-
-def certainly_broken(factors: Mapping[CaseKey, float], *, needed: float) -> tuple[CaseKey, ...]:
-    """The cases that may be called broken by name: with a chance of at most 1 in `needed` any of them did not change
-    (closed testing)."""
-    lost = math.prod(min(1.0, factor) for factor in factors.values())
-    return tuple(key for key, factor in factors.items() if factor > 1 and factor * lost >= needed)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import agents
-from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare as comparison_compare
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -116,7 +115,7 @@ def _compared(
             # one run, which ran all of the base beside the head
             is_together=known is not None and known.origin.source is BaseSource.RERUN,
         )
-        comparisons.append(comparison_compare.compare(sides, origin=told))
+        comparisons.append(failures.compare(sides, origin=told))
     return head_run, base_run, comparisons, rules
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from evalgate import agents, errors
 from evalgate.agents.base import AgentFailed
-from evalgate.baseline import unchanged
+from evalgate.baseline import base as baseline_base, unchanged
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare
 from evalgate.config import variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -69,7 +68,7 @@ class Earlier:
     def take(self, session: Session, rules: Rules, base: Base | None) -> tuple[TakenOver, TakenOver]:
         """Put what is known into the journals of the sides; what was taken over, of head and of the base."""
         head, taken, theirs = session.sides[HEAD], TakenOver(), TakenOver()
-        if self.is_fresh or not self.tree or compare.clock_based([rules.policy], rules.suites):
+        if self.is_fresh or not self.tree or baseline_base.clock_based([rules.policy], rules.suites):
             return taken, theirs
         same = frozenset[str]() if base is None else base.unchanged
         for suite in head.suites:

@@ -18,7 +18,6 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base, failures, unchanged
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare
 from evalgate.comparison.book import NOTHING, Sides
 from evalgate.comparison.purse import Rerun
 from evalgate.config.context import Context
@@ -367,7 +366,7 @@ class _Measuring:
             )
             return head, None, (comparison,) * len(every)
         origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites)
-        comparisons = [compare.compare(sides, origin=origin, edited=edited) for sides in every]
+        comparisons = [failures.compare(sides, origin=origin, edited=edited) for sides in every]
         if self._cause:
             told = f"; the cause may be this change: {self._cause}"
             comparisons = [

@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import errors
-from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.comparison import compare
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -170,7 +169,7 @@ def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -
         return None
     run = None if base is None else book.applied(base.run)
     sides = measure.sides_of(book.applied(head.run), run, policy=book.policy, shown=rules.quarantined)
-    return compare.again(head.comparison, sides, lacking="no shard has base results")
+    return failures.again(head.comparison, sides, lacking="no shard has base results")
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from evalgate import __version__, errors, reports
-from evalgate.baseline import quarantine
+from evalgate.baseline import failures, quarantine
 from evalgate.calibration import apply
-from evalgate.comparison import compare, verdict as comparison_verdict
+from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
@@ -95,7 +95,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
         sides = measure.sides_of(run, theirs, policy=policy, shown=held)
-        comparison = compare.again(head.comparison, sides, lacking="there are no base results")
+        comparison = failures.again(head.comparison, sides, lacking="there are no base results")
     book, decided, lacking = gate_run.book_of(run, comparison, policy=policy, shown=held)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book, decided=decided)
     return Report(

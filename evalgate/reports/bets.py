@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from evalgate.model import Book, Cell
+from evalgate.model import Book, CaseKey, Cell
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
@@ -70,3 +71,10 @@ def _across(at: int, count: int) -> str:
 def _down(worth: float) -> str:
     height = math.log(min(max(worth, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
     return f"{HEIGHT - MARGIN - height * (HEIGHT - 2 * MARGIN):.1f}"
+
+
+def certainly_broken(factors: Mapping[CaseKey, float], *, needed: float) -> tuple[CaseKey, ...]:
+    """The cases that may be called broken by name: with a chance of at most 1 in `needed` any of them did not change
+    (closed testing)."""
+    lost = math.prod(min(1.0, factor) for factor in factors.values())
+    return tuple(key for key, factor in factors.items() if factor > 1 and factor * lost >= needed)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from evalgate.comparison import purse, threshold
+from evalgate.comparison import threshold
 from evalgate.model import (
     AgentFailure,
     BaseOrigin,
@@ -33,6 +33,7 @@ from evalgate.model import (
     Suite,
     VerdictKind,
 )
+from evalgate.reports import bets
 from evalgate.results import labels
 from evalgate.results.labels import CaseLabel
 from evalgate.text import plain, words
@@ -433,7 +434,7 @@ def evidence_sentence(book: Book) -> str:
         return told
     amount = words.odds(book.worse).removesuffix(" : 1")
     chance = f"in at most 1 of {amount} checks like this one"
-    names = [_named(case_id) for _, case_id in purse.certainly_broken(book.factors, needed=book.needed)]
+    names = [_named(case_id) for _, case_id in bets.certainly_broken(book.factors, needed=book.needed)]
     certain = f" Certainly broken: {words.listed(names, limit=UNSEEN)}." if names else ""
     return f"{told}{certain} If the change did nothing, so much or more would come up {chance}."
 

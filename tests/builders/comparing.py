@@ -12,7 +12,8 @@ from typing import Any
 
 from builders import build
 from builders.build import Done, call, case, turn
-from evalgate.comparison import compare, verdict
+from evalgate.baseline import failures
+from evalgate.comparison import verdict
 from evalgate.comparison.book import Sides
 from evalgate.model import (
     AppliedRule,
@@ -71,7 +72,7 @@ def beside(
         again += _numbered(suites, alone, Purpose.SINGLE) if alone and not number else ()
         runs.append(dataclasses.replace(run, truncated=truncated, seed=7, confirmations=tuple(again)))
     sides = Sides(head=runs[0], base=runs[1], policy=policy, unpaired=unpaired or {}, shown=waiting)
-    comparison = compare.compare(sides, origin=origin)
+    comparison = failures.compare(sides, origin=origin)
     return of(runs[0], comparison, policy=policy, links=links, waiting=waiting, **more)
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from evalgate.comparison import compare as comparison_compare, verdict
+from evalgate.baseline import failures
+from evalgate.comparison import verdict
 from evalgate.comparison.book import Sides
 from evalgate.model import (
     AgentFailure,
@@ -148,7 +149,7 @@ def compare_runs(
         shown=unreliable,
         is_together=run_together,
     )
-    return comparison_compare.compare(both, origin=ORIGIN)
+    return failures.compare(both, origin=ORIGIN)
 
 
 def scaled(head: Run, scales: Mapping[str, Scale], *, judged: frozenset[str] = frozenset()) -> Run:

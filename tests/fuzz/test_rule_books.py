@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules
+from evalgate.baseline import base as baseline_base, failures, quarantine, rules as baseline_rules
 from evalgate.baseline.base import Base
-from evalgate.comparison import compare
 from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.discovery import project
@@ -197,7 +196,7 @@ def decided(base_files: Files, head_files: Files, *, broken: str, cases: frozens
         held = quarantine.in_force(own, rules.suites, base, context, past=None).cases
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
         comparisons = [
-            compare.compare(
+            failures.compare(
                 measure.sides_of(book.applied(head), book.applied(then), policy=book.policy, shown=held),
                 origin=base.origin,
             )

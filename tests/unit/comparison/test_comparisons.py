@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import sides
 
-from evalgate.comparison import compare
+from evalgate.baseline import failures
 from evalgate.comparison.book import Sides
 from evalgate.model import CaseStatus, Policy
 
@@ -37,6 +37,6 @@ def test_a_base_without_results_is_told_from_cases_that_it_cannot_have(
         policy=Policy(),
         unpaired={(sides.SUITE, case_id): status for case_id, status in statuses.items()},
     )
-    comparison = compare.compare(both, origin=sides.ORIGIN)
+    comparison = failures.compare(both, origin=sides.ORIGIN)
     assert comparison.problem == problem
     assert [case.status.value for case in comparison.cases] == listed

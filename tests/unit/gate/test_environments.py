@@ -10,9 +10,8 @@ import pytest
 from builders import sides
 
 from evalgate.agents import opening
-from evalgate.baseline import base as baseline_base
+from evalgate.baseline import base as baseline_base, failures
 from evalgate.baseline.base import Base, BaseProject
-from evalgate.comparison import compare
 from evalgate.comparison.book import Sides
 from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
@@ -107,5 +106,5 @@ def test_other_models(code: str, source: BaseSource, models: tuple[str, str], sa
         policy=Policy(),
         is_together=source is BaseSource.RERUN,
     )
-    comparison = compare.compare(both, origin=BaseOrigin(source=source))
+    comparison = failures.compare(both, origin=BaseOrigin(source=source))
     assert [note.partition(" on the base")[0] for note in comparison.origin.notes] == ([said] if said else [])
