@@ -150,7 +150,8 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         reruns += wanted
     swapped = [purse.Purse(terms, money=money) for _ in parts]
     for own, cases in zip(swapped, parts, strict=True):
-        own.begin([_swapped(case) for case in cases])
+        rounds = [(case.key, [pair.swapped() for pair in (*case.rounds, *case.pairs)]) for case in cases]
+        own.begin([CaseRuns(key=key, rounds=pairs) for key, pairs in rounds])
     worse = math.fsum(own.worth for own in purses) if parts else 1.0
     failing = math.fsum(own.failing for own in purses) if parts else 1.0
     factors = {key: factor for own in purses for key, factor in own.factors.items()}
@@ -167,11 +168,6 @@ def _settled(sides: Sides) -> tuple[Book, tuple[Rerun, ...]]:
         confirmations={key: word for own in words for key, word in own.items()},
         on_both=frozenset(key for own in purses for key in own.failed_together),
     ), tuple(reruns)
-
-
-def _swapped(case: CaseRuns) -> CaseRuns:
-    runs = [pair.swapped() for pair in (*case.rounds, *case.pairs)]
-    return CaseRuns(key=case.key, rounds=runs, passes_on_base=None)
 
 
 def _terms(sides: Sides) -> Terms:
@@ -204,7 +200,7 @@ def _graded(sides: Sides) -> Mapping[str, PolicyRule]:
             value = pairing.value_of(trial, name)
             if value is not None:
                 kept = values[name, use.threshold is not None and threshold.reaches(value, use)]
-                kept |= {value} if len(kept) < len(SEVERAL) else set()
+                kept |= {value} if len(kept) < 2 else set()  # two on one side of the threshold say more than that
     found = {name: rule for name, rule in rules.items() if any(len(values[name, met]) > 1 for met in (True, False))}
     return found | (WHETHER_MEASURED if _is_lacking(sides) else {})
 
@@ -220,10 +216,6 @@ def _is_lacking(sides: Sides) -> bool:
 WHETHER_MEASURED: Final = {
     purse.MEASURED: PolicyRule(name=purse.MEASURED, gating=True, lower_is_better=False, scale=Scale(), max_drop=0.0)
 }
-
-
-SEVERAL = (0, 1)
-"""Two values on one side of the threshold differ in more than whether it is reached."""
 
 
 def _parts(sides: Sides) -> list[list[CaseRuns]]:
@@ -295,13 +287,13 @@ def beside(sides: Sides, heads: Iterable[GradedTrial]) -> Iterator[tuple[GradedT
 
 def reruns_of(sides: Sides, key: CaseKey) -> Reruns | None:
     """The fresh runs of a case that has some."""
-    counts = []
-    for side in sides.both:
-        outcomes = side.passed(side.fresh.get(key, ()))
-        counts += [outcomes.count(True), len(outcomes) - outcomes.count(None)]
     if not sides.both[0].fresh.get(key):
         return None
-    return Reruns(**dict(zip(("passed", "runs", "base_passed", "base_runs"), counts, strict=False)))
+    head, base = (side.passed(side.fresh.get(key, ())) for side in sides.both)
+    passed, runs, base_passed, base_runs = (
+        count for known in (head, base) for count in (known.count(True), len(known) - known.count(None))
+    )
+    return Reruns(passed=passed, runs=runs, base_passed=base_passed, base_runs=base_runs)
 
 
 def evidence(drops: Iterable[float], *, tolerated: float) -> float:

@@ -198,18 +198,11 @@ def _counted(
     )
 
 
-def _means(samples: Sequence[Sample]) -> tuple[float, float] | None:
-    """Of the cases' means, head's and the base's, over the cases that have a score on both sides."""
-    both = [(pairing.mean(sample.head), pairing.mean(sample.base)) for sample in samples if sample.head and sample.base]
-    if not both:
-        return None
-    heads, bases = zip(*both, strict=True)
-    return pairing.mean(heads), pairing.mean(bases)
-
-
 def _compared(row: _Row, sides: Sides, *, is_shown: bool, largest: float) -> CriterionComparison:
-    book, means = sides.settled[0], _means(row.samples)
-    head, base = (None, None) if means is None else means
+    book, both = sides.settled[0], [sample for sample in row.samples if sample.head and sample.base]
+    # the means of the cases' means, over the cases that have a score on both sides
+    head = fmean(fmean(sample.head) for sample in both) if both else None
+    base = fmean(fmean(sample.base) for sample in both) if both else None
     is_truncated = bool(sides.head.truncated or (sides.base and sides.base.truncated))
     missing = row.missing(min_measured=sides.policy.min_measured, is_truncated=is_truncated)
     clock_based = row.rule.scale.clocked and not sides.is_together

@@ -53,8 +53,7 @@ def case_verdicts(
     known = by_case(run.trials)
     return {
         key: threshold.judge_case(
-            suite=key[0],
-            case_id=key[1],
+            key=key,
             criteria=own,
             trials=known.get(key, ()),
             repeats=run.repeats,
@@ -79,11 +78,6 @@ def value_of(trial: GradedTrial | None, name: str) -> float | None:
 def known(values: Iterable[float | None]) -> tuple[float, ...]:
     """The values that are known."""
     return tuple(value for value in values if value is not None)
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean of values."""
-    return math.fsum(values) / len(values)
 
 
 def pattern_of(trial: GradedTrial, uses: Sequence[CriterionUse]) -> Pattern:
@@ -155,23 +149,21 @@ class PolicyRule:
 
     def drop(self, head: float, base: float) -> float:
         """By how much head is worse, as a share of the scale, from -1 to 1; of an open one, of the larger score."""
-        scale = self.scale
-        is_open = scale.lowest is None or scale.highest is None
-        reach = max(abs(head), abs(base)) if is_open else (scale.highest or 0.0) - (scale.lowest or 0.0)
+        reach = self._reach(head, base)
         if not reach:
             return 0.0
         drop = (head / reach - base / reach) if self.lower_is_better else (base / reach - head / reach)
-        drop = math.copysign(max(0.0, abs(drop) - scale.resolution / reach), drop)  # what measuring itself makes
+        drop = math.copysign(max(0.0, abs(drop) - self.scale.resolution / reach), drop)  # what measuring itself makes
         return min(1.0, max(-1.0, drop))
 
     def floor(self, base: float | None) -> float:
         """The drop that is tolerated, on the criterion's own scale."""
-        scale = self.scale
-        if base is None:
-            return 0.0
-        is_open = scale.lowest is None or scale.highest is None
-        reach = abs(base) if is_open else (scale.highest or 0.0) - (scale.lowest or 0.0)
-        return max(self.max_drop * reach, scale.resolution)
+        return 0.0 if base is None else max(self.max_drop * self._reach(base), self.scale.resolution)
+
+    def _reach(self, *scores: float) -> float:
+        if self.scale.lowest is None or self.scale.highest is None:
+            return max(map(abs, scores))
+        return self.scale.highest - self.scale.lowest
 
 
 def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool = False) -> PolicyRule:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from evalgate.model import Bet, CaseKey, Cell, Confirmation
 from evalgate.values import frozen_dataclass
@@ -247,8 +247,6 @@ class Purse:
         self.factors: dict[CaseKey, float] = {}
         self.bets: list[Bet] = []
 
-    # --- what it holds ---------------------------------------------------------------------------
-
     @property
     def failed_together(self) -> set[CaseKey]:
         """Suspects that failed on both sides in fresh runs."""
@@ -287,8 +285,6 @@ class Purse:
     def is_failing(self) -> bool:
         """Whether more cases fail by themselves than are tolerated."""
         return self.failing >= self._terms.needed
-
-    # --- what it sees ----------------------------------------------------------------------------
 
     def begin(self, cases: Sequence[CaseRuns]) -> None:
         """The first round of all cases, then their further rounds."""
@@ -386,8 +382,6 @@ class Purse:
         if state.suspect is not None:
             state.suspect.see(pair.cell)
 
-    # --- what is run next ------------------------------------------------------------------------
-
     def reruns(self) -> tuple[Rerun, ...]:
         """The next bets; none where nothing could change the answer any more. Of suspects first, as many at once as
         could end it."""
@@ -456,8 +450,6 @@ class Purse:
         worst = sorted((key for key, fall in falls.items() if fall > 0), key=lambda key: -falls[key])[:GRADED_CASES]
         return [key for key in worst if self._states[key].graded < GRADED_PAIRS]
 
-    # --- what it says ----------------------------------------------------------------------------
-
     def confirmations(self, *, is_worse: bool, is_failing: bool, largest: float) -> dict[CaseKey, Confirmation]:
         """What is known of each case that fails by its first runs and can be run again. `is_worse`, `is_failing`: of
         all shards together; `largest`: the largest factor of a case there."""
@@ -491,30 +483,19 @@ def _total(parts: Mapping[str, Sequence[float]]) -> float:
     return math.fsum(itertools.chain.from_iterable(parts.values()))
 
 
-Runs: TypeAlias = Sequence[Pair] | Sequence[bool | None]
-
-
 def play(cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0) -> tuple[Purse, tuple[Rerun, ...]]:
     """The purse after all that was run, and what is to be run next."""
     purse = Purse(terms, money=money)
     purse.begin(cases)
-    by_key = {case.key: case for case in cases}
-    done: defaultdict[Rerun, int] = defaultdict(int)
+    made: dict[Rerun, list[Pair | bool | None]] = {}
+    for case in cases:
+        made[Rerun(key=case.key, is_pair=True)] = [*case.pairs]
+        made[Rerun(key=case.key, is_pair=False)] = [*case.alone]
     while reruns := purse.reruns():
-        known: list[Rerun] = []
-        results: list[Pair | bool | None] = []
-        lacking: list[Rerun] = []
-        for rerun in reruns:
-            case = by_key[rerun.key]
-            runs: Runs = case.pairs if rerun.is_pair else case.alone
-            if done[rerun] < len(runs):
-                known.append(rerun)
-                results.append(runs[done[rerun]])
-                done[rerun] += 1
-            else:
-                lacking.append(rerun)
+        known = [(rerun, made[rerun].pop(0)) for rerun in reruns if made[rerun]]
         if known:
-            purse.see(known, results)
-        if lacking:
-            return purse, tuple(lacking)
+            purse.see([rerun for rerun, _ in known], [result for _, result in known])
+        if len(known) < len(reruns):
+            lacking = Counter(reruns) - Counter(rerun for rerun, _ in known)
+            return purse, tuple(lacking.elements())
     return purse, ()

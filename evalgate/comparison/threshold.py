@@ -24,22 +24,18 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Counts:
-    """How a suite's cases ended. `allowed` failures are among `passed`; `unrun`: a budget kept them from running;
-    `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
-    """
+    """How a suite's cases ended. `measured` ones passed or failed; `allowed` failures are among `passed`; `unrun`: a
+    budget kept them from running; `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and
+    are not measured whole either."""
 
     total: int
     passed: int
     failed: int
+    measured: int
     unrun: int
     doubtful: int
     partial: int
     allowed: int
-
-    @property
-    def measured(self) -> int:
-        """Cases that passed or failed."""
-        return self.passed + self.failed
 
     def reaches(self, cases: int, *, min_measured: float) -> bool:
         """Whether so many cases are the share that was asked for."""
@@ -63,6 +59,7 @@ def count(
         total=len(cases),
         passed=kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL) - failed,
         failed=failed,
+        measured=kinds.count(VerdictKind.PASS) + kinds.count(VerdictKind.FAIL),
         unrun=kinds.count(VerdictKind.INCONCLUSIVE),
         doubtful=sum(case.doubtful for case in own),
         partial=sum(case.partial for case in own),
@@ -100,15 +97,6 @@ def judge(counts: Counts, *, required: float, min_measured: float) -> dict[Verdi
     return kinds or {VerdictKind.PASS: f"{words.counted(counts.allowed, 'failure')} allowed" if counts.allowed else ""}
 
 
-def groups(
-    cases: Sequence[CaseVerdict], *, added: Collection[CaseKey], required: float
-) -> Sequence[Sequence[CaseVerdict]]:
-    """The cases that each have to reach the pass rate by themselves: the base's, and those that the change adds, with
-    which it would else make up for failures."""
-    split = [[case for case in cases if (case.key in added) is is_new] for is_new in (False, True)]
-    return split if required < 1 and all(split) else [cases]
-
-
 def needed(total: int, share: float) -> int:
     """How many of `total` cases a share asks for."""
     # 0.7 * 10 is 7.000000000000001 in floats: the dust must not ask for an eighth case
@@ -117,8 +105,7 @@ def needed(total: int, share: float) -> int:
 
 def judge_case(
     *,
-    suite: str,
-    case_id: str,
+    key: CaseKey,
     criteria: Sequence[CriterionUse],
     trials: Sequence[GradedTrial],
     repeats: int,
@@ -149,8 +136,8 @@ def judge_case(
     is_broken = kind is not VerdictKind.PASS and _is_broken(trials, verdicts)
     is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
     return CaseVerdict(
-        suite=suite,
-        case_id=case_id,
+        suite=key[0],
+        case_id=key[1],
         kind=VerdictKind.INCONCLUSIVE if is_cut_short else kind,
         criteria=verdicts,
         reason=truncated if is_cut_short else reason,

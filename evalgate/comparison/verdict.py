@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 
 from evalgate.comparison import pairing, threshold as comparison_threshold
+from evalgate.comparison.cases import OF_RERUNS
 from evalgate.model import (
     BaseSource,
     Book,
@@ -77,8 +78,8 @@ def find(
     known, added, past = frozenset[CaseKey](), frozenset[CaseKey](), frozenset[CaseKey]()
     base = None if comparison is None else comparison.base
     if comparison is None or base is None:
-        named = {Confirmation.FLAKY: FailureOrigin.FLAKY, Confirmation.LOST: FailureOrigin.UNCONFIRMED}
-        origins = {key: named[each] for key, each in confirmations.items() if each in named}
+        named = {Confirmation.FLAKY, Confirmation.LOST}
+        origins = {key: OF_RERUNS[each] for key, each in confirmations.items() if each in named}
     else:
         origins = {case.key: case.origin for case in comparison.cases if case.origin is not None}
         added = frozenset(case.key for case in comparison.cases if case.status is CaseStatus.NEW)
@@ -155,7 +156,9 @@ def _judge_suite(
         cases.append(replace(case, nonblocking=None if quarantine else why, quarantine=quarantine))
     counted = [case for case in known if case.key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    parts = comparison_threshold.groups(counted, added=allowed.added, required=required)
+    # cases that the change adds would else make up for failures
+    parts = [[case for case in counted if (case.key in allowed.added) is is_new] for is_new in (False, True)]
+    parts = parts if required < 1 and all(parts) else [counted]
     judged = [_judge_cases(part, policy=policy, allowed=allowed, required=required) for part in parts]
     judged.sort(key=lambda part: SEVERITY.index(next(iter(part))))
     kind, reason = next(iter(judged[0].items()))
@@ -229,10 +232,9 @@ def decide(
     book = comparison.book if comparison is not None and comparison.base is not None else book
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable, book=book)
     # what a budget cut short after the comparison is decided anew
-    decided = decided if comparison is None else comparison.decided
-    decided = NO_VERDICTS if run.truncated else decided
+    decided = NO_VERDICTS if run.truncated else decided if comparison is None else comparison.decided
     threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
-    regression = None if comparison is None else _regression_gate(run, comparison, policy)
+    regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     return Verdict(
         kind=min((gate.kind for gate in gates), key=SEVERITY.index),
@@ -256,12 +258,6 @@ def _stopped_its_agent(run: Run, comparison: Comparison, *, advisory: Collection
     return bool({trial.key.suite for trial in run.trials} & runs - starts - set(advisory))
 
 
-def _regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
-    if comparison.base is not None and comparison.is_untouched(run):
-        return _gate({VerdictKind.PASS: GateCause.ONLY_CASES if comparison.edited else GateCause.UNTOUCHED}, policy)
-    return regression_gate(run, comparison, policy)
-
-
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
@@ -271,6 +267,8 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
         if comparison.base_failed:
             return _gate({VerdictKind.INCONCLUSIVE: GateCause.BASE_FAILED}, policy)
         return _gate({VerdictKind.NOT_MEASURED: GateCause.NO_BASE}, policy)
+    if comparison.is_untouched(run):
+        return _gate({VerdictKind.PASS: GateCause.ONLY_CASES if comparison.edited else GateCause.UNTOUCHED}, policy)
     rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
         is_unpaired = not comparison.criteria and any(case.suite not in policy.advisory for case in comparison.cases)
@@ -288,20 +286,9 @@ APPETITE = 2
 """How many times the base's tokens head may take for the same runs before a spent budget is head's doing."""
 
 
-def tokens_of_both(run: Run, base: Run) -> tuple[int, int | None, int]:
-    """The tokens that head took, those that the base took for the same runs (None where it tells of none), and how many
-    runs these are."""
-    then_run, now_run = ((*side.trials, *side.confirmations) for side in (base, run))
-    theirs = {trial.key: trial.tokens for trial in then_run if trial.tokens is not None}
-    if not theirs:
-        return sum(trial.tokens or 0 for trial in now_run), None, 0
-    pairs = [(trial.tokens, theirs[trial.key]) for trial in now_run if trial.tokens and trial.key in theirs]
-    return sum(ours for ours, _ in pairs), sum(then for _, then in pairs), len(pairs)
-
-
 def _ate_budget(run: Run, base: Run, truncated: str) -> bool:
     """Whether a budget ended the run which the base's appetite would have spared."""
-    ours, then, _ = tokens_of_both(run, base)
+    ours, then, _ = run.tokens_beside(base)
     # a base that tells nothing excuses nothing
     return ("tokens" in truncated or "$" in truncated) and ours > APPETITE * (then or 0)
 

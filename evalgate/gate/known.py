@@ -215,8 +215,7 @@ def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | No
                 continue
             told = compared.get(key, {})
             verdict = threshold.judge_case(
-                suite=suite.key,
-                case_id=case.case_id,
+                key=(suite.key, case.case_id),
                 criteria=suite.criteria_of(case),
                 trials=trials.get(key, ()),
                 repeats=run.repeats,

@@ -187,3 +187,13 @@ class Run:
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     root: str | None = None
     workflow_run: str = ""
+
+    def tokens_beside(self, base: Run) -> tuple[int, int | None, int]:
+        """The tokens that it took, those that the base took for the same runs (None where it tells of none), and how
+        many runs these are."""
+        ours, theirs = ([*run.trials, *run.confirmations] for run in (self, base))
+        then = {trial.key: trial.tokens for trial in theirs if trial.tokens is not None}
+        if not then:
+            return sum(trial.tokens or 0 for trial in ours), None, 0
+        pairs = [(trial.tokens, then[trial.key]) for trial in ours if trial.tokens and trial.key in then]
+        return sum(now for now, _ in pairs), sum(before for _, before in pairs), len(pairs)

@@ -284,7 +284,7 @@ def _unpaired(about: _Regression) -> str:
 def _tokens(about: _Regression) -> str:
     """How much more head takes than the base."""
     assert about.comparison.base is not None
-    ours, then, count = comparison_verdict.tokens_of_both(about.run, about.comparison.base)
+    ours, then, count = about.run.tokens_beside(about.comparison.base)
     if then is None:
         return f"Head used {ours:,} tokens, the base told of none, and {about.truncated}."
     runs = f"same {count} runs" if count > 1 else "same run"

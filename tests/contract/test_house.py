@@ -14,7 +14,7 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 486_300,
+    "tokens": 484_200,
     "tokens_per_statement": 11.7,
     "odd_names_per_1000": 123,
     "modules": 255,
@@ -23,7 +23,7 @@ MOST = {
     "doubled_class_names": 41,
     "words": 1391,
     "replace": 179,
-    "largest_room": 5653,  # lines
+    "largest_room": 5521,  # lines
     "longest_function": 755,  # tokens
 }
 

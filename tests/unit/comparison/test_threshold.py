@@ -50,8 +50,7 @@ def judge(
     if "info" in columns:
         uses.append(CriterionUse(name="info", threshold=None, informational=True))
     return threshold.judge_case(
-        suite="s",
-        case_id="c",
+        key=("s", "c"),
         criteria=uses,
         trials=trials,
         repeats=width if repeats is None else repeats,
@@ -153,7 +152,7 @@ def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(
     trial = GradedTrial(
         key=TrialKey(suite="s", case_id="c"), failure=None, grades={"a": grade(agent), "s": grade(simulator)}
     )
-    verdict = threshold.judge_case(suite="s", case_id="c", criteria=uses, trials=[trial], repeats=1, adk_compat=False)
+    verdict = threshold.judge_case(key=("s", "c"), criteria=uses, trials=[trial], repeats=1, adk_compat=False)
     assert verdict.kind.value == kind
     if kind == "not_measured" and simulator == "0.5":
         assert verdict.criteria[1].reason is Reason.TEST_BROKEN
@@ -165,8 +164,7 @@ def test_a_simulated_user_that_failed_is_not_called_the_agent():
     missing = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=failure.message)
     trial = GradedTrial(key=TrialKey(suite="s", case_id="c"), failure=failure, grades={"a": missing})
     verdict = threshold.judge_case(
-        suite="s",
-        case_id="c",
+        key=("s", "c"),
         criteria=[CriterionUse(name="a", threshold=0.8)],
         trials=[trial],
         repeats=1,

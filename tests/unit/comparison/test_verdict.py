@@ -232,7 +232,7 @@ def test_turning_a_pass_never_takes_a_kind_out_of_what_is_there(
 
     def there(turned: int) -> set[VerdictKind]:
         counts = threshold.Counts(
-            total=total, passed=passed - turned, failed=failed + turned,
+            total=total, passed=passed - turned, failed=failed + turned, measured=passed + failed,
             unrun=unrun, doubtful=doubtful, partial=0, allowed=0,
         )  # fmt: skip
         kinds = threshold.judge(counts, required=required, min_measured=min_measured)
