@@ -56,7 +56,8 @@ uv_program() {
   if command -v uv; then return; fi
   local folder=$RUNNER_TEMP/evalgate-uv
   awk '/^[^ ]/ {wanted = /^uv==/} wanted' "$action/requirements.lock" >"$folder.lock"
-  python3 -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps \
+  python3 -m pip install --quiet --no-color --root-user-action ignore --disable-pip-version-check --require-hashes \
+    --only-binary :all: --no-deps \
     --target "$folder" --requirement "$folder.lock" >&2
   echo "$folder/bin/uv"
 }
