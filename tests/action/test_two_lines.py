@@ -99,9 +99,11 @@ runs:
   steps:
     - shell: bash
       run: |
-        to=$STAND_INS/artifacts/$NAME
-        if [ "$ARCHIVE" = false ]; then to=$STAND_INS/artifacts/; fi
-        cp -r "$FROM" "$to"
+        to=$STAND_INS/artifacts
+        if [ "$ARCHIVE" = true ]; then to=$to/$NAME; fi
+        if [ ! -e "$FROM" ]; then echo "no files: $FROM"; exit; fi
+        if [ -d "$FROM" ]; then FROM=$FROM/.; fi
+        mkdir -p "$to" && cp -r "$FROM" "$to"
       env: {NAME: "${{ inputs.name }}", FROM: "${{ inputs.path }}", ARCHIVE: "${{ inputs.archive }}"}
 """
 DOCKER = """\

@@ -1,4 +1,5 @@
-"""What GitHub remembers, as far as a gate meets it: comments, check runs, artifacts, pull requests.
+"""What GitHub remembers, as far as a gate and its release meet it: comments, check runs, artifacts, pull requests,
+releases.
 
 Each handler takes a request that was found in GitHub's description and gives (status, JSON, headers).
 """
@@ -44,6 +45,7 @@ class State:
         self.artifacts: dict[int, dict[str, Any]] = {}
         self.zips: dict[int, bytes] = {}
         self.pulls: dict[int, dict[str, Any]] = {}
+        self.releases: dict[int, dict[str, Any]] = {}
         self.storage_url = ""
         self._last_id = 1000
         self.handlers: dict[tuple[str, str], Callable[..., Reply]] = {
@@ -59,6 +61,10 @@ class State:
             ("GET", f"{REPO}/pulls/{{pull_number}}"): self._pull,
             ("GET", f"{REPO}/pulls/{{pull_number}}/commits"): self._pull_commits,
             ("GET", f"{REPO}/commits/{{commit_sha}}/pulls"): self._commit_pulls,
+            ("POST", f"{REPO}/releases"): self._create_release,
+            ("GET", f"{REPO}/releases/tags/{{tag}}"): self._published,
+            ("GET", f"{REPO}/releases/{{release_id}}"): self._release,
+            ("PATCH", f"{REPO}/releases/{{release_id}}"): self._update_release,
             ("GET", "/user"): self._user,
         }
 
@@ -200,6 +206,32 @@ class State:
         if not found:
             return _invalid(f"No commit found for SHA: {commit_sha}")
         return 200, [self._simple(each) for each in found if each["linked"]], {}
+
+    def _create_release(self, *, body: Any, login: str, **_: Any) -> Reply:
+        made = self._sample("POST", f"{REPO}/releases", 201)
+        made.update(id=self._next(), draft=False, author=self.account(login), assets=[], published_at=None)
+        url = f"https://api.github.com/repos/o/r/releases/{made['id']}"
+        made.update(url=url, upload_url=f"{url.replace('api', 'uploads', 1)}/assets{{?name,label}}")
+        self.releases[made["id"]] = made
+        return 201, self._changed_release(made, body), {"location": url}
+
+    def _published(self, tag: str, **_: Any) -> Reply:
+        found = [each for each in self.releases.values() if each["tag_name"] == tag and not each["draft"]]
+        return (200, found[0], {}) if found else _missing()
+
+    def _release(self, release_id: str, **_: Any) -> Reply:
+        made = self.releases.get(int(release_id))
+        return _missing() if made is None else (200, made, {})
+
+    def _update_release(self, release_id: str, *, body: Any, **_: Any) -> Reply:
+        made = self.releases.get(int(release_id))
+        return _missing() if made is None else (200, self._changed_release(made, body), {})
+
+    def _changed_release(self, made: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+        made.update({key: value for key, value in body.items() if key != "generate_release_notes"})
+        if not made["draft"]:
+            made.update(published_at=moment(), immutable=True)  # as the repository's settings have it
+        return made
 
     def _user(self, *, login: str, **_: Any) -> Reply:
         if login.endswith("[bot]"):

@@ -111,6 +111,7 @@ def test_what_is_no_digest_reaches_no_tag(publisher: Publisher, image: str) -> N
 def test_nothing_is_tagged_before_the_digest_ran_on_both_architectures() -> None:
     tagging = [name for name, job in JOBS.items() if "release.sh tag" in str(job) or "release.sh major" in str(job)]
     assert tagging == ["publish"]
+    assert [name for name, job in JOBS.items() if ":$VERSION" in str(job)] == ["publish"], "the image's tag"
     assert JOBS["publish"]["needs"] == ["image", "try"]
     assert "if" not in JOBS["publish"]
     assert JOBS["try"]["strategy"]["matrix"] == JOBS["build"]["strategy"]["matrix"]

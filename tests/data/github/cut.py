@@ -1,4 +1,5 @@
-"""Cuts the calls that evalgate makes out of GitHub's own OpenAPI description: `python cut.py api.github.com.json`.
+"""Cuts the calls that evalgate and its release make out of GitHub's own OpenAPI description:
+`python cut.py api.github.com.json`.
 
 The description is the npm package `@octokit/openapi` (MIT, see LICENSE beside this file), its file
 `generated/api.github.com.json`. Prose and examples are left out; what constrains a request
@@ -23,6 +24,9 @@ get /repos/{owner}/{repo}/pulls
 get /repos/{owner}/{repo}/pulls/{pull_number}
 get /repos/{owner}/{repo}/pulls/{pull_number}/commits
 get /repos/{owner}/{repo}/commits/{commit_sha}/pulls
+post /repos/{owner}/{repo}/releases
+get patch /repos/{owner}/{repo}/releases/{release_id}
+get /repos/{owner}/{repo}/releases/tags/{tag}
 get /user
 """
 PROSE = {"description", "summary", "example", "examples", "externalDocs", "tags"}
