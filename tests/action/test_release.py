@@ -423,7 +423,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 def machine(tmp_path: Path, registry: Registry) -> Iterator[Machine]:
     there = ACT.exists() and GH.exists() and shutil.which("docker")
     if not there or not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
-        pytest.skip("needs act, gh and a container host: run `make test-action`")
+        pytest.skip("needs the system: act, gh and Docker's client (`make test-action`)")
     yield Machine(tmp_path, registry)
     ours = ["--filter", f"reference={registry.address}/{REPOSITORY}", "--format", "{{.Repository}}@{{.Digest}}"]
     pulled = subprocess.check_output(["docker", "images", "--digests", *ours], text=True).split()
