@@ -12,6 +12,7 @@ line is JSON.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import io
 import itertools
 import json
@@ -93,14 +94,15 @@ def rerun(pull: PullRequest, places: Sequence[int], index: int) -> tuple[Run, Ru
     ]
     shard = Shard(index=index, of=world.shards) if world.shards > 1 else None
     head, base = (run_of(places, own, rounds=world.rounds, shard=shard) for own in trials)
-    sides = Sides(head=head, base=base, policy=Policy())
     fresh: list[list[GradedTrial]] = [[], []]
     counts: dict[tuple[str, bool], int] = {}
     while True:
-        sides = sides.again(*fresh)
-        _, reruns = sides.settled
+        head, base = (
+            dataclasses.replace(side, confirmations=tuple(own)) for side, own in zip((head, base), fresh, strict=True)
+        )
+        _, reruns = Sides(head=head, base=base, policy=Policy()).settled
         if not reruns:
-            return sides.both[HEAD].run, sides.both[BASE].run
+            return head, base
         for each in reruns:
             name = each.key[1], each.is_pair
             number = counts[name] = counts.get(name, -1) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -56,12 +56,6 @@ class Side:
     def verdicts(self) -> Mapping[CaseKey, CaseVerdict]:
         """The threshold gate's word on each of head's cases."""
         return pairing.case_verdicts(self.run, self.uses, policy=self.policy)
-
-    def again(self, run: Run) -> Side:
-        """The same first runs with other reruns."""
-        side = Side(run=run, uses=self.uses, policy=self.policy, is_base=self.is_base)
-        vars(side).update(trials=self.trials, verdicts=self.verdicts)
-        return side
 
     def kind(self, key: CaseKey, name: str) -> VerdictKind | None:
         """How a case ended by one criterion."""
@@ -117,15 +111,6 @@ class Sides:
         """Head, and the base where there is one."""
         runs = (self.head,) if self.base is None else (self.head, self.base)
         return [Side(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head) for run in runs]
-
-    def again(self, *reruns: Sequence[GradedTrial]) -> Sides:
-        """The same first runs with these reruns, head's and the base's: what first runs alone say stays as it is."""
-        runs = [replace(side.run, confirmations=tuple(trials)) for side, trials in zip(self.both, reruns, strict=True)]
-        sides = replace(self, head=runs[0], base=runs[1] if len(runs) > 1 else None)
-        known = {"uses": self.uses, "graded": self.graded}
-        known["both"] = [side.again(run) for side, run in zip(self.both, runs, strict=True)]
-        vars(sides).update(known)
-        return sides
 
     @cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
