@@ -68,6 +68,7 @@ Result = TypeVar("Result")
 
 BACKOFF_S = 2.0
 BACKOFF_CEILING_S = 60.0
+WAIT_S = 0.5
 
 
 @frozen_dataclass
@@ -159,7 +160,7 @@ def map_bounded(
             workers.append(worker)
             worker.start()
         for _ in range(threads):
-            for result in iter(results.get, _LEFT):
+            while (result := _next(results)) is not _LEFT:
                 if isinstance(result, BaseException):
                     raise result
                 yield result
@@ -171,6 +172,14 @@ def map_bounded(
         for worker in workers:
             with suppress(RuntimeError):  # one that was not started yet
                 worker.join()
+
+
+def _next(results: queue.SimpleQueue[Any]) -> Any:
+    """The next of `results`. Python forgets a Ctrl-C that comes just as a wait begins until that wait ends, so none is
+    long."""
+    while True:
+        with suppress(queue.Empty):
+            return results.get(timeout=WAIT_S)
 
 
 @frozen_dataclass

@@ -211,7 +211,8 @@ def interrupt(repo: Repository, *arguments: str) -> None:
     while time.monotonic() < deadline and not (journal.exists() and b'"trial"' in journal.read_bytes()):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    assert repo.end(process)[0] == 130
+    code, said = repo.end(process)
+    assert code == 130, said
 
 
 @pytest.fixture
