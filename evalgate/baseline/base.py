@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from evalgate import agents as agents_module, criteria
-from evalgate.agents import opening
-from evalgate.agents.tools import toolbox
-from evalgate.baseline import commit, unchanged
+from evalgate.agents import opening, python_process
+from evalgate.agents.python_process import PythonOptions
+from evalgate.baseline import commit
 from evalgate.baseline.commit import Checkout, NoSuchFolder
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.gate_file import AgentRule
-from evalgate.config.settings import Settings
+from evalgate.config.settings import Settings, of_agents
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents, discover, dotenv, project, walk
-from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Place, Problem, Severity
 from evalgate.formats import fingerprints
@@ -41,7 +40,7 @@ from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found, Store
 from evalgate.simulation import user
-from evalgate.system import git
+from evalgate.system import git, python_env
 from evalgate.system.git import Repository
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
@@ -101,26 +100,21 @@ class BaseProject:
 class Base:
     """The base, before anything of it was measured.
 
-    `root`: its code on disk, None where only results are at hand. `reusable`: suites whose stored trials may stand in.
-    `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to compare with;
-    `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's fault;
-    `base_failed`: because of the base's own files, which is not the change's fault. `unchanged`: suites whose agent the
-    change does not touch; `earlier`: stored results, which may be those of such an agent, whatever `stored` is. `tree`:
-    see `unchanged.of_tree`; "" where it is not known.
+    `root`: its code on disk, None where only results are at hand. `top`: the top of its checkout, None without one.
+    `stored`: results that stand in for suites that cannot be run again (`reusable`). `problem`: why there is nothing to
+    compare with; `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's
+    fault; `base_failed`: because of the base's own files, which is not the change's fault.
     """
 
     origin: BaseOrigin
     root: Path | None = None
+    top: Path | None = None
     project: BaseProject = BaseProject()
     stored: Stored | None = None
     reusable: frozenset[str] = frozenset()
-    rerun: BaseOrigin | None = None
     problem: str = ""
     no_agent: bool = False
     base_failed: bool = False
-    unchanged: frozenset[str] = frozenset()
-    earlier: Stored | None = None
-    tree: Callable[[], str] = str
 
 
 @contextmanager
@@ -206,7 +200,7 @@ def _from_file(
 def _from_git(
     settings: Settings, suites: tuple[Suite, ...], context: Context, stack: ExitStack, *, wanted: str
 ) -> Base:
-    """`wanted`: store, rerun, or auto: what is stored as far as it can stand in, else a rerun."""
+    """`wanted`: store, rerun, or auto: a rerun, and what is stored of agents that cannot be run again."""
     source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
     said: list[str] = []
 
@@ -221,29 +215,30 @@ def _from_git(
             )
         )
         base = _checked_out(settings, suites, context, repo, stack, source=source)
-        rules = base.project.rules
-        policies = [load.policy_of(settings, suites), *([rules.policy] if rules else ())]
-        if wanted == "auto" and (timed := clock_based(policies, suites)):
-            context.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
-            wanted = "rerun"
         named_by = _settings_of_store(settings, base.project, of_change=context.is_pull_request)
         store = stores.opened(named_by, repo, root=settings.root, say=say)
     except EvalgateError as error:
         named = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
-    if wanted == "rerun":
+    remote = frozenset(suite.key for suite in suites if agents_module.is_remote(suite.agent))
+    if wanted == "rerun" or (wanted == "auto" and not remote):
         return base
     found = None if store is None else _of_today(store, repo, base.origin.commit, say=say)
-    earlier = None if found is None else found.stored
     if wanted == "store":
         unset = "" if said else "nowhere: baseline-folder is not set"
         where = unset if store is None else store.name
         looked = "; ".join(each for each in (where, *said) if each)
         nothing = f"no stored results of {base.origin.commit[:7]} or its ancestors ({looked})"
-        base = _only_stored(settings, suites, context, base, found, nothing=nothing)
-    elif found is not None:
-        base = _with_stored(settings, suites, context, base, found)
-    return dataclasses.replace(base, earlier=earlier)
+        return _only_stored(settings, suites, context, base, found, nothing=nothing)
+    if found is None or base.root is None:
+        return base
+    # what is behind a URL is the same on both sides
+    return dataclasses.replace(
+        base,
+        origin=_stored_origin(settings, context, base.origin, found),
+        stored=found.stored,
+        reusable=frozenset(key for key in remote if _then(found.stored, base.project, key) is not None),
+    )
 
 
 def _of_today(store: Store, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
@@ -327,36 +322,15 @@ def _checked_out(
             context.say(f"the base's agent uses `{path}` of this checkout, since git does not keep it")
         wanted = opening.wanted_pythons(own, root=root, lender=settings.root, environ=context.environ)
         notes += [(BORROWED if is_lent else NOT_LENT).format(name) for name, is_lent in wanted]
-
-    before = functools.cache(functools.partial(unchanged.of_tree, repo, picked.sha, there.tree))
-
-    def trees() -> tuple[str, str]:
-        return unchanged.of_tree(repo, repo.head, repo.source.working_tree) if repo.head else "", before()
-
     return Base(
         origin=origin(notes=tuple(notes)),
         root=root,
+        top=there.tree,
         project=theirs,
         problem=problem,
         no_agent=no_agent,
         base_failed=base_failed,
-        unchanged=frozenset() if root is None else _unchanged(settings, theirs, suites, root, trees),
-        tree=before,
     )
-
-
-def _unchanged(
-    settings: Settings, theirs: BaseProject, suites: tuple[Suite, ...], root: Path, trees: Callable[[], tuple[str, str]]
-) -> frozenset[str]:
-    """The suites whose agent the change does not touch; none where git cannot tell. `root`: the base's; `trees`: see
-    `unchanged.of_tree`, head's first."""
-    if theirs.settings is None:
-        return frozenset()
-    pair = (settings, theirs.settings)
-    try:
-        return unchanged.between(suites, theirs.agents, settings=pair, roots=(settings.root, root), trees=trees)
-    except EvalgateError:
-        return frozenset()
 
 
 def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) -> tuple[str, bool]:
@@ -570,49 +544,17 @@ def _only_stored(
             no_agent=base.no_agent,
             base_failed=base.base_failed and theirs.settings is None,
         )
-    changed = []
-    if base.root is not None:
-        code_of = _code_of(settings, base.root)
-        changed = [
-            suite.key
-            for suite in suites
-            if not theirs.agents[suite.key].is_absent
-            and _then(found.stored, theirs, suite.key) is not None
-            and not _is_same_agent(suite, theirs, found, code_of)
-        ]
-    note = f"the agent has changed between the stored results and the base ({words.listed(changed, limit=3)})"
     agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
     return Base(
-        origin=_stored_origin(settings, context, base.origin, found, *([note] if changed else ())),
+        origin=_stored_origin(settings, context, base.origin, found),
         project=dataclasses.replace(theirs, agents=agents),
         reusable=frozenset(suite.key for suite in suites),
         stored=found.stored,
-        unchanged=base.unchanged,
+        top=base.top,
     )
 
 
-def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context, base: Base, found: Found) -> Base:
-    """What is stored stands in where the agent's own files are still the same; the rest is run."""
-    if base.root is None:
-        return base
-    code_of = _code_of(settings, base.root)
-    reusable = frozenset(suite.key for suite in suites if _is_same_agent(suite, base.project, found, code_of))
-    if not reusable:
-        context.say(f"Stored results of {found.commit[:7]} are outdated (agent changed): rerunning the base")
-        return base
-    return Base(
-        origin=_stored_origin(settings, context, base.origin, found),
-        root=base.root,
-        project=base.project,
-        stored=found.stored,
-        reusable=reusable,
-        rerun=base.origin,
-        unchanged=base.unchanged,
-        tree=base.tree,
-    )
-
-
-def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, found: Found, *notes: str) -> BaseOrigin:
+def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, found: Found) -> BaseOrigin:
     known = BaseOrigin(
         source=BaseSource.STORE,
         commit=origin.commit,
@@ -621,31 +563,25 @@ def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, fou
         distance=found.distance,
         notes=origin.notes,
     )
-    return stores.aged(known, settings=settings, now=context.now, notes=notes)
+    return stores.aged(known, settings=settings, now=context.now)
 
 
-def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
-    """The fingerprint of an agent's files at `root` and of what answers its tool calls; "" where nothing can be
-    told."""
-    code = AgentCode(root, apart=discovery_agents.apart_of(settings))
-    tools = toolbox.fingerprint(settings, root)
-    return lambda use: f"{known}{tools}" if (known := code.fingerprint(use)) else ""
-
-
-def _is_same_agent(suite: Suite, theirs: BaseProject, found: Found, code_of: Callable[[AgentUse], str]) -> bool:
-    """Whether the stored run ran this very agent: the same files, and the same answers of tools. What is behind a URL
-    cannot be told, and cannot be run again either."""
-    then = _then(found.stored, theirs, suite.key)
-    if then is None:
+def is_same_use(suite: Suite, base: Base, settings: Settings) -> bool:
+    """Whether both sides name the same agent, in the same environment, and give it the same settings; never of what is
+    behind a URL."""
+    ours, theirs, own = suite.agent, base.project.agents.get(suite.key), base.project.settings
+    if theirs is None or own is None or base.top is None or ours.is_absent or agents_module.is_remote(ours):
         return False
-    is_remote = agents_module.is_remote(suite.agent)
-    now = suite.agent if is_remote else theirs.agents[suite.key]
-    if then.agent.driver != now.driver or dict(then.agent.options) != dict(now.options):
-        return False
-    if is_remote or now.is_absent:
-        return is_remote
-    code = code_of(now)
-    return bool(code) and found.stored.run.codes.get(fingerprints.agent_key(then.agent)) == code
+    is_same = fingerprints.agent_key(ours) == fingerprints.agent_key(theirs)
+    return is_same and of_agents(settings) == of_agents(own) and _needs(ours, settings.root) == _needs(ours, own.root)
+
+
+def _needs(use: AgentUse, root: Path) -> str:
+    """What the agent's environment is made from."""
+    needs = None
+    if issubclass(agents_module.DRIVERS[use.driver].options, PythonOptions):
+        needs = python_env.needs_of(python_process.wanted_of(use.options, root))
+    return "" if needs is None else f"{root if needs.is_local else ''}{needs.text}"
 
 
 def _then(stored: Stored, theirs: BaseProject, suite: str) -> Suite | None:
@@ -715,9 +651,9 @@ def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) ->
     return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(new_cases(suites, base), CaseStatus.NEW)
 
 
-def edited(base: Base, suites: tuple[Suite, ...]) -> tuple[CaseKey, ...]:
-    """Cases of an agent that the change does not touch which the change adds, or of which it changes what is asked,
-    expected or required."""
+def edited(base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]) -> tuple[CaseKey, ...]:
+    """Cases of the suites `unchanged`, whose agent is the same on both sides, which the change adds, or of which it
+    changes what is asked, expected or required."""
     rules = base.project.rules
     then = {} if rules is None else {suite.key: suite for suite in rules.suites}
     found: list[CaseKey] = []
@@ -727,7 +663,7 @@ def edited(base: Base, suites: tuple[Suite, ...]) -> tuple[CaseKey, ...]:
         known = {case.case_id: fingerprints.of_case(case) for case in before.eval_set.cases} if before else {}
         found += [
             (suite.key, case.case_id)
-            for case in (suite.eval_set.cases if suite.key in base.unchanged else ())
+            for case in (suite.eval_set.cases if suite.key in unchanged else ())
             if not is_known or known.get(case.case_id) != fingerprints.of_case(case)
         ]
     return tuple(found)
@@ -747,10 +683,10 @@ def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -
     notes: list[str] = []
     then = _stored_agents(base)
     for ours, theirs in zip(head.suites, rerun.suites, strict=True):
-        code = head.codes.get(fingerprints.agent_key(ours.agent))
+        inputs = head.inputs.get(fingerprints.agent_key(ours.agent))
         now = head.agents.get(fingerprints.agent_key(ours.agent), {})
         key = fingerprints.agent_key(theirs.agent)
-        if code and rerun.codes.get(key) == code:
+        if inputs and rerun.inputs.get(key) == inputs:
             notes += _other_environment("the same agent ran", rerun.agents.get(key, {}), now)
         if ours.key in reused and ours.key in then:
             notes += _other_environment("the agent ran", then[ours.key][1], now)

@@ -300,7 +300,7 @@ def _base_failed_sentence(failure: AgentFailure) -> str:
 def _other_models(head: Run, base: Run, *, is_together: bool) -> tuple[str, ...]:
     """A note where other models answered: though the agent is the same, or at another time, when a provider may have
     moved as well. That difference is not the change's, or not its alone."""
-    same = dict(head.codes) == dict(base.codes)
+    same = dict(head.inputs) == dict(base.inputs) and all(head.inputs.values())
     if not head.models or not base.models or head.models == base.models or (is_together and not same):
         return ()
     then, now = (", ".join(sorted(run.models)) for run in (base, head))

@@ -14,6 +14,7 @@ from evalgate.model import (
     Case,
     CaseKey,
     CriterionUse,
+    Inputs,
     SimulatorUse,
     Suite,
     TrialKey,
@@ -83,9 +84,14 @@ class CaseFingerprints:
         }
 
 
-def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int) -> str:
-    """The address of a trial; `code` stands for the agent's own files."""
-    return digest([VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), code, seed])
+def of_trial(key: TrialKey, *, task: str, agent: AgentUse, seed: int) -> str:
+    """The address of a trial; what its agent read and ran in is compared apart (`model.Inputs`)."""
+    return digest([VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), seed])
+
+
+def of_inputs(inputs: Inputs) -> str:
+    """Equal for equal inputs; "" where nobody knows them."""
+    return digest([inputs.environment, sorted(inputs.answers.items())]) if inputs.is_known else ""
 
 
 def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:

@@ -220,17 +220,17 @@ def _changed_criteria(
             elif was != now:
                 told = f"version {was or 'unknown'}, now {now or 'unknown'}"
                 yield (suite.key, use.name), f"used a different judge prompt on the base ({told})"
-            # sides of one run are scored by head's code; else every file that the agent may be made of must be equal,
-            # a custom metric among them
+            # sides of one run are scored by head's code; else all that the agent read must be equal, a custom metric
+            # included
             elif use.code is not None and not (
-                _are_sides(base, head) or _code(base.run, old[suite.key]) == _code(head.run, suite) != ""
+                _are_sides(base, head) or _inputs(base.run, old[suite.key]) == _inputs(head.run, suite) != ""
             ):
                 yield (suite.key, use.name), "may have had different code on the base"
 
 
-def _code(run: Run, suite: Suite) -> str:
-    """The fingerprint of all files that the suite's agent may be made of; "" where only recordings count, or none."""
-    return run.codes.get(fingerprints.agent_key(suite.agent), "") if agents.is_asked(suite.agent) else ""
+def _inputs(run: Run, suite: Suite) -> str:
+    """What the suite's agent read and ran in; "" where only recordings count, or nothing is known."""
+    return run.inputs.get(fingerprints.agent_key(suite.agent), "") if agents.is_asked(suite.agent) else ""
 
 
 def _settings(use: CriterionUse, stored: Stored) -> str:

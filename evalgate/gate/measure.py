@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import base as baseline_base, failures, unchanged
+from evalgate.baseline import base as baseline_base, environment as agent_environment, failures
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.comparison.book import NOTHING, Sides
@@ -30,6 +30,7 @@ from evalgate.errors import Problem
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier as gate_earlier, prepare
 from evalgate.gate.earlier import Earlier
+from evalgate.gate.watches import Watches
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
@@ -50,9 +51,12 @@ from evalgate.model import (
 from evalgate.results import kept
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
+from evalgate.runner.inputs import SideInputs
+from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import isolation
+from evalgate.system.inputs import Tree
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
 
@@ -72,13 +76,13 @@ def opened(
     *,
     asking: Mapping[str, str],
     judge_keys: Collection[str],
-    tree: str = "",
+    known: Earlier,
     prints: fingerprints.CaseFingerprints | None = None,
 ) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
     `journals`: head's, and the base's where anything of it is measured. `asking`: the environment of judges;
-    `judge_keys`: see `AgentVariables`. `tree`: what git tracks at head, "" where nobody asks.
+    `judge_keys`: see `AgentVariables`. `known`: what earlier runs gave.
     """
     settings, watcher = rules.settings, context.watcher
     limiters = judges.limiters_of(settings)
@@ -97,7 +101,8 @@ def opened(
             prints=prints,
         )
         roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
-        isolated_sides = stack.enter_context(isolated(settings, roots, context))
+        watches = stack.enter_context(Watches.opened(known.trees))
+        isolated_sides = stack.enter_context(isolated(settings, roots, context, ready=watches.begin))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
         open_agents = partial(
             opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
@@ -112,38 +117,65 @@ def opened(
         built = _criteria(rules, agents, panel, theirs=own, scored=context.scored)
         environment = AgentVariables.of(settings, context, judge_keys).environment()
         apart = settings.model_copy(update={"isolate": context.isolate})
-        surroundings = partial(unchanged.surroundings, apart, environment=environment)
 
-        def side(suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: str, **more: Any) -> Side:
-            code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
+        def side(suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: Tree, **more: Any) -> Side:
             tools = toolbox.fingerprint(settings, root)
+
+            def environment_of(agent: Agent) -> str:
+                return agent_environment.of_agent(
+                    apart,
+                    environment=environment,
+                    tools=tools,
+                    about=agent.about(),
+                    description=agent.description(),
+                    key=known.key,
+                )
+
+            inputs = SideInputs(
+                tree=tree,
+                uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
+                agents=agents,
+                environment_of=environment_of,
+                watch=lambda: watches.of(tree),
+                trusts_workers=context.is_attended,
+            )
             return Side(
                 session,
                 suites,
                 agents=agents,
                 criteria=built,
                 journal=journals[len(session.sides)],
-                code_of=lambda use: code.fingerprint(use) + tools,
-                files_of=code.files,
-                surroundings_of=lambda about, made: surroundings(tree=tree, about=about, description=made),
+                inputs=inputs,
+                files_of=discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings)).files,
                 **more,
             )
 
-        session.sides.append(side(rules.suites, agents, settings.root, tree))
+        session.sides.append(side(rules.suites, agents, settings.root, known.trees[HEAD]))
         if base is not None and len(journals) > 1:
-            skipped, before = baseline_base.new_cases(rules.suites, base), tree and base.tree()
-            session.sides.append(side(suites, theirs, root, before, skipped=skipped, shared=base.unchanged))
+            skipped = baseline_base.new_cases(rules.suites, base)
+            session.sides.append(side(suites, theirs, root, known.trees[-1], skipped=skipped, shared=known.unchanged))
+        for tree in known.trees if isolated_sides is None else ():  # else once there are copies
+            watches.begin(tree.top, tree.top)
         yield session
 
 
 @contextlib.contextmanager
-def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Iterator[Isolation | None]:
-    """Other users for all that is not ours, where the door asks for it; None where it runs as we do."""
+def isolated(
+    settings: Settings,
+    roots: Sequence[Path],
+    context: Context,
+    *,
+    ready: Callable[[Path, Path], None] = lambda *_: None,
+) -> Iterator[Isolation | None]:
+    """Other users for all that is not ours, where the door asks for it; None where it runs as we do. `ready`: called
+    with a checkout and its copy, before anything runs there."""
     if not context.isolate:
         yield None
         return
     private = [settings.root / each for each in (settings.output, settings.baseline_folder, kept.FOLDER) if each]
-    opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
+    opened = isolation.opened(
+        roots, cache=context.cache, private=private, environ=context.environ, say=context.say, ready=ready
+    )
     with opened as others:
         yield others
 
@@ -221,8 +253,7 @@ def measure(
 
 class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
-    `cause`: what of the change may have made the base's agent fail. `of_head`, `taken`: what was taken over of each
-    side; `kept`: what of the base ran beside the head that was taken over."""
+    `cause`: what of the change may have made the base's agent fail. `taken`: what was taken over of each side."""
 
     def __init__(
         self, session: Session, rules: Rules, base: Base | None, earlier: Earlier, *, is_attended: bool
@@ -233,7 +264,7 @@ class _Measuring:
         self._base = base
         self._planned = rules.shard.plan if rules.shard else rules.suites
         self._earlier = earlier
-        self._of_head, self._taken, self._kept = reuse.TakenOver(), reuse.TakenOver(), reuse.TakenOver()
+        self._taken: tuple[TakenOver, ...] = ()
         self._cause = ""
         self._others = 0
         self._settled: list[Sides] = []
@@ -242,21 +273,37 @@ class _Measuring:
         """The first runs, then what the purse asks for."""
         session, runs = self._session, self._rules.settings.runs
         known, sides = self._base, session.sides
-        # what this pull request measured beside what is taken over comes first: it is of one time
-        self._of_head, self._kept = self._earlier.take(session, self._rules, known)
+        self._taken = self._earlier.take(session, self._rules)
+        if self._is_attended and self._taken[HEAD].keys:
+            count = words.counted(len(self._taken[HEAD].keys), "run")
+            session.watcher.say(f"{count} known from earlier (--fresh runs all again)")
         if known is not None and known.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
-            reusable = gate_earlier.as_stored(known, sides[BASE], say=session.watcher.say)
-            stored = [task for task in tasks if task.side == BASE and task.suite.key in reusable]
-            self._taken = reuse.take_over(known.stored, stored, sides[BASE], renamed=known.project.renamed)
+            stored = [task for task in tasks if task.side == BASE and task.suite.key in known.reusable]
+            results = reuse.take_results(known.stored, stored, sides[BASE], renamed=known.project.renamed)
+            self._taken[BASE].join(results)
         expected = prepare.tell_expected(self._open(runs), session.settings)
         if expected:
             most = prepare.most_reruns(self._rules.policy, has_base=len(sides) > 1)
             session.watcher.say(f"{expected}; {most}" if most else expected)
         session.first(runs, confirming=self._runs_to_confirm())
+        self._share_unchanged()
         self._others = min(self._earlier.other_agents(session), MOST_AGENTS)
         self._rerun()
         return self._compared()
+
+    def _share_unchanged(self) -> None:
+        """Where nothing that head's agent read differs on the base, both are one agent: what it did on either side is
+        chance, and head's runs stand for both."""
+        base = self._base
+        if base is None or len(self._session.sides) == 1:
+            return
+        head, side = self._session.sides
+        for suite in head.suites:
+            key = fingerprints.agent_key(suite.agent)
+            is_same = suite.key not in side.shared and baseline_base.is_same_use(suite, base, self._session.settings)
+            if is_same and side.inputs.stands(key, head.inputs.of(key)):
+                self._session.share_suite(suite.key)
 
     @property
     def _is_rerun(self) -> bool:
@@ -299,12 +346,12 @@ class _Measuring:
                 yield task
 
     def _head_run(self) -> Run:
-        return reuse.marked(self._session.run(self._session.sides[HEAD]), self._of_head)
+        return reuse.marked(self._session.run(self._session.sides[HEAD]), self._taken[HEAD])
 
     def problems(self) -> Iterator[Problem]:
         """Results that are not of today; a budget in dollars that could not count everything, and what it had no room
         for."""
-        yield from gate_earlier.told(self._of_head)
+        yield from gate_earlier.told(self._taken[HEAD], is_attended=self._is_attended)
         if self._others and self._settled:
             tried = words.counted(self._others, "other agent")
             needed = words.odds(self._settled[0].settled[0].needed)
@@ -333,11 +380,11 @@ class _Measuring:
         known, rules, head = self._base, self._rules, self._head_run()
         base, unpaired, shared, is_together = None, NOTHING, frozenset[str](), True
         if known is not None and len(self._session.sides) > 1:
-            base, shared = self._base_run(known), known.unchanged
+            base, shared = self._base_run(known), self._session.sides[BASE].shared
             is_together = self._origin(known, head).source is BaseSource.RERUN
             # new cases, deleted ones, and what stored results cannot be compared in
             unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
-            unpaired |= self._taken.unpaired if known.root is None else {}
+            unpaired |= self._taken[BASE].unpaired if known.root is None else {}
         return [
             sides_of(
                 asked.applied(head),
@@ -365,7 +412,8 @@ class _Measuring:
                 base_failed=known.base_failed,
             )
             return head, None, (comparison,) * len(every)
-        origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites)
+        shared = self._session.sides[BASE].shared
+        origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites, shared)
         comparisons = [failures.compare(sides, origin=origin, edited=edited) for sides in every]
         if self._cause:
             told = f"; the cause may be this change: {self._cause}"
@@ -376,11 +424,11 @@ class _Measuring:
 
     def _base_run(self, base: Base) -> Run:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""
-        run = reuse.marked(self._session.run(self._session.sides[BASE]), self._taken)
-        run = reuse.marked(run, self._kept)
+        side = self._session.sides[BASE]
+        run = reuse.marked(self._session.run(side), self._taken[BASE])
         run, self._cause = failures.marked(run, base, settings=self._rules.settings, suites=self._rules.suites)
         trials, repeats = run.trials, run.repeats
-        if base.root is None and base.stored is not None and not base.unchanged >= {each.key for each in run.suites}:
+        if base.root is None and base.stored is not None and not side.shared >= {each.key for each in run.suites}:
             repeats = min(base.stored.run.repeats, repeats)
             trials = tuple(trial for trial in trials if trial.failure is None and trial.key.number < repeats)
         return replace(
@@ -397,16 +445,14 @@ class _Measuring:
 
     def _placed(self, trial: GradedTrial) -> GradedTrial:
         """A trial of the base, told apart where it did not run beside head's."""
-        is_kept = (trial.key in self._kept.keys) and (trial.key in self._of_head.keys)
-        is_apart = trial.reused or trial.key in self._of_head.keys
-        if is_kept or not is_apart or trial.key.suite in self._session.sides[BASE].shared:
-            return trial
-        return replace(trial, apart=True)
+        measured_at = [taken.keys.get(trial.key, "") for taken in self._taken]
+        is_beside = measured_at[HEAD] == measured_at[BASE] or trial.key.suite in self._session.sides[BASE].shared
+        return trial if is_beside else replace(trial, apart=True)
 
     def _origin(self, base: Base, head: Run) -> BaseOrigin:
         side = self._session.sides[BASE]
-        reused = side.graded.keys() & (self._taken.keys | self._kept.keys)
-        origin = base.origin if reused or base.rerun is None else base.rerun
+        reused = side.graded.keys() & self._taken[BASE].keys.keys()
+        origin = base.origin
         source, own = origin.source, sum(key.suite not in side.shared for key in side.graded)
         if base.root is not None and reused:
             source = BaseSource.STORE if len(reused) == own else BaseSource.MIXED
@@ -416,6 +462,7 @@ class _Measuring:
         return replace(
             origin,
             source=source,
+            measured_at=origin.measured_at or (self._taken[BASE].since if reused else ""),
             reused=len(reused),
             run=0 if base.root is None else own - len(reused),
             notes=(*origin.notes, *notes),

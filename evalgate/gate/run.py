@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -46,7 +45,6 @@ from evalgate.reports import edits as reports_edits, sentences
 from evalgate.results import (
     file as results_file,
     history as results_history,
-    journal as results_journal,
     kept,
     output,
     shards,
@@ -62,7 +60,6 @@ from evalgate.values import frozen_dataclass
 NAME_WIDTH = 80
 """Of a criterion that drifted."""
 Write: TypeAlias = Callable[[Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]]
-JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 
 
 def run(settings: Settings, context: Context) -> Report:
@@ -96,16 +93,15 @@ def run(settings: Settings, context: Context) -> Report:
         history = stack.enter_context(results_history.opened(keeping, context))
         rules, held = _of_this_part(rules, settings, ruling, context, history)
         # where what is measured is kept as it comes: head's, and the base's where anything of it is measured
-        names = (JOURNAL,) if base is None or base.problem else (JOURNAL, BASE_JOURNAL)
+        names = earlier.JOURNALS[: 1 if base is None or base.problem else 2]
         take_out = redact.redactor_of_files({**context.environ, **asking.environ})
         prints = fingerprints.CaseFingerprints()
-        made = _journals(names, rules, context, prints, keeps=keeps, take_out=take_out)
-        journals = [stack.enter_context(each) for each in made]
         moved = results_history.drifted_at(history.past)
-        taken = earlier.opened(rules, base, context, judge_keys=keys, is_fresh=history.is_wanted, moved=moved)
-        known = stack.enter_context(taken)
+        opening = earlier.opened(rules, base, context, judge_keys=keys, is_fresh=history.is_wanted, moved=moved)
+        known = stack.enter_context(opening)
+        journals = [stack.enter_context(journal) for journal in _journals(names, settings, context, take_out=take_out)]
         opened = measure.opened(
-            rules, base, context, journals, asking=asking.environ, judge_keys=keys, tree=known.tree, prints=prints
+            rules, base, context, journals, asking=asking.environ, judge_keys=keys, known=known, prints=prints
         )
         with opened as session, known.kept_after(session, context):
             head, then, comparisons, problems = measure.measure(
@@ -190,71 +186,18 @@ def _keeper(settings: Settings, context: Context, take_out: Callable[[str], str]
 
 
 def _journals(
-    names: Sequence[str],
-    rules: Rules,
-    context: Context,
-    prints: fingerprints.CaseFingerprints,
-    *,
-    keeps: bool,
-    take_out: Callable[[str], str],
+    names: Sequence[str], settings: Settings, context: Context, *, take_out: Callable[[str], str]
 ) -> Iterator[Journal]:
-    """Where what is measured is kept: that of an interrupted run of the same plan, where runs are kept."""
-    settings = rules.settings
-    agents = sorted({fingerprints.agent_key(suite.agent) for suite in rules.suites})
-    cases = sorted([*key, content] for key, content in prints.of_cases(rules.suites).items())
-    plan = fingerprints.digest([cases, agents, str(settings.runs), settings.seed, settings.tools, list(names)])
-    to = settings.root / settings.output
-    is_continued = False
-    if keeps and not (settings.resume and (to / JOURNAL).exists()):
-        every = (JOURNAL, BASE_JOURNAL)
-        found = kept.bring_journals(plan, every, root=settings.root, to=to, now=context.now, is_fresh=settings.fresh)
-        is_continued = found and not git.first_committed([to / JOURNAL], settings.root, context.environ)
+    """Where what is measured is kept, as it comes. Raises UnavailableError."""
     for name in names:
-        journal = _journal(name, settings, context, plan, is_continued=is_continued, take_out=take_out)
-        if is_continued and name == JOURNAL:
-            done = words.counted(journal.trials, "trial")
-            context.say(f"Continuing the interrupted run: {done} done (--fresh starts over)")
-        yield journal
-
-
-def _journal(
-    name: str,
-    settings: Settings,
-    context: Context,
-    plan: str,
-    *,
-    is_continued: bool,
-    take_out: Callable[[str], str],
-) -> Journal:
-    """Raises ConfigError where `resume` would continue what a commit brought along."""
-    path = settings.root / settings.output / name
-    why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
-    if why or (path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve())):
-        why = why or "is a symbolic link to another folder"
-        raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
-    if not (settings.resume or is_continued) or not path.exists():
+        path = settings.root / settings.output / name
+        why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
+        if why or (path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve())):
+            why = why or "is a symbolic link to another folder"
+            raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
+        about = {"evalgate": __version__, "started_at": context.now.isoformat(timespec="seconds")}
         run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
-        return Journal.create(path, about={"evalgate": __version__, "plan": plan, **run}, redact=take_out)
-    if not context.is_attended and git.first_committed([path], settings.root, context.environ):
-        raise _not_continued(path, "is part of the commit", settings)
-    # whoever starts again without a word has mended what made an agent fail; --resume asks for what it did
-    forget = results_journal.FAILURES if is_continued else results_journal.UNTRIED
-    journal = Journal.reopen(path, forget=forget, redact=take_out)
-    repository = context.workflow_run.partition("/actions/")[0]
-    if repository and str(journal.about.get("workflow_run", "")).partition("/actions/")[0] != repository:
-        journal.close()
-        raise _not_continued(path, f"was not written by a workflow run of {repository}", settings)
-    if journal.damaged:
-        context.say(f"{path}: {words.counted(journal.damaged, 'line')} cannot be read; those runs are repeated")
-    return journal
-
-
-def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
-    return ConfigError(
-        f"{why}, so --resume does not continue from it",
-        where=Place(file=os.path.relpath(path, settings.root)),
-        hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
-    )
+        yield Journal.create(path, about={**about, **run}, redact=take_out)
 
 
 def decided(

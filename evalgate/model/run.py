@@ -107,6 +107,23 @@ class AgentDescription:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+@frozen_dataclass
+class Inputs:
+    """What an agent ran in, and what it asked of its checkout: its trials stand for all that answer the same.
+
+    `environment`: 16 hex digits over its Python, packages, platform, settings and variables; "" where that is not
+    known. `answers`: by question, see `system.inputs`.
+    """
+
+    environment: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything can be said of another checkout."""
+        return bool(self.environment and self.answers)
+
+
 class Transcripts(Protocol):
     """Where the transcripts of a run lie: on disk for a real run, whose journal has them anyway."""
 
@@ -153,14 +170,14 @@ class Run:
     `repeats`: how many trials each case was to have. `confirmations`: fresh trials of cases that failed; they are in
     no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials
     were not measured. `truncated`: the budget that ended the run early, in words. `fingerprints`: of the content of
-    cases, by suite key and case id, as far as they are known. `codes`: of the agents' own files, by the same key as
-    `agents`; `surroundings`: of all else that makes them do what they do. `descriptions`: what the agents are made
-    of, by the same key. `judges`: what judging took, by criterion and model; what was taken from a journal is not
-    in it. `shard`: the part of a plan that this run is; None: the whole. `shards`, `homes`: of a whole that was
-    joined, how many parts it had, and which of them measured each case: what reruns confirmed there is judged by
-    the part's share. `root`: the folder of the repository that it was a run of, "" for all of it; None where that
-    is not known. `workflow_run`: the workflow run that wrote it, `o/r/actions/runs/99/attempts/1`; "" elsewhere.
-    `dirty`: whether files differed from the commit; None where that is not known.
+    cases, by suite key and case id, as far as they are known. `inputs`: equal for agents that read the same and ran in
+    the same, by the same key as `agents`; `descriptions`: what they are made of. `judges`: what judging took, by
+    criterion and model; what was taken from a journal is not in it. `shard`: the part of a plan that this run is; None:
+    the whole. `shards`, `homes`: of a whole that was joined, how many parts it had, and which of them measured each
+    case: what reruns confirmed there is judged by the part's share. `root`: the folder of the repository that it was a
+    run of, "" for all of it; None where that is not known. `workflow_run`: the workflow run that wrote it,
+    `o/r/actions/runs/99/attempts/1`; "" elsewhere. `dirty`: whether files differed from the commit; None where that is
+    not known.
     """
 
     suites: tuple[Suite, ...]
@@ -178,8 +195,7 @@ class Run:
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judges: tuple[JudgeUse, ...] = ()
-    codes: Mapping[str, str] = field(default_factory=dict)
-    surroundings: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     descriptions: Mapping[str, AgentDescription] = field(default_factory=dict)
     shard: Shard | None = None

@@ -98,10 +98,9 @@ AgentEntry: Any = entry(
     AgentUse,
     doc="The agent of a suite.",
     about=(dict[str, str], Field(default={}, description="What answered: framework, versions, interpreter.")),
-    code=(str, Field(default="", description="Equal for equal files of the agent.")),
-    surroundings=(
+    inputs=(
         str,
-        Field(default="", description="Equal for an equal environment, variables, settings and tracked files."),
+        Field(default="", description="Equal where it read the same and ran in the same environment; absent: unknown."),
     ),
 )
 SimulatorEntry: Any = entry(
@@ -228,8 +227,7 @@ ResultsFile: Any = entry(
         "confirmations",
         "agents",
         "fingerprints",
-        "codes",
-        "surroundings",
+        "inputs",
         "homes",
     },
     schema_version=(int, ...),
@@ -404,8 +402,7 @@ def _suite_head(suite: Suite, report: Report) -> JsonObject:
             AgentEntry,
             suite.agent,
             about=dict(run.agents.get(key, {})),
-            code=run.codes.get(key, ""),
-            surroundings=run.surroundings.get(key, ""),
+            inputs=run.inputs.get(key, ""),
         ),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_source": dataclasses.asdict(suite.criteria_source),
@@ -622,8 +619,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         transcripts=outcomes,
         models=frozenset(read.models),
         agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
-        codes={key: suite.agent.code for key, suite in zip(keys, read.suites, strict=True)},
-        surroundings={key: suite.agent.surroundings for key, suite in zip(keys, read.suites, strict=True)},
+        inputs={key: suite.agent.inputs for key, suite in zip(keys, read.suites, strict=True)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         shard=None if read.shard is None else _read_shard(read.shard),
         homes={(suite.suite, case.case_id): case.shard for suite in read.suites for case in suite.cases if case.shard},

@@ -270,11 +270,9 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
 
 
 def _agent(run: Run) -> str:
-    """The agents' own files and what they ran in, as one; "" where the files of one are not known."""
-    if not run.codes or not all(run.codes.values()):
-        return ""
-    ran_in = {key: [about.get(name, "") for name in ENVIRONMENT] for key, about in run.agents.items()}
-    return fingerprints.digest([sorted(run.codes.items()), ran_in])
+    """What the agents read and ran in, as one; "" where that of one is not known."""
+    is_known = bool(run.inputs) and all(run.inputs.values())
+    return fingerprints.digest(sorted(run.inputs.items())) if is_known else ""
 
 
 def means_of(run: Run) -> dict[str, float]:

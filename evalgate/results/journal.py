@@ -3,7 +3,8 @@
 A line is written whole and flushed at once; a line that a kill cut off is dropped when the journal is read again, and
 one that is damaged is passed over.
 Trials and grades are found by content address (`formats.fingerprints`), so a journal made with other cases, other
-criteria or another agent is simply not used.
+criteria or another agent is simply not used. What an agent read of its checkout stands before the trials that it may
+have changed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -22,15 +23,11 @@ from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.model import INFRASTRUCTURE, AgentDetails, FailureKind, Grade, Transcript, Trial, TrialKey
+from evalgate.model import AgentDetails, Grade, Inputs, Transcript, Trial, TrialKey
 from evalgate.results import output, shapes
 from evalgate.values import Json, JsonObject
 
 VERSION = 2
-UNTRIED: Final = frozenset(INFRASTRUCTURE | {FailureKind.START, FailureKind.INSTALL, FailureKind.SIMULATOR})
-"""What a resumed run tries again: failures of what is around the agent, or before it was asked anything. How it failed
-in the middle of a conversation is what it did, and stays."""
-FAILURES: Final = frozenset(FailureKind)
 _FINISHED: Final = {"finished": True}
 _ONE_READ: Final = 8192  # bytes; most lines are shorter
 
@@ -46,9 +43,11 @@ class _Line(NamedTuple):
 
 
 class Peeked(NamedTuple):
-    """What a journal says of itself: the plan of its run, and whether that came to its end."""
+    """What a journal says of itself: when its run began (ISO 8601), in which workflow run, and whether it came to its
+    end."""
 
-    plan: str
+    started_at: str
+    workflow_run: str
     finished: bool
 
 
@@ -69,11 +68,11 @@ class Journal:
         self._redact = redact
         self.damaged = 0
         self.about: Json = {}
-        self._forget: Container[str] = UNTRIED
         self._lock = threading.RLock()
         self._trials: dict[str, _Line] = {}
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
+        self.inputs: dict[str, Inputs] = {}
         self._found: dict[str, Transcript | None] = {}
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
         self._agents_written: set[str] = set()
@@ -95,17 +94,18 @@ class Journal:
         return journal
 
     @classmethod
-    def reopen(cls, path: Path, *, forget: Container[str] = UNTRIED, redact: Callable[[str], str] = str) -> Journal:
-        """The journal of an interrupted run, its torn last line cut off. Trials whose outcome is of a kind to `forget`
-        are tried again: those that say nothing of the agent, and those that secrets were taken out of.
+    def read(cls, path: Path) -> Journal:
+        """The journal of an earlier run, to be read alone. It lacks trials that secrets were taken out of: they are no
+        longer what the agent said.
 
         Raises UnavailableError, also for a journal in another layout than this version writes.
         """
-        journal = cls(path, redact=redact)
-        journal._forget = forget
-        journal._open()
+        journal = cls(path)
         try:
-            journal._write_from(journal._read_all())
+            journal._reader = path.open("rb")
+            journal._read_all()
+        except OSError as error:
+            raise _not_read(path, error) from error
         except UnavailableError:
             journal.close()
             raise
@@ -186,10 +186,9 @@ class Journal:
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def add_trial(self, address: str, trial: Trial, *, grades: Iterable[str] = (), measured_at: str = "") -> None:
-        """Keep a finished trial. `grades`: where grades of it will be; those that are there belong to one that was
-        lost, and are forgotten. `measured_at`: of one that was taken over, ISO 8601. Raises UnavailableError where the
-        disk takes no more."""
+    def add_trial(self, address: str, trial: Trial, *, agent: str = "", measured_at: str = "") -> None:
+        """Keep a finished trial. `agent`: see `add_inputs`. `measured_at`: of one that was taken over, ISO 8601. Raises
+        UnavailableError where the disk takes no more."""
         seen: dict[str, tuple[AgentDetails, ...]] = {}
         told = shapes.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
         outcome = self._without_secrets(told, lambda raw: shapes.parse_outcome(raw, agents_seen={}))
@@ -204,9 +203,8 @@ class Journal:
         }
         if measured_at:
             line["measured_at"] = measured_at
-        outdated = [grade for grade in grades if grade in self._grades]
-        if outdated:
-            line["outdated"] = outdated
+        if agent in self.inputs:
+            line["asked"] = [agent, len(self.inputs[agent].answers)]
         for agents_address, agents in seen.items():
             self._add_agents(agents_address, agents)
         place = self._append(line)
@@ -214,8 +212,16 @@ class Journal:
             self._trials[address] = place
             self._by_key[trial.key] = address
             self._found.pop(address, None)
-            for grade in outdated:
-                self._grades.pop(grade, None)
+
+    def add_inputs(self, agent: str, inputs: Inputs) -> None:
+        """Keep what an agent asked of its checkout, as far as it is new; before a trial that depends on it. Raises
+        UnavailableError where the disk takes no more."""
+        with self._lock:
+            last = self.inputs.get(agent, Inputs())
+            more = {name: text for name, text in inputs.answers.items() if last.answers.get(name) != text}
+            if more or inputs.environment != last.environment:
+                self._append({"inputs": agent, "environment": inputs.environment, "answers": more})
+                self.inputs[agent] = Inputs(environment=inputs.environment, answers={**last.answers, **more})
 
     def add_grade(self, address: str, grade: Grade) -> None:
         """Keep a grade, known from then on. Raises UnavailableError where the disk takes no more."""
@@ -332,16 +338,10 @@ class Journal:
         value: JsonObject = json.loads(self._line(place))
         return value
 
-    def _read_all(self) -> int:
-        """Read what is there; the offset behind the last line that ends."""
-        end = 0
-        try:
-            for line, value, end in _read_lines(self.path):  # noqa: B007 - the last one counts
-                if value is None or not self._remember(line, value):
-                    self.damaged += 1
-        except OSError as error:
-            raise _not_read(self.path, error) from error
-        return end
+    def _read_all(self) -> None:
+        for line, value in _read_lines(self.path):
+            if value is None or not self._remember(line, value):
+                self.damaged += 1
 
     def _remember(self, place: _Line, line: JsonObject) -> bool:
         """Whether the line is one of ours, and whole."""
@@ -360,6 +360,8 @@ class Journal:
                 address = str(line["agents"])
                 self._agents[address] = shapes.parse_agents(line["details"])
                 self._agents_written.add(address)
+            elif "inputs" in line:
+                self._remember_inputs(line)
             elif "journal" in line:
                 self.about = self.about or line
             else:
@@ -373,12 +375,22 @@ class Journal:
         for address in outcome.get("agents", ()):
             if address and address not in self._agents:  # its line is damaged: what it was told is part of the trial
                 raise KeyError(address)
-        for grade in line.get("outdated", ()):
-            self._grades.pop(grade, None)
-        if outcome["kind"] in self._forget or (outcome["kind"] == "transcript" and outcome.get("redacted")):
+        agent, count = line.get("asked", ("", 0))
+        if len(self.inputs.get(agent, Inputs()).answers) < count:  # a line of them is damaged
+            raise KeyError(agent)
+        if outcome["kind"] == "transcript" and outcome.get("redacted"):
             self._trials.pop(str(line["trial"]), None)
         else:
             self._trials[str(line["trial"])] = place
+
+    def _remember_inputs(self, line: JsonObject) -> None:
+        agent, environment, answers = str(line["inputs"]), str(line["environment"]), line["answers"]
+        if not all(isinstance(text, str) for text in answers.values()):
+            raise TypeError(agent)
+        last = self.inputs.get(agent, Inputs(environment=environment))
+        if last.environment != environment:  # it ran in two environments: nobody knows which trial in which
+            environment = ""
+        self.inputs[agent] = Inputs(environment=environment, answers={**last.answers, **answers})
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
@@ -402,7 +414,11 @@ def peek(path: Path) -> Peeked | None:
             last = _value(file.read().splitlines()[-1]) or {}
     except (OSError, IndexError):
         return None
-    return Peeked(plan=str(first.get("plan") or ""), finished=last.get("finished") is True)
+    return Peeked(
+        started_at=str(first.get("started_at") or ""),
+        workflow_run=str(first.get("workflow_run") or ""),
+        finished=last.get("finished") is True,
+    )
 
 
 def is_free(path: Path) -> bool:
@@ -441,9 +457,9 @@ def _open_alone(path: Path) -> FileIO:
     return file
 
 
-def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None, int]]:
-    """Every line that ends, what it holds (None: it is damaged) and the offset behind it; what a kill cut off stands
-    behind the last. Raises OSError.
+def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None]]:
+    """Every line that ends, and what it holds (None: it is damaged); what a kill cut off stands behind the last. Raises
+    OSError.
 
     What stands before a NUL byte is no part of a line: whoever empties the file under its writer leaves a hole of them.
     """
@@ -454,7 +470,7 @@ def _read_lines(path: Path) -> Iterator[tuple[_Line, JsonObject | None, int]]:
                 return
             offset += len(data)
             line = data[data.rfind(b"\0") + 1 :]
-            yield _Line(where=offset - len(line), mark=_mark_of(line[:-1])), _value(line), offset
+            yield _Line(where=offset - len(line), mark=_mark_of(line[:-1])), _value(line)
 
 
 def _mark_of(line: bytes) -> bytes:

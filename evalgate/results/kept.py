@@ -1,8 +1,4 @@
-"""Runs at a terminal, kept: `.evalgate/runs/<time>-<commit>` has the files of each, and run.json says what it was.
-
-Beside them, `.evalgate/journals/<plan>` has the journals of other plans than the one that the output folder's is of, so
-that a run of one case costs nobody the journal of all.
-"""
+"""Runs at a terminal, kept: `.evalgate/runs/<time>-<commit>` has the files of each, and run.json says what it was."""
 
 from __future__ import annotations
 
@@ -19,15 +15,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalgate import errors
 from evalgate.errors import Place, Problem
 from evalgate.model import CaseKey, PastCase, Report, VerdictKind
-from evalgate.results import journal, output
+from evalgate.results import output
 from evalgate.results.output import RESULTS
 from evalgate.values import frozen_dataclass
 
 FOLDER = ".evalgate"
-RUNS, JOURNALS = f"{FOLDER}/runs", f"{FOLDER}/journals"
+RUNS = f"{FOLDER}/runs"
 ABOUT = "run.json"
 MOST_RUNS, MOST_BYTES = 20, 500_000_000
-MOST_JOURNALS = 5
 LONGEST_ABOUT = 64_000_000
 STAMP = "%Y%m%dT%H%M%SZ"
 
@@ -214,38 +209,3 @@ def _newest_first(folder: Path) -> list[Path]:
         return []
     # of the same moment the one that was made later
     return sorted(named, key=lambda path: (path.name[:16], path.stat().st_mtime_ns), reverse=True)
-
-
-# --- journals of several plans -------------------------------------------------------------------
-
-
-def bring_journals(plan: str, names: Sequence[str], *, root: Path, to: Path, now: datetime, is_fresh: bool) -> bool:
-    """Put the journals of `plan`, called `names`, into the folder `to`, and those of another plan that are there aside;
-    whether their run was interrupted. `is_fresh`: no journal of the plan is wanted, an interrupted one is set aside."""
-    here, aside = to / names[0], root / JOURNALS / plan
-    there = journal.peek(here)
-    if there is not None and there.plan and (there.plan != plan or (is_fresh and not there.finished)):
-        if not journal.is_free(here):
-            return False  # which is told when it is opened
-        _move(names, to, root / JOURNALS / (there.plan if there.plan != plan else f"{now.strftime(STAMP)}-{plan}"))
-        there = None
-    if there is None and not is_fresh and (aside / names[0]).is_file():
-        _move(names, aside, to)
-        shutil.rmtree(aside, ignore_errors=True)
-    with suppress(OSError):
-        old = sorted((root / JOURNALS).iterdir(), key=lambda path: path.stat().st_mtime_ns)
-        for folder in [path for path in old if path.is_dir()][:-MOST_JOURNALS]:
-            shutil.rmtree(folder, ignore_errors=True)
-    found = journal.peek(here)
-    return found is not None and found.plan == plan and not found.finished and not is_fresh
-
-
-def _move(names: Sequence[str], source: Path, to: Path) -> None:
-    """Move files, in place of those that are there; what cannot be moved stays where it is."""
-    with suppress(OSError):
-        output.make_folder(to)
-        for name in names:
-            if (source / name).is_file():
-                shutil.move(source / name, to / name)
-            else:
-                (to / name).unlink(missing_ok=True)

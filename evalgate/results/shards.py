@@ -341,9 +341,8 @@ def join(parts: Sequence[Stored]) -> Stored:
         dirty=next(state for state in (True, None, False) if state in states),
         root=next((run.root for run in runs if run.root is not None), None),
         agents=_merged(run.agents for run in runs),
-        codes=_merged(run.codes for run in runs),
         descriptions=_merged(run.descriptions for run in runs),
-        surroundings=_agreed(run.surroundings for run in runs),
+        inputs=_agreed(run.inputs for run in runs),
         fingerprints=dict(shard.fingerprints) | _merged(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
@@ -487,7 +486,4 @@ def _differ(mappings: Sequence[Json]) -> bool:
     return any(len({repr(mapping[key]) for mapping in mappings if mapping.get(key)}) > 1 for key in keys)
 
 
-_BY_AGENT: Sequence[tuple[str, Callable[[Run], Json]]] = (
-    ("the agents' own files", lambda run: run.codes),
-    ("the agents' versions", lambda run: run.agents),
-)
+_BY_AGENT: Sequence[tuple[str, Callable[[Run], Json]]] = (("the agents' versions", lambda run: run.agents),)

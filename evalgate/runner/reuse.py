@@ -20,37 +20,36 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results.attempts import Kept
 from evalgate.results.file import Stored
+from evalgate.results.store import Entry
 from evalgate.runner.session import Side
 from evalgate.runner.trials import Task
 
 
 @dataclass(slots=True, kw_only=True)
 class TakenOver:
-    """The trials that were taken over, the cases that the stored run cannot be compared in, and when the oldest of
-    the trials was run (ISO 8601, "": nobody says)."""
+    """The trials that were taken over, each with when its run began (ISO 8601), and the cases that the stored run cannot
+    be compared in."""
 
-    keys: set[TrialKey] = field(default_factory=set)
+    keys: dict[TrialKey, str] = field(default_factory=dict)
     unpaired: dict[tuple[str, str], CaseStatus] = field(default_factory=dict)
-    since: str = ""
 
-    def add(self, key: TrialKey, *, measured_at: str) -> None:
-        """One more."""
-        self.keys.add(key)
-        self.since = min(self.since or measured_at, measured_at or self.since)
+    @property
+    def since(self) -> str:
+        """When the oldest of them was run."""
+        return min(self.keys.values(), default="")
 
     def join(self, other: TakenOver) -> None:
         """Those of another as well."""
         self.keys |= other.keys
         self.unpaired |= other.unpaired
-        self.since = min(self.since or other.since, other.since or self.since)
 
 
-def take_over(
+def take_results(
     stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str] | None = None
 ) -> TakenOver:
-    """Put the stored trials of these tasks into the side's journal, under the addresses where it looks for them.
+    """Put the trials of results.json for these tasks into the side's journal, under the addresses where it looks for
+    them.
 
     A trial in which the agent failed is not taken over: what was broken may work now. `renamed`: the stored run's name
     of an evaluation file by ours, where they differ.
@@ -67,44 +66,45 @@ def take_over(
             continue
         known = graded.get(then)
         if known is not None and known.failure is None and _keep(known, task, stored, side):
-            taken.add(task.key, measured_at=stored.run.started_at)
+            taken.keys[task.key] = stored.run.started_at
     return taken
 
 
-def take_kept(kept: Sequence[Kept], suites: Iterable[Suite], side: Side, *, repeats: int) -> TakenOver:
-    """Put what earlier runs kept of these suites into the side's own: the first runs of every case, and its reruns
-    as far as they go. What is known of another agent, question or seed has another address. As
-    in `take_over`, a trial in which the agent failed is run again."""
+def take(entries: Sequence[Entry], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
+    """Put what earlier runs of the suite's agent measured into the side's journal: the first runs of every case, and
+    its reruns as far as they go. Another question or seed has another address. A trial in which the agent failed is run
+    again."""
     taken = TakenOver()
-    for suite in suites:
-        for case in suite.eval_set.cases:
-            for purpose in Purpose:
-                for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
-                    key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
-                    is_taken = _take_kept(kept, Task(key=key, suite=suite, case=case), side, taken)
-                    if not (is_taken or key.is_first):
-                        break
+    for case in suite.eval_set.cases:
+        for purpose in Purpose:
+            for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
+                key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)
+                is_taken = _take(entries, Task(key=key, suite=suite, case=case), side, taken)
+                if not (is_taken or key.is_first):
+                    break
     return taken
 
 
-def _take_kept(kept: Sequence[Kept], task: Task, side: Side, taken: TakenOver) -> bool:
+def _take(entries: Sequence[Entry], task: Task, side: Side, taken: TakenOver) -> bool:
     addresses = side.addresses(task)
     if side.journal.knows(addresses.trial):
         return False
-    for each in kept:
-        journal = each.journal
+    for entry in entries:
+        journal = entry.journal
         trial = journal.trial(addresses.trial, task.key)
         if trial is None or isinstance(trial.outcome, AgentFailure):
             continue
         measured_at = journal.measured_at(addresses.trial)
-        if not each.is_recent(measured_at):
+        if not entry.is_recent(measured_at):
             continue
-        side.journal.add_trial(addresses.trial, trial, measured_at=measured_at)
+        agent = fingerprints.agent_key(task.suite.agent)
+        side.journal.add_inputs(agent, journal.inputs[agent])
+        side.journal.add_trial(addresses.trial, trial, agent=agent, measured_at=measured_at)
         for address in addresses.grades.values():
             grade = journal.grade(address)
             if isinstance(grade, Score):
                 side.journal.add_grade(address, grade)
-        taken.add(task.key, measured_at=measured_at)
+        taken.keys[task.key] = measured_at
         return True
     return False
 

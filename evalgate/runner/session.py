@@ -51,6 +51,7 @@ from evalgate.model import (
 from evalgate.results.journal import Journal
 from evalgate.runner import budget, trials
 from evalgate.runner.budget import Budget
+from evalgate.runner.inputs import SideInputs
 from evalgate.runner.trials import Abreast, Round, Task, TrialRunner
 from evalgate.simulation import user
 from evalgate.text import words
@@ -158,11 +159,10 @@ class Side:
     """One side of a run: serves one trial after another, on any thread, and keeps what came of it.
 
     `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades of those that only
-    compute are computed again rather than kept in `journal`, which holds what is known of this side. `code_of`: the
-    fingerprint of an agent's own files. `skipped`: cases (suite key, case id) that this side does not run. `shared`:
-    suites of which it runs nothing and has what the side before it gave, since both have the same agent.
-    `surroundings_of`: what an agent runs in, by what it says of itself, "" where that is not known. `files_of`: an
-    agent's own files, for reports.
+    compute are computed again rather than kept in `journal`, which holds what is known of this side. `inputs`: what its
+    agents read and run in. `skipped`: cases (suite key, case id) that this side does not run. `shared`: suites of which
+    it runs nothing and has what the side before it gave, since both have the same agent. `files_of`: an agent's own
+    files, for reports.
     """
 
     def __init__(
@@ -173,10 +173,9 @@ class Side:
         agents: Mapping[str, Agent],
         criteria: Mapping[str, Mapping[str, Criterion]],
         journal: Journal,
-        code_of: Callable[[AgentUse], str],
+        inputs: SideInputs,
         skipped: Collection[CaseKey] = (),
         shared: Collection[str] = (),
-        surroundings_of: Callable[[Mapping[str, str], AgentDescription | None], str] = lambda *_: "",
         files_of: Callable[[AgentUse], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.suites = suites
@@ -189,12 +188,11 @@ class Side:
         self.fresh: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
-        self.codes = {fingerprints.agent_key(suite.agent): code_of(suite.agent) for suite in suites}
+        self.inputs = inputs
         self._files = {fingerprints.agent_key(suite.agent): files_of(suite.agent) for suite in suites}
         self._session = session
         self.prints = session.prints
         self._criteria = criteria
-        self._surroundings_of = surroundings_of
         self.criterion_prints = {
             (suite.key, use.name): fingerprints.of_criterion(
                 use, version=__version__, adk_compat=session.settings.adk_compat
@@ -215,7 +213,6 @@ class Side:
             task.key,
             task=asked,
             agent=task.suite.agent,
-            code=self.codes[fingerprints.agent_key(task.suite.agent)],
             seed=self._session.settings.seed,
         )
         prints = self.criterion_prints
@@ -224,10 +221,6 @@ class Side:
             for name in self._kept[task.suite.key]
         }
         return Addresses(trial=trial, grades=grades)
-
-    def surroundings(self) -> dict[str, str]:
-        """What the agents run in, of those that have started, by `agent_key`."""
-        return {key: self._surroundings_of(agent.about(), agent.description()) for key, agent in self.agents.items()}
 
     def descriptions(self) -> dict[str, AgentDescription]:
         """What the agents are made of, as far as that is known, by `agent_key`."""
@@ -249,7 +242,7 @@ class Side:
             session.budget.spend(trial.outcome)
             if session.stop.is_set() and isinstance(trial.outcome, AgentFailure):
                 return
-            journal.add_trial(addresses.trial, trial, grades=kept.values())
+            self.keep(addresses.trial, trial, fingerprints.agent_key(task.suite.agent))
             if isinstance(trial.outcome, AgentFailure):
                 trial = journal.trial(addresses.trial, task.key) or trial  # as it may be shown
         outcome = trial.outcome
@@ -277,6 +270,11 @@ class Side:
         else:
             self.fresh[task.key.case].append(graded)
         self._tell(task, trial, graded, is_known=is_known)
+
+    def keep(self, address: str, trial: Trial, agent: str, *, measured_at: str = "") -> None:
+        """Put a trial of an agent into the journal, behind what the agent read. Raises UnavailableError."""
+        self.journal.add_inputs(agent, self.inputs.of(agent))
+        self.journal.add_trial(address, trial, agent=agent, measured_at=measured_at)
 
     def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
         session = self._session
@@ -397,6 +395,14 @@ class Session:
                 suite = next(each for each in side.suites if each.key == task.suite.key)
                 side.take(replace(task, suite=suite, side=number), trial, graded)
 
+    def share_suite(self, suite: str) -> None:
+        """Let the second side have what the first gave for a suite, in place of its own runs."""
+        first, second = self.sides
+        second.shared |= {suite}
+        for key, graded in first.graded.items():
+            if key.suite == suite:
+                second.graded[key] = replace(graded, reused=True)
+
     def rerun(self, reruns: Sequence[Rerun]) -> bool:
         """Fresh runs that are in no mean: of each case a pair, or head alone; whether any ended. Raises as `first`.
 
@@ -452,8 +458,7 @@ class Session:
             agents={key: dict(agent.about()) for key, agent in side.agents.items()},
             fingerprints=side.fingerprints,
             judges=self.judge_uses() if side is self.sides[0] else (),
-            codes=side.codes,
-            surroundings={key: told for key, told in side.surroundings().items() if told},
+            inputs={key: fingerprints.of_inputs(inputs) for key, inputs in side.journal.inputs.items()},
             models=frozenset(side.models),
             descriptions=side.descriptions(),
             shard=self._shard,

@@ -1,0 +1,63 @@
+"""What an agent runs in, beside the files that it reads: its Python, packages, platform, settings and variables."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import platform
+from collections.abc import Mapping
+
+from evalgate import __version__
+from evalgate.config import variables
+from evalgate.config.settings import Settings, of_agents
+from evalgate.formats import fingerprints
+from evalgate.model import AgentDescription
+from evalgate.system import redact
+from evalgate.values import Environ
+
+OF_THE_MACHINE = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "CI", "*_PROXY", "*_proxy",
+    "SSL_CERT_*", "*_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
+"""Variables that differ between two runs of one job and change no answer."""
+
+
+def variables_of(environment: Environ, key: bytes) -> Mapping[str, str]:
+    """What of an agent's variables may change what it does, by keyed hash. Of a secret without a key only that there is
+    one: even a digest of it is nothing to keep."""
+    return {
+        name: _hidden(name, value, key)
+        for name, value in environment.items()
+        if not variables.matches(name, OF_THE_MACHINE)
+    }
+
+
+def _hidden(name: str, value: str, key: bytes) -> str:
+    if key:
+        return hmac.new(key, value.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[:16]
+    is_secret = name in variables.KEYS or redact.is_named(name)
+    return ("set" if value else "") if is_secret else variables.USER_INFO.sub("://", value)
+
+
+def of_agent(
+    settings: Settings,
+    *,
+    environment: Environ,
+    tools: str,
+    about: Mapping[str, str],
+    description: AgentDescription | None,
+    key: bytes,
+) -> str:
+    """16 hex digits; "" where the agent has not started. `tools`: what answers its tool calls; `about`, `description`:
+    what the agent said of itself when it started: its Python, its framework, its packages; its instructions, models and
+    tools as they were loaded. `key`: of the hash of variables."""
+    if not about:
+        return ""
+    machine = [platform.system(), platform.machine()]
+    loaded = None if description is None else dataclasses.asdict(description)
+    # where its Python lies says nothing of what is in it, and head and the base have folders of their own
+    said = {name: value for name, value in about.items() if name != "interpreter"}
+    return fingerprints.digest(
+        [of_agents(settings), tools, variables_of(environment, key), said, loaded, machine, __version__]
+    )

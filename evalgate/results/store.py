@@ -1,0 +1,175 @@
+"""The store: journals of earlier runs, in which a trial is looked up by its address before an agent is asked.
+
+A journal is believed where its name holds the keyed hash of its bytes, and its first line says that it was written for
+the same pull request, branch or folder (docs/decisions/020-stored-heads.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evalgate import __version__
+from evalgate.errors import EvalgateError, UnavailableError
+from evalgate.results import output, shapes, stores
+from evalgate.results.journal import VERSION, Journal
+from evalgate.values import Environ, frozen_dataclass
+
+FOLDER = "store"
+MOST_FILES = 24
+MOST_BYTES = 500_000_000
+_NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
+
+
+@frozen_dataclass
+class Store:
+    """A folder of journals, for the runs of one pull request, branch or checkout."""
+
+    folder: Path
+    scope: str  # what this run is of
+    believed: Sequence[str]  # the scopes whose journals count, nearest first
+    key: bytes = field(repr=False)  # of the hash: who does not have it can write no journal that is believed
+    workflow_run: str = ""
+    commit: str = ""
+
+    @contextmanager
+    def opened(self, scratch: Path, *, oldest: datetime, say: Callable[[str], None]) -> Iterator[list[Entry]]:
+        """The journals that are believed, nearest scope and newest first; what cannot be read is said and passed over.
+        `scratch`: where they are unpacked. `oldest`: from when on a trial counts."""
+        entries: list[Entry] = []
+        with ExitStack() as stack:
+            for name in sorted(self._names(), reverse=True):
+                journal = self._opened(name, scratch, say=say)
+                if journal is None:
+                    continue
+                stack.callback(journal.close)
+                entry = Entry(journal=journal, oldest=oldest)
+                if entry.scope in self.believed and entry.is_recent(entry.started_at):
+                    entries.append(entry)
+            yield sorted(entries, key=lambda entry: self.believed.index(entry.scope))
+
+    def put(self, journal: Path, *, side: int, started_at: datetime) -> None:
+        """Keep a journal, of a run that began then and ended in whatever way. Raises UnavailableError."""
+        about = {
+            "journal": VERSION,
+            "evalgate": __version__,
+            "scope": self.scope,
+            "workflow_run": self.workflow_run,
+            "commit": self.commit,
+            "started_at": started_at.astimezone(UTC).isoformat(timespec="seconds"),
+            "side": side,
+        }
+        plain, packed = (self.folder / f".new-{secrets.token_hex(8)}" for _ in range(2))
+        try:
+            output.make_folder(self.folder)
+            with plain.open("wb") as target, journal.open("rb") as source:
+                target.write(shapes.encode(about) + b"\n")
+                shutil.copyfileobj(source, target)
+            stores.pack(plain, packed)
+            stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+            packed.chmod(0o644)
+            packed.replace(self.folder / f"{stamp}-{secrets.token_hex(4)}-{self._mac(packed.read_bytes())}.jsonl.gz")
+            self._remove_old()
+        except OSError as error:
+            raise UnavailableError(f"cannot write {self.folder}: {error.strerror or error}") from error
+        finally:
+            plain.unlink(missing_ok=True)
+            packed.unlink(missing_ok=True)
+
+    def _remove_old(self) -> None:
+        size = 0
+        for number, name in enumerate(sorted(self._names(), reverse=True)):
+            path = self.folder / name
+            size += path.stat().st_size
+            if number and (number >= MOST_FILES or size > MOST_BYTES):
+                path.unlink(missing_ok=True)
+
+    def _names(self) -> list[str]:
+        try:
+            return [path.name for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        except FileNotFoundError:
+            return []
+
+    def _opened(self, name: str, scratch: Path, *, say: Callable[[str], None]) -> Journal | None:
+        path, to = self.folder / name, scratch / f"{secrets.token_hex(8)}.jsonl"
+        try:
+            if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:
+                return None
+            data = path.read_bytes()
+            if not hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), self._mac(data)):
+                say(f"{path} was ignored: this repository's runs did not write it, or with another key")
+                return None
+            stores.unpack(data, to)
+            return Journal.read(to)
+        except (stores.Unreadable, OSError, EvalgateError) as error:
+            say(f"{path} was ignored: {error}")
+            return None
+
+    def _mac(self, data: bytes) -> str:
+        return hmac.new(self.key, data, hashlib.sha256).hexdigest()
+
+
+@frozen_dataclass
+class Entry:
+    """What one side of an earlier run measured. `oldest`: from when on its trials count."""
+
+    journal: Journal
+    oldest: datetime
+
+    @property
+    def scope(self) -> str:
+        """What the run was of."""
+        return str(self.journal.about.get("scope", ""))
+
+    @property
+    def started_at(self) -> str:
+        """ISO 8601."""
+        return str(self.journal.about.get("started_at", ""))
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the side was that of a change, and not of its base branch."""
+        return self.journal.about.get("side") == 0
+
+    def is_recent(self, at: str) -> bool:
+        """Whether what was measured at this time still counts; not where it cannot be told."""
+        return stores.moment(at) >= self.oldest
+
+
+def key_of(environ: Environ, names: Collection[str]) -> bytes:
+    """A key that only those know who know the values of these variables."""
+    values = sorted((name, environ[name]) for name in names if environ.get(name))
+    return hashlib.sha256(shapes.encode(["evalgate", values])).digest()
+
+
+def of_workflow(
+    environ: Environ, cache: Path, *, names: Collection[str], workflow_run: str, commit: str
+) -> Store | None:
+    """For the job of a workflow; None elsewhere. A pull request believes what runs of its base branch wrote as well."""
+    repository, ref = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_REF", "")
+    if not (workflow_run and repository and ref):
+        return None
+    base = environ.get("GITHUB_BASE_REF", "")
+    scopes = [f"{repository}@{ref}", *([f"{repository}@refs/heads/{base}"] if base else [])]
+    return Store(
+        folder=cache / FOLDER,
+        scope=scopes[0],
+        believed=scopes,
+        key=key_of(environ, names),
+        workflow_run=workflow_run,
+        commit=commit,
+    )
+
+
+def of_checkout(root: Path, cache: Path, *, commit: str) -> Store:
+    """For runs of one person in one folder, whatever branch is checked out there."""
+    scope = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return Store(folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=b"", commit=commit)

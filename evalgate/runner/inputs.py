@@ -1,0 +1,90 @@
+"""What the agents of one side read of its checkout, and what they ran in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+
+from evalgate import agents as agents_module
+from evalgate.agents.base import Agent, AgentFailed
+from evalgate.model import AgentUse, Inputs
+from evalgate.system import watching
+from evalgate.system.inputs import Tree
+from evalgate.system.watching import Watch
+from evalgate.values import frozen_dataclass
+
+EVERYTHING = "everything"
+NAMES = "names"
+
+
+@frozen_dataclass
+class SideInputs:
+    """The inputs of a side's agents, as far as they have run; safe to use from many threads.
+
+    Everything that a process of an agent read since it began counts for each of its trials: workers keep prompts in
+    memory. Where nobody saw what was read, everything was.
+    """
+
+    tree: Tree
+    uses: Mapping[str, AgentUse]  # by `agent_key`
+    agents: Mapping[str, Agent]  # by `agent_key`
+    environment_of: Callable[[Agent], str]
+    watch: Callable[[], Watch | None] = lambda: None
+    depends_on: Sequence[str] = ()  # globs: what counts where everything would
+    trusts_workers: bool = False  # whether a worker's word is enough where there is no watch
+    answers: dict[str, dict[str, str]] = field(default_factory=dict)
+    environments: dict[str, str] = field(default_factory=dict)
+
+    def of(self, agent: str) -> Inputs:
+        """Of one agent, by its key; `environment` is "" before it has started."""
+        use = self.uses[agent]
+        if use.is_absent or not agents_module.is_asked(use):
+            return Inputs()
+        environment = self._environment(agent)
+        if not environment:
+            return Inputs()
+        answers = self.answers.setdefault(agent, {})
+        for question in self._questions(agent) - answers.keys():
+            answers[question] = self.tree.answer(question)
+        return Inputs(environment=environment, answers=dict(answers))
+
+    def stands(self, agent: str, inputs: Inputs) -> bool:
+        """Whether an agent that once had these inputs has the same here and today; it is started, to tell what it runs
+        in."""
+        if not inputs.is_known or agent not in self.agents or self.tree.first_difference(inputs.answers) is not None:
+            return False
+        try:
+            self.agents[agent].start()
+        except AgentFailed:
+            return False  # its trials say so
+        return self._environment(agent) == inputs.environment
+
+    def _environment(self, agent: str) -> str:
+        environment = self.environments.get(agent) or self.environment_of(self.agents[agent])
+        if environment:
+            self.environments[agent] = environment
+        return environment
+
+    def _questions(self, agent: str) -> frozenset[str]:
+        claim = self.agents[agent].inputs()
+        watch = self.watch()
+        is_seen = watch is not None and not watch.why_lost
+        if not is_seen and (claim is None or claim.is_opaque or not self.trusts_workers):
+            return frozenset(f"glob {pattern}" for pattern in self.depends_on) or frozenset({EVERYTHING})
+        questions = frozenset({NAMES}) if claim is None or claim.is_opaque else claim.questions
+        return questions | (self._seen(agent, watch) if watch is not None else frozenset())
+
+    def _seen(self, agent: str, watch: Watch) -> frozenset[str]:
+        """What the watch saw that may be of this agent, as questions."""
+        claims = {key: opened.inputs() for key, opened in self.agents.items()}
+        opaque = [key for key, claim in claims.items() if claim is None or claim.is_opaque]
+        paths = {key: claim.paths if claim else frozenset[str]() for key, claim in claims.items()}
+        attributed = watching.attributed(watch.opened(), paths, opaque)[agent]
+        return frozenset(question for path in attributed if (question := self._question(path, paths[agent])))
+
+    def _question(self, path: str, claimed: frozenset[str]) -> str:
+        if path.endswith(".pyc"):  # its worker tells which sources are imported
+            return ""
+        kind = self.tree.answer(f"name {path}")
+        # an import lists folders to find a module, which its worker asks about by name
+        return "" if path in claimed else f"folder {path}" if kind == "folder" else f"file {path}"
