@@ -58,6 +58,7 @@ class Repository:
 
     def __init__(self, root: Path, log: Path) -> None:
         self.root, self.log = root, log
+        self.reuses = False  # what earlier runs measured
         root.mkdir()
         self.git("init", "-q", "-b", "main")
 
@@ -122,6 +123,8 @@ class Repository:
         by: Callable[..., Command] = forked_command.start,
     ) -> Command:
         own = {"ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")}
+        if arguments[0] == "run" and not self.reuses and "--reuse-days" not in arguments:
+            arguments = (*arguments, "--reuse-days", "0")
         return by(arguments, cwd=self.root, env={**os.environ, **own, **(environment or {})}, merged=True)
 
     def end(self, process: Command) -> tuple[int, str]:
