@@ -39,11 +39,11 @@ if sys.platform == "linux":
     from inotify_simple import INotify, flags, parse_events
 
     FOLDER = int(flags.ISDIR)
-    OPENED = int(flags.OPEN | flags.MOVED_FROM)
-    APPEARED = int(flags.CREATE | flags.MOVED_TO)
-    LOST = int(flags.Q_OVERFLOW | flags.UNMOUNT)
+    OPENS = int(flags.OPEN | flags.MOVED_FROM)
+    ARRIVALS = int(flags.CREATE | flags.MOVED_TO)
+    LOSSES = int(flags.Q_OVERFLOW | flags.UNMOUNT)
     # without IN_EXCL_UNLINK, which would hide the open of a file by /proc/self/fd after its name is removed
-    MASK = OPENED | APPEARED | int(flags.ONLYDIR | flags.DONT_FOLLOW)
+    MASK = OPENS | ARRIVALS | int(flags.ONLYDIR | flags.DONT_FOLLOW)
 
 HEADER = struct.Struct("iIII")
 """Of an event: watch, mask, cookie, length of the name with its padding (`struct inotify_event`)."""
@@ -62,7 +62,7 @@ REASONS = {
     errno.ENOSPC: "there are too few inotify watches (/proc/sys/fs/inotify/max_user_watches)",
     errno.EMFILE: "there are too many inotify instances or open files (/proc/sys/fs/inotify/max_user_instances)",
 }
-GONE = (FileNotFoundError, NotADirectoryError)
+ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
 class Watch:
@@ -142,11 +142,13 @@ class Watch:
         samples: dict[int, str] = {}
         listing = list(self._listed("", samples))
         self._inotify = INotify()
-        self._private = os.path.realpath(tempfile.mkdtemp(prefix="evalgate-watch-"))
+        self._private = tempfile.mkdtemp(prefix="evalgate-watch-")
         Path(self._private, "mark").touch()
         self._private_watch = self._inotify.add_watch(self._private, MASK)
         for folder in listing:
             self._add(folder)
+        if not self._folders:
+            raise NotADirectoryError(errno.ENOTDIR, "the checkout is not there")
         self._reader = threading.Thread(target=self._read, args=(self._inotify.fileno(),), daemon=True)
         self._reader.start()
         self._try(samples.values())
@@ -160,9 +162,9 @@ class Watch:
         while pending:
             folder = pending.pop()
             try:
-                with os.scandir(self._full(folder)) as found:
-                    entries = list(found)
-            except GONE:
+                with os.scandir(self._full(folder)) as listing:
+                    entries = list(listing)
+            except ABSENT:
                 continue
             if folder and any(entry.name == "pyvenv.cfg" for entry in entries):
                 self._apart.add(folder)
@@ -172,15 +174,15 @@ class Watch:
                 device = os.lstat(self._full(folder)).st_dev
                 samples[device] = _join(folder, files[0].name) if files else samples.get(device, folder)
             yield folder
-            inner = (_join(folder, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False))
-            pending += (path for path in inner if path not in self._apart)
+            folders = (_join(folder, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False))
+            pending += (path for path in folders if path not in self._apart)
 
     def _add(self, folder: str) -> bool:
         """Watch a folder; whether it was not watched yet. One that was renamed keeps its first path. Raises OSError."""
         inotify = self._inotify
         try:
             watch = inotify.add_watch(self._full(folder), MASK) if inotify else -1
-        except GONE:
+        except ABSENT:
             return False
         if watch in self._folders:
             return False
@@ -190,18 +192,18 @@ class Watch:
     def _try(self, samples: Iterable[str]) -> None:
         """Open a file of each file system: one without a lasting identity of folders reports nothing (9p without a
         cache makes another inode for each lookup)."""
-        tried = []
+        paths = []
         for path in samples:
             with suppress(OSError):
                 os.close(os.open(self._full(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
-                tried.append(path or ".")
+                paths.append(path or ".")
         self._drain()
         with self._changed:
-            silent = [path for path in tried if path not in self._paths]
+            mute = [path for path in paths if path not in self._paths]
             self._paths.clear()
             self._records.clear()
-        if silent:
-            self._lose(f"the file system of {silent[0]!r} does not report what is opened")
+        if mute:
+            self._lose(f"the file system of {mute[0]!r} does not report what is opened")
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -234,25 +236,24 @@ class Watch:
 
     def _take(self, record: bytes) -> None:
         watch, mask, _, name = parse_events(record)[0]
-        if mask & LOST:
-            is_overflow = mask & int(flags.Q_OVERFLOW)
-            dropped = "more was opened at once than the kernel keeps (/proc/sys/fs/inotify/max_queued_events)"
-            self._lose(dropped if is_overflow else "a file system of the checkout was unmounted")
+        if mask & LOSSES:
+            overflow = "more was opened at once than the kernel keeps (/proc/sys/fs/inotify/max_queued_events)"
+            self._lose(overflow if watch < 0 else "a file system of the checkout was unmounted")
         elif watch == self._private_watch:
-            self._marks += bool(mask & OPENED and name == "mark")
-            if mask & int(flags.IGNORED):
+            self._marks += bool(mask & OPENS and name == "mark")
+            if mask & int(flags.IGNORED) and not self._is_ended:
                 self._lose("the folder of the watch was removed")
         elif mask & int(flags.IGNORED):
             self._folders.pop(watch, None)
-        elif watch in self._folders and mask & (OPENED | APPEARED):
+        elif watch in self._folders and mask & (OPENS | ARRIVALS):
             path = _join(self._folders[watch], name)
             if path in self._apart:
                 return
-            if mask & APPEARED and mask & FOLDER:
+            if mask & ARRIVALS and mask & FOLDER:
                 self._watch_later(path)
             else:
                 self._records.add(record)
-            if mask & OPENED and path not in self._paths:
+            if mask & OPENS and path not in self._paths:
                 self._paths.add(path or ".")
                 self._characters += len(path)
 
@@ -260,8 +261,8 @@ class Watch:
         """Watch a folder that has appeared, and what lies in it. Nothing is lost where it cannot be entered."""
         with suppress(PermissionError):
             if self._add(folder):
-                for inner in self._listed(folder):
-                    self._add(inner)
+                for path in self._listed(folder):
+                    self._add(path)
 
     def _drain(self) -> None:
         """Wait until all that the kernel has queued is taken. The queue is in order: it is when an open of ours is."""
@@ -301,10 +302,10 @@ def attributed(
     `claims`: what the tracers of an agent's workers saw, by agent. `opaque`: agents of which no tracer sees all. What
     is claimed counts for the agents that claim it and for the opaque ones; all else counts for every agent.
     """
-    claimed = frozenset().union(*claims.values())
+    union = frozenset().union(*claims.values())
     agents = claims.keys() | set(opaque)
     return {
-        agent: (claimed | opened) if agent in opaque else claims[agent] | (opened - claimed) for agent in sorted(agents)
+        agent: (union | opened) if agent in opaque else claims[agent] | (opened - union) for agent in sorted(agents)
     }
 
 
