@@ -94,7 +94,8 @@ class Account:
 class PrivateCopies:
     """The copies of the checkouts `tops` that processes of `account` see, below `folder`; made when first asked for.
 
-    `left_out`: files and folders in the checkouts that are not copied.
+    `left_out`: files and folders in the checkouts that are not copied. `ready`: called with a checkout and its copy
+    when that is made, before any process knows its path; whoever needs it adds to the list.
     """
 
     account: Account
@@ -102,6 +103,7 @@ class PrivateCopies:
     tops: tuple[Path, ...]
     left_out: frozenset[Path]
     say: Callable[[str], None]
+    ready: list[Callable[[Path, Path], None]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     _copies: dict[Path, Path] = field(default_factory=dict)
 
@@ -122,6 +124,8 @@ class PrivateCopies:
                 _copy_folder(top, copy, self.left_out, self.account.uid, self.account.gid)
                 _give(copy, self.account.uid, self.account.gid)
                 copy.chmod(0o770)
+                for begin in self.ready:
+                    begin(top, copy)
                 self._copies[top] = copy
                 seconds = time.monotonic() - began
                 if seconds > 3:

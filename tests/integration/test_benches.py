@@ -21,6 +21,7 @@ SMALL = {
     "page.py": ["--cases", "20"],
     "pytest_run.py": ["--cases", "2", "--seconds", "0.05", "--pairs", "1"],
     "untouched.py": ["--times", "1"],
+    "watching.py": ["--files", "200", "--times", "10", "--folders", "100", "--runs", "2"],
     "turns.py": ["--turns", "10,100", "--rounds", "1"],
 }
 BESIDE_ADK = {"adk.py", "judge.py", "turns.py"}

@@ -1,0 +1,322 @@
+"""Which files of a checkout any process opened, whatever language it is written in: by inotify, which Linux alone has.
+
+The kernel reports each open of a file and of a folder in a watched folder: reads, writes, `mmap` (by its open),
+programs and libraries that are started, paths relative to a descriptor, `/proc/self/fd`. It reports the name in the
+checkout, not the process. The rules for a caller:
+
+- A read counts under the name at the time of the entry: a file that is renamed counts as opened, since it may be read
+  under its next name, and files of a renamed folder have their first path.
+- A file in `__pycache__` counts as its source, too: Python compares size and time of the source and does not open it.
+  A cache of that kind elsewhere (PYTHONPYCACHEPREFIX) is not seen.
+- An open through a link is reported at its target. What a link points at, which names there are, sizes and modes are
+  asked without an open (`readlink`, `stat`): a caller counts all of them as read.
+- A hard link is reported under the name that was used: not the file's first name, if a process gave it a second one.
+- A folder that appears later is watched as soon as its event is read. What was opened in it before did not exist at the
+  entry, so that no commit decides its content.
+- A descriptor from outside and a folder in `apart` are not seen, nor what a process reads in a mount of its own that
+  copies from the checkout (an overlay in a user namespace), nor by `open_by_handle_at`, which takes root.
+- What this process reads counts as well: close the watch first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+if sys.platform == "linux":
+    from inotify_simple import INotify, flags, parse_events
+
+    FOLDER = int(flags.ISDIR)
+    OPENS = int(flags.OPEN | flags.MOVED_FROM)
+    ARRIVALS = int(flags.CREATE | flags.MOVED_TO)
+    LOSSES = int(flags.Q_OVERFLOW | flags.UNMOUNT)
+    # without IN_EXCL_UNLINK, which would hide the open of a file by /proc/self/fd after its name is removed
+    MASK = OPENS | ARRIVALS | int(flags.ONLYDIR | flags.DONT_FOLLOW)
+
+HEADER = struct.Struct("iIII")
+"""Of an event: watch, mask, cookie, length of the name with its padding (`struct inotify_event`)."""
+BUFFER_BYTES = 1 << 20
+PAUSE_S = 0.005
+"""Between two reads: one wakes the thread for many events. The queue of 16,384 lasts for 3 million opens a second."""
+DRAIN_S = 10.0
+"""How long the kernel's queue may take to be read."""
+MOST_PATHS, MOST_CHARACTERS = 1_000_000, 100_000_000
+"""What a process can make us remember; beyond it the watch is lost."""
+MOST_RECORDS = 200_000
+"""Events that are recognized by their bytes; all are forgotten then, which costs time alone."""
+
+REASONS = {
+    errno.ENOSYS: "this system has no inotify",
+    errno.ENOSPC: "there are too few inotify watches (/proc/sys/fs/inotify/max_user_watches)",
+    errno.EMFILE: "there are too many inotify instances or open files (/proc/sys/fs/inotify/max_user_instances)",
+}
+ABSENT = (FileNotFoundError, NotADirectoryError)
+
+
+class Watch:
+    """What is opened in the checkout `top` while the block lasts; no call raises.
+
+    `apart`: files and folders that do not count, as paths relative to `top` with slashes; environments (folders with a
+    pyvenv.cfg) do not count either. `why_lost`: "" while all opens are known, else a sentence, which stays.
+    """
+
+    def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
+        self.why_lost = ""
+        self._top = os.path.realpath(top)
+        self._apart = set(apart)
+        self._folders: dict[int, str] = {}
+        """By watch, at the time of the entry."""
+        self._records: set[bytes] = set()
+        """Events that need no second look."""
+        self._paths: set[str] = set()
+        self._characters = 0
+        self._changed = threading.Condition()
+        self._draining = threading.RLock()
+        self._inotify: INotify | None = None
+        self._reader: threading.Thread | None = None
+        self._is_ended = False
+        self._private = ""
+        self._private_watch = -1
+        self._marks = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._begin()
+        except ImportError:
+            self._lose(REASONS[errno.ENOSYS])
+        except OSError as error:
+            self._lose_by(error)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def opened(self) -> frozenset[str]:
+        """The files and folders that were opened before this call, relative to the top, which is "."; with the sources
+        of files in `__pycache__`, whether they exist or not. After `close`, what was opened by then."""
+        with self._draining:
+            self._drain()
+        with self._changed:
+            paths = frozenset(self._paths)
+        return paths.union(chain.from_iterable(map(_sources, paths)))
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """What was not watched, with the environments that were found: files of a commit below it count as read."""
+        with self._changed:
+            return frozenset(self._apart)
+
+    def close(self) -> None:
+        """End the watch: what is opened from now on does not count."""
+        with self._draining:
+            self._drain()
+            self._is_ended = True
+            inotify, self._inotify = self._inotify, None
+            if inotify is not None:
+                with suppress(OSError):
+                    inotify.rm_watch(self._private_watch)  # an event, which wakes the thread
+                if self._reader is not None:
+                    self._reader.join(DRAIN_S)
+                inotify.close()
+            if self._private:
+                shutil.rmtree(self._private, ignore_errors=True)
+
+    # --- beginning ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Watch every folder. The folders are listed before the first watch: our own opens are no events."""
+        if sys.platform != "linux":
+            raise ImportError("inotify")
+        samples: dict[int, str] = {}
+        listing = list(self._listed("", samples))
+        self._inotify = INotify()
+        self._private = tempfile.mkdtemp(prefix="evalgate-watch-")
+        Path(self._private, "mark").touch()
+        self._private_watch = self._inotify.add_watch(self._private, MASK)
+        for folder in listing:
+            self._add(folder)
+        if not self._folders:
+            raise NotADirectoryError(errno.ENOTDIR, "the checkout is not there")
+        self._reader = threading.Thread(target=self._read, args=(self._inotify.fileno(),), daemon=True)
+        self._reader.start()
+        self._try(samples.values())
+
+    def _listed(self, folder: str, samples: dict[int, str] | None = None) -> Iterator[str]:
+        """`folder` and those below it that are to be watched. `samples`, by device: the last file that was found there.
+
+        Raises OSError.
+        """
+        pending = [folder]
+        while pending:
+            folder = pending.pop()
+            try:
+                with os.scandir(self._full(folder)) as listing:
+                    entries = list(listing)
+            except ABSENT:
+                continue
+            if folder and any(entry.name == "pyvenv.cfg" for entry in entries):
+                self._apart.add(folder)
+                continue
+            if samples is not None:
+                files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+                device = os.lstat(self._full(folder)).st_dev
+                samples[device] = _join(folder, files[0].name) if files else samples.get(device, folder)
+            yield folder
+            folders = (_join(folder, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False))
+            pending += (path for path in folders if path not in self._apart)
+
+    def _add(self, folder: str) -> bool:
+        """Watch a folder; whether it was not watched yet. One that was renamed keeps its first path. Raises OSError."""
+        inotify = self._inotify
+        try:
+            watch = inotify.add_watch(self._full(folder), MASK) if inotify else -1
+        except ABSENT:
+            return False
+        if watch in self._folders:
+            return False
+        self._folders[watch] = folder
+        return True
+
+    def _try(self, samples: Iterable[str]) -> None:
+        """Open a file of each file system: one without a lasting identity of folders reports nothing (9p without a
+        cache makes another inode for each lookup)."""
+        paths = []
+        for path in samples:
+            with suppress(OSError):
+                os.close(os.open(self._full(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+                paths.append(path or ".")
+        self._drain()
+        with self._changed:
+            mute = [path for path in paths if path not in self._paths]
+            self._paths.clear()
+            self._records.clear()
+        if mute:
+            self._lose(f"the file system of {mute[0]!r} does not report what is opened")
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def _read(self, descriptor: int) -> None:
+        """Take events until the end."""
+        try:
+            while not (self._is_ended or self.why_lost):
+                events = os.read(descriptor, BUFFER_BYTES)
+                with self._changed:
+                    self._take_all(events)
+                    self._changed.notify_all()
+                time.sleep(PAUSE_S)
+        except OSError as error:
+            self._lose_by(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, opens are not known any more
+            self._lose(f"the watch failed: {error!r}")
+
+    def _take_all(self, events: bytes) -> None:
+        start, records = 0, self._records
+        while start < len(events):
+            end = start + HEADER.size + HEADER.unpack_from(events, start)[3]
+            record = events[start:end]
+            if record not in records:
+                self._take(record)
+            start = end
+        if len(records) > MOST_RECORDS:
+            records.clear()
+        if len(self._paths) > MOST_PATHS or self._characters > MOST_CHARACTERS:
+            self._lose("too many files were opened")
+
+    def _take(self, record: bytes) -> None:
+        watch, mask, _, name = parse_events(record)[0]
+        if mask & LOSSES:
+            overflow = "more was opened at once than the kernel keeps (/proc/sys/fs/inotify/max_queued_events)"
+            self._lose(overflow if watch < 0 else "a file system of the checkout was unmounted")
+        elif watch == self._private_watch:
+            self._marks += bool(mask & OPENS and name == "mark")
+            if mask & int(flags.IGNORED) and not self._is_ended:
+                self._lose("the folder of the watch was removed")
+        elif mask & int(flags.IGNORED):
+            self._folders.pop(watch, None)
+        elif watch in self._folders and mask & (OPENS | ARRIVALS):
+            path = _join(self._folders[watch], name)
+            if path in self._apart:
+                return
+            if mask & ARRIVALS and mask & FOLDER:
+                self._watch_later(path)
+            else:
+                self._records.add(record)
+            if mask & OPENS and path not in self._paths:
+                self._paths.add(path or ".")
+                self._characters += len(path)
+
+    def _watch_later(self, folder: str) -> None:
+        """Watch a folder that has appeared, and what lies in it. Nothing is lost where it cannot be entered."""
+        with suppress(PermissionError):
+            if self._add(folder):
+                for path in self._listed(folder):
+                    self._add(path)
+
+    def _drain(self) -> None:
+        """Wait until all that the kernel has queued is taken. The queue is in order: it is when an open of ours is."""
+        with self._changed:
+            if self._reader is None or self._is_ended or self.why_lost:
+                return
+            marks = self._marks
+            try:
+                os.close(os.open(f"{self._private}/mark", os.O_RDONLY))
+            except OSError as error:
+                self._lose_by(error)
+            if not self._changed.wait_for(lambda: self.why_lost or self._marks > marks, DRAIN_S):
+                self._lose("the kernel's events are not read in time")
+
+    # --- what is lost -------------------------------------------------------------------------
+
+    def _lose(self, why: str) -> None:
+        with self._changed:
+            self.why_lost = self.why_lost or why
+            self._changed.notify_all()
+
+    def _lose_by(self, error: OSError) -> None:
+        if isinstance(error, PermissionError):
+            self._lose(f"{error.filename!r} cannot be read")
+        else:
+            self._lose(REASONS.get(error.errno or 0, f"the watch failed: {error.strerror}"))
+
+    def _full(self, path: str) -> str:
+        return _join(self._top, path)
+
+
+def attributed(
+    opened: frozenset[str], claims: Mapping[str, frozenset[str]], opaque: Collection[str]
+) -> dict[str, frozenset[str]]:
+    """What was opened, by agent, where several run in one checkout.
+
+    `claims`: what the tracers of an agent's workers saw, by agent. `opaque`: agents of which no tracer sees all. What
+    is claimed counts for the agents that claim it and for the opaque ones; all else counts for every agent.
+    """
+    union = frozenset().union(*claims.values())
+    agents = claims.keys() | set(opaque)
+    return {
+        agent: (union | opened) if agent in opaque else claims[agent] | (opened - union) for agent in sorted(agents)
+    }
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder and name else folder or name
+
+
+def _sources(path: str) -> Iterator[str]:
+    """The modules that a file in `__pycache__` may be compiled from: the name's part before any of its dots."""
+    package, _, name = path.rpartition("/")
+    if name.endswith(".pyc") and (package == "__pycache__" or package.endswith("/__pycache__")):
+        parts = name.split(".")[:-1]
+        for count in range(1, len(parts)):
+            yield _join(package.removesuffix("__pycache__").removesuffix("/"), ".".join(parts[:count]) + ".py")
