@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -102,7 +102,7 @@ def opened(
         )
         roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
         watches = stack.enter_context(Watches.opened(known.trees))
-        isolated_sides = stack.enter_context(isolated(settings, roots, context, ready=watches.begin))
+        isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
         open_agents = partial(
             opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
@@ -136,7 +136,7 @@ def opened(
                 uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
                 agents=agents,
                 environment_of=environment_of,
-                watch=lambda: watches.of(tree),
+                watches=lambda: watches.of(tree),
                 trusts_workers=context.is_attended,
             )
             return Side(
@@ -154,28 +154,18 @@ def opened(
         if base is not None and len(journals) > 1:
             skipped = baseline_base.new_cases(rules.suites, base)
             session.sides.append(side(suites, theirs, root, known.trees[-1], skipped=skipped, shared=known.unchanged))
-        for tree in known.trees if isolated_sides is None else ():  # else once there are copies
-            watches.begin(tree.top, tree.top)
+        watches.begin_with(isolated_sides)
         yield session
 
 
 @contextlib.contextmanager
-def isolated(
-    settings: Settings,
-    roots: Sequence[Path],
-    context: Context,
-    *,
-    ready: Callable[[Path, Path], None] = lambda *_: None,
-) -> Iterator[Isolation | None]:
-    """Other users for all that is not ours, where the door asks for it; None where it runs as we do. `ready`: called
-    with a checkout and its copy, before anything runs there."""
+def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Iterator[Isolation | None]:
+    """Other users for all that is not ours, where the door asks for it; None where it runs as we do."""
     if not context.isolate:
         yield None
         return
     private = [settings.root / each for each in (settings.output, settings.baseline_folder, kept.FOLDER) if each]
-    opened = isolation.opened(
-        roots, cache=context.cache, private=private, environ=context.environ, say=context.say, ready=ready
-    )
+    opened = isolation.opened(roots, cache=context.cache, private=private, environ=context.environ, say=context.say)
     with opened as others:
         yield others
 

@@ -8,17 +8,18 @@ from dataclasses import field
 from pathlib import Path
 
 from evalgate.system.inputs import Tree
+from evalgate.system.isolation import Isolation
 from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
 
 
 @frozen_dataclass
 class Watches:
-    """A watch for each checkout, of the copy of it that agents see."""
+    """The watches of each checkout: one, or one of each copy that agents and metrics see."""
 
     trees: Sequence[Tree]
     stack: ExitStack
-    by_top: dict[Path, Watch] = field(default_factory=dict)
+    by_top: dict[Path, list[Watch]] = field(default_factory=dict)
 
     @classmethod
     @contextmanager
@@ -27,12 +28,21 @@ class Watches:
         with ExitStack() as stack:
             yield cls(trees=trees, stack=stack)
 
-    def begin(self, top: Path, copy: Path) -> None:
-        """Watch the copy of a checkout from now on, if the checkout is a side's."""
-        for tree in self.trees:
-            if tree.top == top and top not in self.by_top:
-                self.by_top[top] = self.stack.enter_context(Watch(copy, tree.apart))
+    def begin_with(self, isolation: Isolation | None) -> None:
+        """Begin now, or with each copy of a checkout."""
+        if isolation is None:
+            for tree in self.trees:
+                self.begin(tree.top, tree.top)
+            return
+        for sandbox in (isolation.head, isolation.base, isolation.metrics):
+            sandbox.copies.ready.append(self.begin)
 
-    def of(self, tree: Tree) -> Watch | None:
-        """The watch of a checkout; None before it has begun."""
-        return self.by_top.get(tree.top)
+    def begin(self, top: Path, copy: Path) -> None:
+        """Watch the copy of a checkout from now on."""
+        for tree in self.trees:
+            if tree.top == top:
+                self.by_top.setdefault(top, []).append(self.stack.enter_context(Watch(copy, tree.apart)))
+
+    def of(self, tree: Tree) -> Sequence[Watch]:
+        """The watches of a checkout; none before they have begun."""
+        return tuple(self.by_top.get(tree.top, ()))

@@ -29,7 +29,7 @@ class SideInputs:
     uses: Mapping[str, AgentUse]  # by `agent_key`
     agents: Mapping[str, Agent]  # by `agent_key`
     environment_of: Callable[[Agent], str]
-    watch: Callable[[], Watch | None] = lambda: None
+    watches: Callable[[], Sequence[Watch]] = tuple
     depends_on: Sequence[str] = ()  # globs: what counts where everything would
     trusts_workers: bool = False  # whether a worker's word is enough where there is no watch
     answers: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -67,19 +67,19 @@ class SideInputs:
 
     def _questions(self, agent: str) -> frozenset[str]:
         claim = self.agents[agent].inputs()
-        watch = self.watch()
-        is_seen = watch is not None and not watch.why_lost
+        watches = self.watches()
+        is_seen = bool(watches) and not any(watch.why_lost for watch in watches)
         if not is_seen and (claim is None or claim.is_opaque or not self.trusts_workers):
             return frozenset(f"glob {pattern}" for pattern in self.depends_on) or frozenset({EVERYTHING})
         questions = frozenset({NAMES}) if claim is None or claim.is_opaque else claim.questions
-        return questions | (self._seen(agent, watch) if watch is not None else frozenset())
+        return questions | self._seen(agent, frozenset().union(*(watch.opened() for watch in watches)))
 
-    def _seen(self, agent: str, watch: Watch) -> frozenset[str]:
-        """What the watch saw that may be of this agent, as questions."""
-        claims = {key: opened.inputs() for key, opened in self.agents.items()}
+    def _seen(self, agent: str, opened: frozenset[str]) -> frozenset[str]:
+        """What was opened, as far as it may be of this agent, as questions."""
+        claims = {key: other.inputs() for key, other in self.agents.items()}
         opaque = [key for key, claim in claims.items() if claim is None or claim.is_opaque]
         paths = {key: claim.paths if claim else frozenset[str]() for key, claim in claims.items()}
-        attributed = watching.attributed(watch.opened(), paths, opaque)[agent]
+        attributed = watching.attributed(opened, paths, opaque)[agent]
         return frozenset(question for path in attributed if (question := self._question(path, paths[agent])))
 
     def _question(self, path: str, claimed: frozenset[str]) -> str:

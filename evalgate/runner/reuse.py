@@ -28,7 +28,7 @@ from evalgate.runner.trials import Task
 
 @dataclass(slots=True, kw_only=True)
 class TakenOver:
-    """The trials that were taken over, each with when its run began (ISO 8601), and the cases that the stored run cannot
+    """The trials that were taken over, each with when its run began (ISO 8601), and the cases that a stored run cannot
     be compared in."""
 
     keys: dict[TrialKey, str] = field(default_factory=dict)

@@ -1,4 +1,5 @@
 """STUB."""
+
 from __future__ import annotations
 import hashlib, os, secrets
 from collections.abc import Collection, Iterable, Mapping
@@ -30,14 +31,18 @@ class Tree:
         if kind == "names":
             return hashlib.sha256("\0".join(sorted(self.kinds)).encode()).hexdigest()[:32]
         if kind == "everything":
-            return hashlib.sha256("\0".join(f"{p} {self._file(p)}" for p in sorted(self.kinds)).encode()).hexdigest()[:32]
+            return hashlib.sha256("\0".join(f"{p} {self._file(p)}" for p in sorted(self.kinds)).encode()).hexdigest()[
+                :32
+            ]
         if kind == "name":
             return self.kinds.get(path, "absent")
         if kind == "file":
             return self._file(path)
         if kind == "folder":
             pre = "" if path == "." else path + "/"
-            return hashlib.sha256("\0".join(sorted(p for p in self.kinds if p.startswith(pre) and "/" not in p[len(pre):])).encode()).hexdigest()
+            return hashlib.sha256(
+                "\0".join(sorted(p for p in self.kinds if p.startswith(pre) and "/" not in p[len(pre) :])).encode()
+            ).hexdigest()
         return secrets.token_hex(16)
 
     def _file(self, path: str) -> str:

@@ -318,7 +318,6 @@ def opened(
     private: Collection[Path] = (),
     environ: Environ,
     say: Callable[[str], None] = lambda _: None,
-    ready: Callable[[Path, Path], None] = lambda *_: None,
 ) -> Iterator[Isolation]:
     """Sandboxes for the checkouts at `roots`, for as long as the block lasts; at its end nobody of theirs is alive.
 
