@@ -222,10 +222,6 @@ class Agent(Protocol):
         """What it is made of; None before the first start, and where that is not known."""
         return None
 
-    def inputs(self) -> Any:
-        """STUB."""
-        return None
-
     def close(self) -> None:
         """End all workers and their process groups. Never raises."""
         return  # as above
