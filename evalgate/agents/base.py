@@ -198,6 +198,15 @@ class MetricRunner(Protocol):
         """Grade the evidence with the function at the dotted path `code`; never raises for what goes wrong in it."""
 
 
+@frozen_dataclass
+class AgentInputs:
+    """What an agent's processes asked of its checkout (`evalgate.system.inputs`); `is_opaque`: one of them started a
+    child process, or loaded a library, that reports nothing."""
+
+    questions: frozenset[str] = frozenset()
+    is_opaque: bool = False
+
+
 class Agent(Protocol):
     """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. A driver's own inherits what
     is said here for most."""
@@ -220,6 +229,10 @@ class Agent(Protocol):
 
     def description(self) -> AgentDescription | None:
         """What it is made of; None before the first start, and where that is not known."""
+        return None
+
+    def inputs(self) -> AgentInputs | None:
+        """What its processes, and those of its metrics, asked of the checkout until now; None where none told."""
         return None
 
     def close(self) -> None:
@@ -248,17 +261,19 @@ class AgentLimits:
 class AgentSetting:
     """Where an agent is opened: in the checkout `root` (an absolute path), in `world`, within its `limits`.
 
-    `world.environment`: the whole environment of the child, already reduced to what is allowed. `seed`: of everything
-    random in a trial. `tools`: answers the agent's tool calls; None: its tools just run. `trace`: what happens in each
-    turn is recorded, where the driver can. `meeting`: to be held while
-    the agent starts for the first time; it is left when the agents of other sides have started as well. `why_absent`:
-    why a variable is not in the environment, and what to do, in words that follow a colon.
+    `world.environment`: the whole environment of the child, already reduced to what is allowed. `seed`: of all that
+    is random in a trial. `inputs`: the absolute top of the checkout whose inputs workers tell; "": they tell none.
+    `tools`: answers the agent's tool calls; None: its tools just run. `trace`: what happens in each turn is recorded,
+    where the driver can. `meeting`: to be held while the agent starts for the first time; it is left when the agents of
+    other sides have started as well. `why_absent`: why a variable is not in the environment, and what to do, in words
+    that follow a colon.
     """
 
     root: str
     world: World
     limits: AgentLimits = AgentLimits()
     seed: int = 0
+    inputs: str = ""
     tools: ToolSource | None = None
     trace: bool = False
     meeting: Callable[[], AbstractContextManager[None]] = nullcontext

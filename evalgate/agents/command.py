@@ -59,12 +59,14 @@ def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     cwd, environment = str(Path(setting.root, options.cwd)), setting.world.environment
     sandbox = setting.world.sandbox
     if sandbox is None:
-        return Launch(command=options.command, cwd=cwd, environment={**environment, **options.env})
+        variables = {**environment, **options.env}
+        return Launch(command=options.command, cwd=cwd, environment=variables, inputs=setting.inputs)
     return Launch(
         command=tuple(sandbox.copies.placed(each) if each.startswith("/") else each for each in options.command),
         cwd=sandbox.copies.placed(cwd),
         environment={**sandbox.environment(environment), **options.env},
         prefix=sandbox.agent.prefix,
+        inputs=setting.inputs and sandbox.copies.placed(setting.inputs),
     )
 
 

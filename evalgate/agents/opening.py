@@ -34,7 +34,7 @@ from evalgate.model import (
     TrialKey,
     TrialView,
 )
-from evalgate.system import git, python_env
+from evalgate.system import git, isolation, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
 from evalgate.text import words
@@ -70,7 +70,7 @@ class ExplainedAgent:
         self._agent = agent
         self._variables = variables
         self.run_metric, self.about, self.close = agent.run_metric, agent.about, agent.close
-        self.start, self.description = agent.start, agent.description
+        self.start, self.description, self.inputs = agent.start, agent.description, agent.inputs
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
@@ -168,6 +168,7 @@ def _setting(
             isolate_cases=settings.isolation == "case",
         ),
         seed=settings.seed,
+        inputs=str(isolation.top_of(root)),
         trace=settings.trace,
         meeting=starting.wait,
         why_absent=variables.why_absent,

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from evalgate.agents import protocol, python_process
-from evalgate.agents.base import Agent, AgentFailed, AgentSetting
+from evalgate.agents.base import Agent, AgentFailed, AgentInputs, AgentSetting
 from evalgate.agents.conversation import TraceRoom, WorkerConversation, seed_of
-from evalgate.agents.worker_process import Launch, Worker
+from evalgate.agents.worker_process import Launch, Questions, Worker
 from evalgate.model import (
     AgentDescription,
     AgentFailure,
@@ -117,6 +117,7 @@ class WorkerPool(Agent):
         self._closed = False
         self._about: Mapping[str, str] = {}
         self._description: AgentDescription | None = None
+        self._questions = Questions()
 
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
@@ -169,6 +170,15 @@ class WorkerPool(Agent):
     def description(self) -> AgentDescription | None:
         """See base.Agent."""
         return self._description
+
+    def inputs(self) -> AgentInputs | None:
+        """See base.Agent."""
+        found = self._questions.value()
+        graded = None if self._metrics is None else self._metrics.inputs()
+        if found is None or graded is None:
+            return found
+        opaque = found.is_opaque or graded.is_opaque
+        return AgentInputs(questions=found.questions | graded.questions, is_opaque=opaque)
 
     def close(self) -> None:
         """Say goodbye to all workers, then end their process groups."""
@@ -246,7 +256,8 @@ class WorkerPool(Agent):
                 began = time.monotonic()
                 launch = self._found_launch()
                 made = time.monotonic()
-                worker = Worker(launch, limits=self._limits, tools=self._tools.mode if self._tools else "")
+                mode = self._tools.mode if self._tools else ""
+                worker = Worker(launch, limits=self._limits, tools=mode, questions=self._questions)
                 with self._changed:
                     self._opening.append(worker)
                     closed = self._closed

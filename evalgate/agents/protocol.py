@@ -170,6 +170,15 @@ class Resumed(Said):
     type: Literal["resumed"]
 
 
+class InputsSaid(Said):
+    """What the worker asked of the checkout and had not told before; see `evalgate.system.inputs`. `opaque`: it started
+    a child process, or loaded a library, that reports nothing."""
+
+    type: Literal["inputs"]
+    questions: list[str] = Field(default_factory=list)
+    opaque: bool = False
+
+
 class MetricResult(Said):
     """Answer to metric."""
 
@@ -210,7 +219,7 @@ class ToolResultSaid(Said):
 InTurn: TypeAlias = EventSaid | ToolCallSaid | ToolResultSaid | TraceSaid
 """What is said any number of times while a turn runs."""
 SessionMessage: TypeAlias = Started | InTurn | TurnEnd | TurnFailed | EndedSaid
-WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed
+WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult | Stalled | Resumed | InputsSaid
 
 _READER: TypeAdapter[WorkerMessage] = TypeAdapter(Annotated[WorkerMessage, Field(discriminator="type")])
 
@@ -309,9 +318,12 @@ def render_line(message: Json) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def hello(options: Json, *, tools: str = "") -> JsonObject:
-    """The first message; `tools`: the mode in which tools have to be asked for, "" where they just run."""
+def hello(options: Json, *, tools: str = "", inputs: str = "") -> JsonObject:
+    """The first message; `tools`: the mode in which tools have to be asked for, "" where they just run; `inputs`: the
+    top of the checkout whose inputs are told, "" where none are."""
     message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
+    if inputs:
+        message["inputs"] = inputs
     return {**message, "tools": tools} if tools else message
 
 

@@ -131,7 +131,9 @@ def find_launch(
     if sandbox is None:
         hello = {**hello, "import_roots": list(interpreter.import_roots)}
         command = (interpreter.python, *flags, str(WORKER), kind)
-        return Launch(command=command, cwd=setting.root, environment=environment, hello=hello, about=about)
+        return Launch(
+            command=command, cwd=setting.root, environment=environment, hello=hello, about=about, inputs=setting.inputs
+        )
     try:
         python, worker = sandbox.reachable_python(interpreter.python), sandbox.reachable(WORKER.parent)
     except OSError as error:
@@ -147,6 +149,7 @@ def find_launch(
         hello={**hello, "import_roots": [sandbox.copies.placed(each) for each in interpreter.import_roots]},
         about=about,
         prefix=sandbox.agent.prefix,
+        inputs=setting.inputs and sandbox.copies.placed(setting.inputs),
     )
 
 

@@ -14,10 +14,11 @@ from dataclasses import field
 from typing import TypeAlias, get_args
 
 from evalgate.agents import protocol
-from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
 from evalgate.agents.protocol import (
     EndedSaid,
     Fatal,
+    InputsSaid,
     InTurn,
     MetricResult,
     ProtocolError,
@@ -31,7 +32,7 @@ from evalgate.agents.protocol import (
     WorkerMessage,
 )
 from evalgate.model import AgentFailure, FailureKind
-from evalgate.system import redact
+from evalgate.system import inputs, redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
 from evalgate.text import words
 from evalgate.values import Environ, Json, frozen_dataclass
@@ -40,6 +41,7 @@ EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
 MOST_EVENTS = 20_000  # of one type in one turn: small ones take many times their bytes in memory
 DETAIL_BYTES = 8_000
+MOST_QUESTIONS, MOST_CHARACTERS = 50_000, 5_000_000  # of all workers of an agent
 HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
 NOT_READY = "the agent was not ready within"
 GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
@@ -206,8 +208,9 @@ class Mailboxes:
             box.mail.put(message)
             return None
 
-    def end(self, failure: AgentFailure) -> None:
-        """Tell every conversation that the worker is gone; where there are several, any of them may be the cause."""
+    def end(self, failure: AgentFailure) -> int:
+        """Tell every conversation that the worker is gone; where there are several, any of them may be the cause. How
+        many there are."""
         with self._lock:
             self._ended = told = failure
             if len(self._boxes) > 1:
@@ -217,6 +220,7 @@ class Mailboxes:
                 told = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
             for box in self._boxes.values():
                 box.mail.put(told)
+            return len(self._boxes)
 
     def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
         number = name[1:]
@@ -232,7 +236,8 @@ class Mailboxes:
 @frozen_dataclass
 class Launch:
     """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`; `about`:
-    what is known of its environment beside what it says itself; `prefix`: what starts it as another user."""
+    what is known of its environment beside what it says itself; `prefix`: what starts it as another user; `inputs`: see
+    `AgentSetting`, as a path that the worker can reach."""
 
     command: tuple[str, ...]
     cwd: str
@@ -240,6 +245,42 @@ class Launch:
     hello: Json = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
+    inputs: str = ""
+
+
+class Questions:
+    """What workers asked of their checkout, as they told it: bounded, and safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._questions: set[str] = set()
+        self._characters = 0
+        self._is_opaque = False
+        self._is_answered = False
+
+    def add(self, message: InputsSaid) -> None:
+        """What one of them told; too much of it counts as `everything`."""
+        with self._lock:
+            self._is_answered = True
+            self._is_opaque |= message.opaque
+            fresh = self._questions.symmetric_difference(message.questions) & set(message.questions)
+            self._characters += sum(map(len, fresh))
+            if len(self._questions) + len(fresh) > MOST_QUESTIONS or self._characters > MOST_CHARACTERS:
+                fresh, self._questions = {inputs.EVERYTHING}, set()
+            if inputs.EVERYTHING not in self._questions:
+                self._questions |= fresh
+
+    def lose(self) -> None:
+        """One ended before it could tell what it asked: it may have been anything."""
+        with self._lock:
+            self._questions.add(inputs.EVERYTHING)
+
+    def value(self) -> AgentInputs | None:
+        """All of it; None where none of them told anything."""
+        with self._lock:
+            if not self._is_answered:
+                return None
+            return AgentInputs(questions=frozenset(self._questions), is_opaque=self._is_opaque)
 
 
 class Worker:
@@ -249,10 +290,14 @@ class Worker:
     get it when the process has really ended, so that its last words are complete.
     """
 
-    def __init__(self, launch: Launch, *, limits: AgentLimits, tools: str = "") -> None:
-        """Start it; `tools`: the mode in which it has to ask before a tool runs. Raises AgentFailed (START)."""
+    def __init__(
+        self, launch: Launch, *, limits: AgentLimits, tools: str = "", questions: Questions | None = None
+    ) -> None:
+        """Start it; `tools`: the mode in which it has to ask before a tool runs; `questions`: where what it asks of the
+        checkout is kept. Raises AgentFailed (START)."""
         self._limits = limits
-        self._hello = protocol.hello(launch.hello, tools=tools)
+        self._hello = protocol.hello(launch.hello, tools=tools, inputs=launch.inputs)
+        self._questions = questions or Questions()
         self._tools = tools
         self._lock = threading.Lock()
         self._lines = LineSplitter(limit=limits.output_bytes)
@@ -360,6 +405,8 @@ class Worker:
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
             failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
+        elif isinstance(message, InputsSaid):
+            self._questions.add(message)
         elif isinstance(message, Stalled | Resumed):
             self.boxes.stalled(message if isinstance(message, Stalled) else None)
         else:
@@ -375,5 +422,6 @@ class Worker:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
                 self.failure = failure_of_end(ended, unfinished=self._lines.rest(), memory_bytes=cap)
             failure = self.failure
-        self.boxes.end(failure)
+        if self.boxes.end(failure):
+            self._questions.lose()
         self._greeting.put(failure)

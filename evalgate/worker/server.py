@@ -33,7 +33,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any, Protocol
 
-from . import errors, modules, pipe, tools
+from . import errors, inputs, modules, pipe, tools
 from .pipe import Pipe
 from .tools import SessionTools
 
@@ -274,6 +274,7 @@ class Server:
         self._asks = False
         self._tools: dict[str, SessionTools] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._inputs: inputs.Tracer | None = None
 
     async def run(self) -> int:
         """Serve until `bye` or the end of input; the exit code."""
@@ -319,11 +320,13 @@ class Server:
             text = f"this worker uses protocol version {PROTOCOL}, but was started with version {theirs!r}"
             self._pipe.send({"type": "fatal", "kind": "protocol", "message": text, "detail": ""})
             return False
+        if hello.get("inputs"):
+            self._inputs = inputs.start(str(hello["inputs"]))
         try:
             about = await self._host.load(hello.get("options") or {})
         except BaseException as error:
             failed = error if isinstance(error, errors.LoadFailed) else errors.LoadFailed.of(error, "the agent")
-            self._pipe.send({"type": "fatal", **failed.found})
+            self._say({"type": "fatal", **failed.found})
             return False
         fingerprint, packages = installed()
         about = {**about, "installed": fingerprint}
@@ -332,8 +335,15 @@ class Server:
         self._asks = bool(hello.get("tools")) and self._host.asks
         if self._host.takes_history:
             ready["history"] = True
-        self._pipe.send({**ready, "tools": True} if self._asks else ready)
+        self._say({**ready, "tools": True} if self._asks else ready)
         return True
+
+    def _say(self, message: Message) -> None:
+        """Send what ends something, behind what was asked of the checkout until now."""
+        asked = self._inputs.message() if self._inputs is not None else None
+        if asked is not None:
+            self._pipe.keep(asked)
+        self._pipe.send(message)
 
     def _agents(self) -> list[Message]:
         try:
@@ -351,14 +361,14 @@ class Server:
                 if self._asks:
                     self._tools[name] = SessionTools(self._pipe.send, name)
                 self._sessions[name] = await self._host.open(message, self._tools.get(name))
-                self._pipe.send({"type": "started", "session": name})
+                self._say({"type": "started", "session": name})
             elif kind == "turn":
                 await self._turn(name, message)
             elif kind == "end":
                 await self._end(name)
             elif kind == "metric":
                 answer = await self._host.metric(message)  # type: ignore[attr-defined]  # see Host
-                self._pipe.send({"type": "metric_result", "id": message.get("id"), **answer})
+                self._say({"type": "metric_result", "id": message.get("id"), **answer})
             else:
                 raise ValueError(f"unknown message type {kind!r}")
         except BaseException as error:
@@ -385,7 +395,7 @@ class Server:
         finally:
             self._turns.pop(name, None)
         if name not in self._given_up:
-            self._pipe.send({"type": "turn_end", "session": name, **answer})
+            self._say({"type": "turn_end", "session": name, **answer})
 
     async def _end(self, name: str) -> None:
         """End a session; a turn that is under way is given up, and nothing more is said of it."""
@@ -398,7 +408,7 @@ class Server:
             self._given_up.add(name)
             turn.cancel()
             await asyncio.wait([turn], timeout=CLOSE_GRACE_S)
-        self._pipe.send({"type": "ended", "session": name, **await session.end()})
+        self._say({"type": "ended", "session": name, **await session.end()})
 
     def _dismiss(self, name: str) -> None:
         asked = self._tools.pop(name, None)
@@ -408,13 +418,13 @@ class Server:
     def _fail(self, kind: Any, name: str, message: Message, error: BaseException) -> None:
         if kind == "metric":
             answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
-            self._pipe.send({"type": "metric_result", **answer})
+            self._say({"type": "metric_result", **answer})
             return
         known = (errors.ModelAnsweredError, errors.ServiceDown)
         found = error.found if isinstance(error, known) else errors.describe(error)
         self._dismiss(name)
         self._sessions.pop(name, None)
-        self._pipe.send({"type": "turn_failed", "session": name, **found})
+        self._say({"type": "turn_failed", "session": name, **found})
 
 
 def serve(pipe: Pipe, host: Host) -> int:

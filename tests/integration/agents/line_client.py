@@ -67,6 +67,7 @@ class Worker:
         environment: dict[str, str],
         tools: str = "",
         zygote: Zygote | None = None,
+        inputs: str = "",
     ) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         start = functools.partial(*((Forked, zygote) if zygote is not None else (_started, python)))
@@ -76,7 +77,8 @@ class Worker:
         self._kept: list[Message] = []
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._drain, daemon=True).start()
-        self.say(type="hello", protocol=1, options=options, **({"tools": tools} if tools else {}))
+        asked = {name: value for name, value in (("tools", tools), ("inputs", inputs)) if value}
+        self.say(type="hello", protocol=1, options=options, **asked)
         self.greeting = self.hear("ready", "fatal")
 
     def _listen(self) -> None:
@@ -112,6 +114,12 @@ class Worker:
             if fits(message):
                 return message
             self._kept.append(message)
+
+    def heard(self, type_: str) -> list[Message]:
+        """The messages of a type that came before what was waited for."""
+        found = [message for message in self._kept if message["type"] == type_]
+        self._kept = [message for message in self._kept if message["type"] != type_]
+        return found
 
     def start(self, session: str, **more: Any) -> None:
         self.say(**{"type": "start", "session": session, "app_name": "", "user_id": "", "state": {}, **more})

@@ -1,0 +1,350 @@
+"""What an agent may ask of its checkout, and the answers of a checkout as it lay on disk at one moment.
+
+A question is one text: `names`, `everything`, or `KIND PATH`. PATH is relative to the top of the checkout, posix, "."
+for the top; see `spelling`. Kinds:
+
+- `file`: content and executable bit, also through links; "absent", "folder" or "other" where it is no file.
+- `name`: whether it is there, and what: "file", "folder", "other", "absent", for a link its target and what is there.
+- `folder`: the names in it, with what they are. `entries`: their contents as well.
+- `module`: FOLDER/STEM: the names in FOLDER that are STEM or begin with `STEM.`, which an import looks for.
+- `packages`: the names in the folder that describe installed packages (`NAME.dist-info`).
+- `pyc`: content where it may run in place of a source that says something else; "source" for all other bytecode.
+
+`names` are all names in the checkout; `everything` is all names and contents. Both leave out `.git`, environments,
+the folders that are set apart, and bytecode that Python wrote. Questions of a place in one of these have no answer.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+NAMES, EVERYTHING = "names", "everything"
+FILE, FOLDER, OTHER, ABSENT, LINK, APART = "file", "folder", "other", "absent", "link ", "apart "
+"""What a name is; LINK is followed by its target, APART by what is left out."""
+OUTSIDE: Final = "outside"
+
+MOST_LINKS = 40
+MOST_BYTES = 1 << 30
+"""Of a file; a larger one has no answer."""
+BLOCK_BYTES = 1 << 20
+LINUX_COARSE_CLOCK = 5
+PACKAGE_ENDS = (".dist-info", ".egg-info", ".egg", ".egg-link")
+
+
+class Unknown(Exception):  # noqa: N818 - it says what is the matter
+    """Nobody can say what the answer was."""
+
+
+def spelling(path: str) -> str:
+    """A path as questions spell it: where it has `%` or what cannot be printed, its bytes are percent-encoded."""
+    if path.isprintable() and "%" not in path:
+        return path
+    return "".join(chr(byte) if 32 <= byte < 127 and byte != 37 else f"%{byte:02X}" for byte in os.fsencode(path))
+
+
+def question(kind: str, path: str) -> str:
+    """The question of this kind; `path` is relative to the top."""
+    return f"{kind} {spelling(path)}"
+
+
+def parse(asked: str) -> tuple[str, str]:
+    """Kind and path of a question; the path is "" for `names` and `everything`. Raises ValueError."""
+    kind, _, text = asked.partition(" ")
+    if asked in (NAMES, EVERYTHING):
+        return asked, ""
+    if kind not in _KINDS:
+        raise ValueError(f"unknown kind {kind[:20]!r}")
+    path = os.fsdecode(unquote_to_bytes(text))
+    if path != "." and any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError("the path is not relative and normal")
+    return kind, path
+
+
+class Tree:
+    """The checkout at `top`, as it lies on disk at the moment of construction.
+
+    `apart`: folders that are no part of it, absolute or relative to the top. `environments`: relative paths of the
+    folders that were left out since they have a `pyvenv.cfg`.
+    """
+
+    def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
+        self.environments: list[str] = []
+        self._top = os.path.realpath(top)
+        self._apart = {os.path.normpath(Path(self._top, each)) for each in apart}
+        self._folders: dict[str, dict[str, str]] = {}
+        self._stems: dict[str, dict[str, list[str]]] = {}
+        self._contents: dict[str, str] = {}
+        self._answers: dict[str, str] = {}
+        self._moment = _moment()
+        self._scan()
+
+    def answer(self, asked: str) -> str:
+        """The answer; where nobody can know it, one that equals no other."""
+        found = self._answers.get(asked)
+        if found is None:
+            try:
+                kind, path = parse(asked)
+                found = self._answers[asked] = _KINDS[kind](self, path)
+            except (Unknown, ValueError, OSError):
+                return f"unknown {secrets.token_hex(16)}"
+        return found
+
+    def answers(self, questions: Iterable[str]) -> dict[str, str]:
+        """The answer to each question."""
+        return {each: self.answer(each) for each in questions}
+
+    def first_difference(self, answers: Mapping[str, str]) -> str | None:
+        """The first question to which this tree gives another answer: those about names come first."""
+        order = sorted(answers, key=lambda each: (each == EVERYTHING, each.startswith((FILE, "entries")), each))
+        return next((each for each in order if self.answer(each) != answers[each]), None)
+
+    # --- the names ---
+
+    def _scan(self) -> None:
+        waiting = ["."]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                with os.scandir(f"{self._top}/{folder}") as entries:
+                    names = {entry.name: _kind_of(entry) for entry in entries}
+            except OSError:
+                continue  # what cannot be listed has no answers
+            parent, name = _split(folder)
+            if "pyvenv.cfg" in names and folder != ".":
+                self.environments.append(folder)
+                self._folders[parent][name] = APART + FOLDER
+                continue
+            self._folders[folder] = names
+            for name, kind in names.items():
+                place = _join(folder, name)
+                if name == ".git" or f"{self._top}/{place}" in self._apart:
+                    names[name] = APART + kind
+                elif kind == FOLDER:
+                    waiting.append(place)
+
+    def _find(self, path: str, *, follows: bool = True) -> tuple[str, str]:
+        """What a path leads to, and its normal path; the absolute path where that is OUTSIDE. Raises Unknown."""
+        rest, folder, links = path.split("/")[::-1], ".", 0
+        while rest:
+            part = rest.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if folder == ".":
+                    return OUTSIDE, "/".join((self._top, "..", *rest[::-1]))
+                folder = _split(folder)[0]
+                continue
+            place, kind = _join(folder, part), self._names(folder).get(part, ABSENT)
+            if kind.startswith(LINK) and (rest or follows):
+                links += 1
+                target = kind.removeprefix(LINK)
+                if target.startswith(f"{self._top}/"):
+                    target, folder = target.removeprefix(f"{self._top}/"), "."
+                if target.startswith("/"):
+                    return OUTSIDE, "/".join((target, *rest[::-1]))
+                if links > MOST_LINKS:
+                    return ABSENT, place
+                rest.extend(target.split("/")[::-1])
+            elif not rest:
+                return kind, place
+            elif kind in (FOLDER, APART + FOLDER):
+                folder = place
+            else:
+                return ABSENT, place
+        return FOLDER, folder
+
+    def _names(self, folder: str) -> dict[str, str]:
+        try:
+            return self._folders[folder]
+        except KeyError:
+            raise Unknown from None
+
+    def _target_kind(self, place: str) -> str:
+        """What is there once links are followed."""
+        kind, path = self._find(place)
+        if kind == OUTSIDE:
+            kind = ABSENT
+            with suppress(OSError):
+                kind = _kind_of_mode(os.stat(path).st_mode)  # noqa: PTH116 - it follows every link
+        return kind.removeprefix(APART)
+
+    def _described(self, folder: str, names: Iterable[str]) -> Iterator[str]:
+        """Names and what they are, in order."""
+        known = self._names(folder)
+        for name in sorted(names):
+            kind = known[name].removeprefix(APART)
+            yield from (name, kind, self._target_kind(_join(folder, name)) if kind.startswith(LINK) else "")
+
+    def _listed(self, path: str) -> tuple[str, str]:
+        """What a path leads to, and the folder that it is. Raises Unknown for one outside the checkout."""
+        kind, folder = self._find(path)
+        if kind == OUTSIDE:
+            raise Unknown
+        return kind.removeprefix(APART), folder
+
+    def _visible(self, folder: str) -> list[str]:
+        """The names that are part of the checkout, in order."""
+        names = self._names(folder).items()
+        return sorted(name for name, kind in names if not kind.startswith(APART) and name != "__pycache__")
+
+    # --- the contents ---
+
+    def _content(self, place: str) -> str:
+        """Digest and executable bit of a file at an absolute place without links. Raises Unknown, OSError."""
+        if place not in self._contents:
+            digest, size = hashlib.sha256(), 0
+            descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise Unknown
+                while block := os.read(descriptor, BLOCK_BYTES):
+                    digest.update(block)
+                    size += len(block)
+                    if size > MOST_BYTES:
+                        raise Unknown
+                status = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            if status.st_ctime_ns >= self._moment:
+                raise Unknown
+            self._contents[place] = digest.hexdigest()[:32] + ("x" if status.st_mode & stat.S_IXUSR else "")
+        return self._contents[place]
+
+    def _file(self, path: str) -> str:
+        kind, place = self._find(path)
+        if kind == OUTSIDE:
+            if not os.path.exists(place):  # noqa: PTH110 - it follows every link
+                return ABSENT
+            return FOLDER if os.path.isdir(place) else self._content(place)  # noqa: PTH112 - as above
+        if kind == APART + FILE:
+            raise Unknown
+        return self._content(f"{self._top}/{place}") if kind == FILE else kind.removeprefix(APART)
+
+    def _name(self, path: str) -> str:
+        kind = self._find(path, follows=False)[0]
+        if kind == OUTSIDE:
+            raise Unknown
+        return f"{kind}\n{self._target_kind(path)}" if kind.startswith(LINK) else kind.removeprefix(APART)
+
+    def _folder(self, path: str) -> str:
+        kind, folder = self._listed(path)
+        return _digest(self._described(folder, self._visible(folder))) if kind == FOLDER else kind
+
+    def _entries(self, path: str) -> str:
+        kind, folder = self._listed(path)
+        if kind != FOLDER:
+            return kind
+        contents = (self._file(_join(folder, name)) for name in self._visible(folder))
+        return _digest([self._folder(path), *contents])
+
+    def _module(self, path: str) -> str:
+        parent, stem = _split(path)
+        kind, folder = self._listed(parent)
+        if kind != FOLDER:
+            return ""
+        if folder not in self._stems:
+            stems: dict[str, list[str]] = {}
+            for name in self._names(folder):
+                stems.setdefault(name.partition(".")[0], []).append(name)
+            self._stems[folder] = stems
+        return "\0".join(self._described(folder, self._stems[folder].get(stem, ())))
+
+    def _packages(self, path: str) -> str:
+        kind, folder = self._listed(path)
+        if kind != FOLDER:
+            return ""
+        names = [name for name in self._names(folder) if name.lower().endswith(PACKAGE_ENDS) or name == "egg-info"]
+        return "\0".join(self._described(folder, names))
+
+    def _pyc(self, path: str) -> str:
+        kind, place = self._find(path)
+        if kind not in (FILE, OUTSIDE):
+            return "source"
+        absolute = place if kind == OUTSIDE else f"{self._top}/{place}"
+        return self._content(absolute) if _is_hash_based(absolute) else "source"
+
+    def _everything(self, *, contents: bool) -> str:
+        def parts() -> Iterator[str]:
+            for folder in sorted(self._folders):
+                is_cache = _split(folder)[1] == "__pycache__"
+                for name in self._visible(folder):
+                    place = _join(folder, name)
+                    if is_cache and name.endswith(".pyc") and not _is_hash_based(f"{self._top}/{place}"):
+                        continue
+                    yield from (place, self._folders[folder][name])
+                    if contents:
+                        yield self._file(place)
+
+        return _digest(parts())
+
+
+_KINDS: Final[Mapping[str, Callable[[Tree, str], str]]] = {
+    "file": Tree._file,  # noqa: SLF001 - the class's own table
+    "name": Tree._name,  # noqa: SLF001 - as above
+    "folder": Tree._folder,  # noqa: SLF001 - as above
+    "entries": Tree._entries,  # noqa: SLF001 - as above
+    "module": Tree._module,  # noqa: SLF001 - as above
+    "packages": Tree._packages,  # noqa: SLF001 - as above
+    "pyc": Tree._pyc,  # noqa: SLF001 - as above
+    NAMES: lambda tree, _: tree._everything(contents=False),  # noqa: SLF001 - as above
+    EVERYTHING: lambda tree, _: tree._everything(contents=True),  # noqa: SLF001 - as above
+}
+
+
+def _moment() -> int:
+    """Nanoseconds now by the clock that stamps files; whatever was written before has an earlier stamp."""
+    is_linux = sys.platform == "linux"
+    clock = functools.partial(time.clock_gettime_ns, LINUX_COARSE_CLOCK) if is_linux else time.time_ns
+    before = clock()
+    while (now := clock()) == before:
+        time.sleep(0.001)
+    return now
+
+
+def _kind_of(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return LINK + os.readlink(entry.path)  # noqa: PTH115 - an entry is no Path
+    if entry.is_dir(follow_symlinks=False):
+        return FOLDER
+    return FILE if entry.is_file(follow_symlinks=False) else OTHER
+
+
+def _kind_of_mode(mode: int) -> str:
+    return FILE if stat.S_ISREG(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
+
+
+def _join(folder: str, name: str) -> str:
+    return name if folder == "." else f"{folder}/{name}"
+
+
+def _split(place: str) -> tuple[str, str]:
+    folder, _, name = place.rpartition("/")
+    return folder or ".", name
+
+
+def _digest(parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(os.fsencode(part) + b"\0")
+    return digest.hexdigest()[:32]
+
+
+def _is_hash_based(place: str) -> bool:
+    """Whether bytecode says that it stands for a source whatever the source's time and size."""
+    try:
+        with Path(place).open("rb") as file:
+            head = file.read(8)
+    except OSError:
+        return False
+    return len(head) == 8 and bool(head[4] & 1)
