@@ -229,7 +229,7 @@ def _changed_criteria(
 
 
 def _inputs(run: Run, suite: Suite) -> str:
-    """What the suite's agent read and ran in; "" where only recordings count, or nothing is known."""
+    """What the suite's agent read; "" where only recordings count, or nothing is known."""
     return run.inputs.get(fingerprints.agent_key(suite.agent), "") if agents.is_asked(suite.agent) else ""
 
 

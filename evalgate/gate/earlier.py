@@ -28,7 +28,7 @@ from evalgate.results.journal import Journal
 from evalgate.results.store import Entry, Store
 from evalgate.runner import reuse
 from evalgate.runner.reuse import TakenOver
-from evalgate.runner.session import Session, Side
+from evalgate.runner.session import Session
 from evalgate.system import git, isolation
 from evalgate.system.inputs import Tree
 from evalgate.text import words
@@ -86,15 +86,8 @@ class Earlier:
         for side, known in zip(session.sides, taken, strict=True):
             for suite in side.suites:
                 if suite.key not in side.shared:
-                    entries = self._of_agent(suite, side)
-                    known.join(reuse.take(entries, suite, side, repeats=session.settings.runs))
+                    known.join(reuse.take(self.entries, suite, side, repeats=session.settings.runs))
         return taken
-
-    def _of_agent(self, suite: Suite, side: Side) -> list[Entry]:
-        """The entries of which the suite's agent may have what stands in them."""
-        key = fingerprints.agent_key(suite.agent)
-        entries = [entry for entry in self.entries if key in entry.journal.inputs]
-        return [entry for entry in entries if side.inputs.stands(key, entry.journal.inputs[key])] if entries else []
 
     def is_same_agent(self, suite: Suite) -> bool:
         """Whether nothing differs between the checkouts of both sides that a suite's agent read in an earlier run; or

@@ -170,8 +170,8 @@ class Run:
     `repeats`: how many trials each case was to have. `confirmations`: fresh trials of cases that failed; they are in
     no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the cases without trials
     were not measured. `truncated`: the budget that ended the run early, in words. `fingerprints`: of the content of
-    cases, by suite key and case id, as far as they are known. `inputs`: equal for agents that read the same and ran in
-    the same, by the same key as `agents`; `descriptions`: what they are made of. `judges`: what judging took, by
+    cases, by suite key and case id, as far as they are known. `inputs`: equal for agents that read the same, by the
+    same key as `agents`; `descriptions`: what they are made of. `judges`: what judging took, by
     criterion and model; what was taken from a journal is not in it. `shard`: the part of a plan that this run is; None:
     the whole. `shards`, `homes`: of a whole that was joined, how many parts it had, and which of them measured each
     case: what reruns confirmed there is judged by the part's share. `root`: the folder of the repository that it was a

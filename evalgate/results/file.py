@@ -100,7 +100,7 @@ AgentEntry: Any = entry(
     about=(dict[str, str], Field(default={}, description="What answered: framework, versions, interpreter.")),
     inputs=(
         str,
-        Field(default="", description="Equal where it read the same and ran in the same environment; absent: unknown."),
+        Field(default="", description="Equal where it read the same of its checkout; absent: unknown."),
     ),
 )
 SimulatorEntry: Any = entry(

@@ -270,9 +270,11 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
 
 
 def _agent(run: Run) -> str:
-    """What the agents read and ran in, as one; "" where that of one is not known."""
-    is_known = bool(run.inputs) and all(run.inputs.values())
-    return fingerprints.digest(sorted(run.inputs.items())) if is_known else ""
+    """What the agents read and what they ran in, as one; "" where that of one is not known."""
+    if not run.inputs or not all(run.inputs.values()):
+        return ""
+    ran_in = {key: [about.get(name, "") for name in ENVIRONMENT] for key, about in run.agents.items()}
+    return fingerprints.digest([sorted(run.inputs.items()), ran_in])
 
 
 def means_of(run: Run) -> dict[str, float]:

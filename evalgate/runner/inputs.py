@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 
 from evalgate import agents as agents_module
 from evalgate.agents.base import Agent, AgentFailed
 from evalgate.model import AgentUse, Inputs
 from evalgate.system import watching
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import EVERYTHING, NAMES, Tree, parse, question
 from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
-
-EVERYTHING = "everything"
-NAMES = "names"
 
 
 @frozen_dataclass
@@ -44,8 +42,8 @@ class SideInputs:
         if not environment:
             return Inputs()
         answers = self.answers.setdefault(agent, {})
-        for question in self._questions(agent) - answers.keys():
-            answers[question] = self.tree.answer(question)
+        for asked in self._questions(agent) - answers.keys():
+            answers[asked] = self.tree.answer(asked)
         return Inputs(environment=environment, answers=dict(answers))
 
     def stands(self, agent: str, inputs: Inputs) -> bool:
@@ -76,15 +74,21 @@ class SideInputs:
 
     def _seen(self, agent: str, opened: frozenset[str]) -> frozenset[str]:
         """What was opened, as far as it may be of this agent, as questions."""
-        claims = {key: other.inputs() for key, other in self.agents.items()}
-        opaque = [key for key, claim in claims.items() if claim is None or claim.is_opaque]
-        paths = {key: claim.paths if claim else frozenset[str]() for key, claim in claims.items()}
-        attributed = watching.attributed(opened, paths, opaque)[agent]
-        return frozenset(question for path in attributed if (question := self._question(path, paths[agent])))
+        inputs = {key: other.inputs() for key, other in self.agents.items()}
+        claims = {key: _paths(claim.questions) if claim else frozenset[str]() for key, claim in inputs.items()}
+        opaque = [key for key, claim in inputs.items() if claim is None or claim.is_opaque]
+        attributed = watching.attributed(opened, claims, opaque)[agent]
+        # bytecode is its worker's to tell apart; an import lists folders to find a module, which a worker asks for
+        unexplained = (path for path in attributed - claims[agent] if not path.endswith(".pyc") or not claims[agent])
+        is_folder = {path: self.tree.answer(question("name", path)) == "folder" for path in unexplained}
+        return frozenset(question("folder" if folder else "file", path) for path, folder in is_folder.items())
 
-    def _question(self, path: str, claimed: frozenset[str]) -> str:
-        if path.endswith(".pyc"):  # its worker tells which sources are imported
-            return ""
-        kind = self.tree.answer(f"name {path}")
-        # an import lists folders to find a module, which its worker asks about by name
-        return "" if path in claimed else f"folder {path}" if kind == "folder" else f"file {path}"
+
+def _paths(questions: Iterable[str]) -> frozenset[str]:
+    """The files and folders that a worker looked at when it asked these."""
+    paths = set[str]()
+    for text in questions:
+        with suppress(ValueError):  # a worker may say anything
+            kind, path = parse(text)
+            paths.add(path if kind != "module" else path.rpartition("/")[0] or ".")
+    return frozenset(paths)

@@ -13,6 +13,7 @@ from evalgate.model import (
     Case,
     CaseStatus,
     GradedTrial,
+    Inputs,
     Purpose,
     Run,
     Score,
@@ -71,11 +72,13 @@ def take_results(
 
 
 def take(entries: Sequence[Entry], suite: Suite, side: Side, *, repeats: int) -> TakenOver:
-    """Put what earlier runs of the suite's agent measured into the side's journal: the first runs of every case, and
-    its reruns as far as they go. Another question or seed has another address. A trial in which the agent failed is run
-    again."""
-    taken = TakenOver()
-    for case in suite.eval_set.cases:
+    """Put what earlier runs measured of the suite's agent, where it has the same inputs, into the side's journal: the
+    first runs of every case, and its reruns as far as they go. Another question or seed has another address. A trial in
+    which the agent failed is run again."""
+    taken, agent = TakenOver(), fingerprints.agent_key(suite.agent)
+    nothing = Inputs()
+    entries = [entry for entry in entries if side.inputs.stands(agent, entry.journal.inputs.get(agent, nothing))]
+    for case in suite.eval_set.cases if entries else ():
         for purpose in Purpose:
             for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
                 key = TrialKey(suite=suite.key, case_id=case.case_id, purpose=purpose, number=number)

@@ -79,6 +79,8 @@ class Tree:
     """
 
     def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
+        self.top = top
+        self.apart = frozenset(apart)
         self.environments: list[str] = []
         self._top = os.path.realpath(top)
         self._apart = {os.path.normpath(Path(self._top, each)) for each in apart}

@@ -200,7 +200,7 @@ def with_fingerprints(report: Report) -> Report:
     sides = [
         dataclasses.replace(
             run,
-            codes={"a": code},
+            inputs={"a": code},
             models=frozenset({"gemini-2.5-pro"}),
             agents={
                 "a": {

@@ -27,7 +27,7 @@ def side(*, code: str, about: Mapping[str, str], models: str = "", use: AgentUse
     return dataclasses.replace(
         run,
         suites=tuple(dataclasses.replace(suite, agent=use) for suite in run.suites),
-        codes={fingerprints.agent_key(use): code},
+        inputs={fingerprints.agent_key(use): code},
         agents={fingerprints.agent_key(use): about},
         models=frozenset(models.split()),
     )

@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
 
-from evalgate.agents.base import AgentFailed
+from evalgate.agents.base import Agent, AgentFailed, AgentInputs
+from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentDescription,
     AgentDetails,
@@ -33,6 +36,8 @@ from evalgate.model import (
     TrialView,
     Usage,
 )
+from evalgate.runner.inputs import SideInputs
+from evalgate.system.inputs import Tree
 
 AGENTS = (AgentDetails(name="desk", instructions="Answer.", tool_declarations=({"name": "look"},)),)
 
@@ -52,6 +57,18 @@ def suite(key: str, *cases: Case, criteria: Sequence[str] = ("m",)) -> Suite:
         criteria=tuple(CriterionUse(name=name, threshold=0.5, needs=JUDGED) for name in criteria),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE, file="test_config.json"),
         agent=AgentUse(driver="python", options={"path": "agent"}),
+    )
+
+
+def inputs_of(suites: Sequence[Suite], agent: FakeAgent, top: Path, *, environment: str = "v1") -> SideInputs:
+    """Of a side with one agent that is all suites', in the checkout `top`."""
+    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
+    return SideInputs(
+        tree=Tree(top),
+        uses=uses,
+        agents=cast("dict[str, Agent]", dict.fromkeys(uses, agent)),
+        environment_of=lambda _: environment,
+        trusts_workers=True,
     )
 
 
@@ -76,6 +93,9 @@ class FakeAgent:
 
     def start(self) -> None:
         pass
+
+    def inputs(self) -> AgentInputs:
+        return AgentInputs(questions=frozenset({"file agent.py"}))
 
     def about(self) -> Mapping[str, str]:
         return {"framework": "fake"}

@@ -38,10 +38,13 @@ from evalgate.model import (
 )
 from evalgate.results import file
 from evalgate.results.journal import Journal
+from evalgate.results.store import Entry
+from evalgate.runner import reuse
 from evalgate.runner.session import Session, Side
 from tests.unit.runner import fakes
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+BEGUN = {"started_at": NOW.isoformat()}
 SUITES = (
     fakes.suite("b", *(fakes.case(f"c{number}") for number in range(4))),
     fakes.suite("a", fakes.case("x", "one", "two")),
@@ -55,11 +58,18 @@ def measured(
     suites: tuple[Suite, ...] = SUITES,
     criterion: Criterion = fakes.all_calls,
     repeats: int = 2,
-    code: str = "v1",
+    environment: str = "v1",
     concurrency: int = 4,
+    earlier: Path | None = None,
 ) -> Run:
+    """`earlier`: the journal of a run before."""
     session = session_of(concurrency=concurrency)
-    side = side_of(session, journal, agent, suites=suites, criterion=criterion, code=code)
+    side = side_of(session, journal, agent, suites=suites, criterion=criterion, environment=environment)
+    if earlier is not None:
+        with Journal.read(earlier) as before:
+            entries = [Entry(journal=before, oldest=datetime.min.replace(tzinfo=UTC))]
+            for suite in suites:
+                reuse.take(entries, suite, side, repeats=repeats)
     session.first(repeats)
     return session.run(side)
 
@@ -71,7 +81,7 @@ def side_of(
     *,
     suites: tuple[Suite, ...] = SUITES,
     criterion: Criterion = fakes.all_calls,
-    code: str = "v1",
+    environment: str = "v1",
     skipped: frozenset[CaseKey] = frozenset(),
 ) -> Side:
     side = Side(
@@ -79,7 +89,7 @@ def side_of(
         suites,
         agents={fingerprints.agent_key(suite.agent): agent for suite in suites},
         criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
-        code_of=lambda use: code,
+        inputs=fakes.inputs_of(suites, agent, journal.path.parent, environment=environment),
         journal=journal,
         skipped=skipped,
     )
@@ -146,39 +156,35 @@ STATE = "final_session_state"
 
 
 def test_resuming_repeats_no_finished_trial_and_gives_the_same(tmp_path: Path) -> None:
-    with Journal.create(tmp_path / "j", about={}) as journal:
+    with Journal.create(tmp_path / "j", about=BEGUN) as journal:
         whole = measured(journal, fakes.FakeAgent())
     lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
     for kept in range(1, len(lines), 3):
         (tmp_path / "cut").write_bytes(b"".join(lines[:kept]) + b'{"torn')
         agent = fakes.FakeAgent()
-        with Journal.reopen(tmp_path / "cut") as journal:
+        with Journal.create(tmp_path / "again", about={}) as journal:
             known = sum(b'"trial"' in line for line in lines[:kept])
-            again = measured(journal, agent)
+            again = measured(journal, agent, earlier=tmp_path / "cut")
             assert len(agent.asked) == 10 - known
             assert scores(again) == scores(whole)
             assert all(journal.find(trial.key) is not None for trial in again.trials)
 
 
 @pytest.mark.parametrize("kind", FailureKind)
-def test_resuming_tries_failures_again_that_lie_around_the_agent(tmp_path: Path, kind: FailureKind) -> None:
-    around = {"install", "start", "rate_limited", "unreachable", "simulator"}
-
+def test_resuming_tries_failures_again(tmp_path: Path, kind: FailureKind) -> None:
     def fail(key: TrialKey, turn: int) -> None:
         if key.case_id in {"c1", "x"}:
             raise AgentFailed(AgentFailure(kind=kind, message="not now"))
 
-    with Journal.create(tmp_path / "j", about={}) as journal:
+    with Journal.create(tmp_path / "j", about=BEGUN) as journal:
         failed = measured(journal, fakes.FakeAgent(fail), repeats=1)
     agents = [fakes.FakeAgent(), fakes.FakeAgent()]
     runs = []
-    for agent in agents:  # what was cured stays so
-        with Journal.reopen(tmp_path / "j") as journal:
-            runs.append(measured(journal, agent, repeats=1))
-    tried = [{key.case_id for key in agent.asked} for agent in agents]
-    assert tried == [{"c1", "x"} if kind in around else set(), set()]
-    failures = [sum(trial.failure is not None for trial in run.trials) for run in (failed, *runs)]
-    assert failures == ([2, 0, 0] if kind in around else [2, 2, 2])
+    for number, agent in enumerate(agents):  # what was cured stays so
+        with Journal.create(tmp_path / f"j{number}", about=BEGUN) as journal:
+            runs.append(measured(journal, agent, repeats=1, earlier=tmp_path / ("j" if number == 0 else "j0")))
+    assert [{key.case_id for key in agent.asked} for agent in agents] == [{"c1", "x"}, set()]
+    assert [sum(trial.failure is not None for trial in run.trials) for run in (failed, *runs)] == [2, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -214,27 +220,27 @@ def test_the_few_that_a_provider_failed_are_run_once_more_at_the_end(
 @pytest.mark.parametrize(
     "change",
     [
-        {"code": "v2"},  # another agent
+        {"environment": "v2"},  # another agent
         {"suites": (dataclasses.replace(SUITES[0], agent=AgentUse(driver="fake", options={"path": "other"})),)},
         {"suites": (fakes.suite("b", fakes.case("c0", "another question")),)},
     ],
 )
 def test_a_journal_of_something_else_is_not_used(tmp_path: Path, change: dict[str, object]) -> None:
-    with Journal.create(tmp_path / "j", about={}) as journal:
+    with Journal.create(tmp_path / "j", about=BEGUN) as journal:
         measured(journal, fakes.FakeAgent())
     agent = fakes.FakeAgent()
-    with Journal.reopen(tmp_path / "j") as journal:
-        run = measured(journal, agent, **change)  # type: ignore[arg-type]
+    with Journal.create(tmp_path / "now", about={}) as journal:
+        run = measured(journal, agent, earlier=tmp_path / "j", **change)  # type: ignore[arg-type]
     assert len(agent.asked) == len(run.trials)
 
 
 def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
-    with Journal.create(tmp_path / "j", about={}) as journal:
+    with Journal.create(tmp_path / "j", about=BEGUN) as journal:
         measured(journal, fakes.FakeAgent())
     agent = fakes.FakeAgent()
     more = tuple(fakes.suite(suite.key, *suite.eval_set.cases, criteria=("m", "n")) for suite in SUITES)
-    with Journal.reopen(tmp_path / "j") as journal:
-        run = measured(journal, agent, suites=more)
+    with Journal.create(tmp_path / "now", about={}) as journal:
+        run = measured(journal, agent, suites=more, earlier=tmp_path / "j")
     assert agent.asked == []
     assert all(isinstance(trial.grades["n"], Score) for trial in run.trials)
 
@@ -292,14 +298,15 @@ def test_ctrl_c_keeps_what_is_done_and_blames_no_agent(tmp_path: Path) -> None:
             raise fakes.failed(FailureKind.EXITED, "closed")
 
     agent.misbehave = misbehave
-    with Journal.create(tmp_path / "j", about={}) as journal:
+    with Journal.create(tmp_path / "j", about=BEGUN) as journal:
         run = measured(journal, agent, repeats=1, concurrency=1)
     assert not run.complete
     assert [trial.key.case_id for trial in run.trials] == ["c0", "c1"]
     assert not any(isinstance(trial.failure, AgentFailure) for trial in run.trials)
     agent.misbehave = lambda key, turn: None
-    with Journal.reopen(tmp_path / "j") as journal:
-        assert measured(journal, agent, repeats=1).complete
+    with Journal.create(tmp_path / "now", about={}) as journal:
+        assert measured(journal, agent, repeats=1, earlier=tmp_path / "j").complete
+    assert [key.case_id for key in agent.asked].count("c0") == 1
 
 
 def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:

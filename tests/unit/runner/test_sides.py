@@ -195,7 +195,7 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     pair.measuring.rerun([PAIR])
     run = pair.run(0)
     read = file.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
-    for own in ("trials", "confirmations", "repeats", "seed", "fingerprints", "codes", "complete"):
+    for own in ("trials", "confirmations", "repeats", "seed", "fingerprints", "inputs", "complete"):
         assert untimed(getattr(read.run, own)) == untimed(getattr(run, own)), own
     for trial in run.trials:
         assert read.run.transcripts.find(trial.key) == run.transcripts.find(trial.key)
@@ -260,7 +260,7 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
     suites = changed(SUITES, c1=fakes.case("c1", "another question"), c2=None, c9=fakes.case("c9"))
 
     now = pairs(suites=suites, name="now")
-    taken = reuse.take_over(file.read_results(path), now.tasks(1, 2), now.sides[1])
+    taken = reuse.take_results(file.read_results(path), now.tasks(1, 2), now.sides[1])
     assert taken.unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
     assert len(taken.keys) == 6
     now.measuring.first(2)
@@ -294,7 +294,7 @@ def test_what_a_stored_run_has_graded_is_not_graded_again(
     before.measuring.first(1)
     path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
     now = pairs(name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),))
-    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.sides[1])
+    reuse.take_results(file.read_results(path), now.tasks(1, 1), now.sides[1])
     now.measuring.first(1)
     assert len(now.graded) == grades_made
     assert [trial.grades for trial in now.run(1).trials] == [
@@ -313,7 +313,7 @@ def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pa
     before.measuring.first(1)
     path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
     now = pairs(name="now")
-    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.sides[1])
+    reuse.take_results(file.read_results(path), now.tasks(1, 1), now.sides[1])
     now.measuring.first(1)
     assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
 
