@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from evalgate import config
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import unchanged
+from evalgate.baseline import environment as agent_environment
 from evalgate.config import Decider, Door, Heading, Trait, load
 from evalgate.config.context import SilentWatcher
 from evalgate.config.gate_file import GateFile, JudgeRule, SimulatorRule, SuiteRule
@@ -189,10 +189,13 @@ def standing(settings: Settings, journal: Journal) -> dict[str, dict[Trait, obje
     services: dict[str, Any] = {"limiters": judges.limiters_of(settings), "now": datetime(2026, 1, 1, tzinfo=UTC)}
     session = Session(settings, watcher=SilentWatcher(), panel=None, **services)
     tools = toolbox.fingerprint(settings, settings.root)
-    side = Side(session, suites, agents={}, criteria={}, code_of=lambda _: tools, journal=journal)
+    inputs: Any = None  # nothing is run
+    side = Side(session, suites, agents={}, criteria={}, inputs=inputs, journal=journal)
     environment = AgentVariables(environ={"DATABASE_URL": "x"}, names=settings.env).environment()
     about = {"python": "3"}
-    around = unchanged.surroundings(settings, tree="t", environment=environment, about=about, description=None)
+    around = agent_environment.of_agent(
+        settings, environment=environment, tools=tools, about=about, description=None, key=b"k"
+    )
     tasks = (
         Task(key=TrialKey(suite=suite.key, case_id=case.case_id), suite=suite, case=case)
         for suite in suites

@@ -37,6 +37,7 @@ from evalgate.model import (
     AgentFailure,
     Content,
     FailureKind,
+    Inputs,
     Invocation,
     Rubric,
     Score,
@@ -392,7 +393,7 @@ def _replies() -> list[bytes]:
 
 def _read_journal(data: bytes) -> None:
     path = _written("journal.jsonl", data)
-    with suppress(EvalgateError), Journal.reopen(path) as journal:
+    with suppress(EvalgateError), Journal.read(path) as journal:
         for address in re.findall(rb'"trial": ?"([^"]*)"', data)[:50]:
             key = TrialKey(suite="s", case_id="c")
             with suppress(EvalgateError):
@@ -408,6 +409,7 @@ def _journals() -> list[bytes]:
     details = (AgentDetails(name="desk", instructions="i"),)
     said = Content(parts=(Text(text="é"),))
     turn = Invocation(user_content=said, final_response=said, agents=details)
+    journal.add_inputs("agent", Inputs(environment="e", answers={"file agent.py": "1"}))
     for number in range(2):
         key = TrialKey(suite="s", case_id=f"c{number}")
         journal.add_trial(f"t{number}", Trial(key=key, outcome=Transcript(invocations=(turn,), final_state={"a": 1})))

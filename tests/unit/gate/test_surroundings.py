@@ -12,8 +12,10 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.formats import fingerprints
 from evalgate.gate import measure
+from evalgate.gate.earlier import Earlier
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
 from evalgate.results.journal import Journal
+from evalgate.system.inputs import Tree
 
 SUITE = Suite(
     key="a.evalset.json",
@@ -28,15 +30,16 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(tmp_path: Path, mo
     """Where the door decides it, not a setting: the action always keeps agents apart."""
     monkeypatch.setattr(measure, "isolated", lambda *_: contextlib.nullcontext())
     rules = Rules(settings=Settings(root=tmp_path), suites=(SUITE,), books=(RuleBook(policy=Policy()),))
-    known = set()
+    environments = set()
+    known = Earlier(trees=(Tree(tmp_path),))
     for isolate in (False, True):
         context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path / "cache", isolate=isolate)
         journal = Journal.create(tmp_path / "journal.jsonl", about={})
         with (
             contextlib.closing(journal),
-            measure.opened(rules, None, context, [journal], asking={}, judge_keys=(), tree="tree") as session,
+            measure.opened(rules, None, context, [journal], asking={}, judge_keys=(), known=known) as session,
         ):
             (agent,) = session.sides[0].agents.values()
             monkeypatch.setattr(agent, "about", lambda: {"python": "3"}, raising=False)
-            known.add(session.sides[0].surroundings()[fingerprints.agent_key(SUITE.agent)])
-    assert len(known - {""}) == 2
+            environments.add(session.sides[0].inputs.of(fingerprints.agent_key(SUITE.agent)).environment)
+    assert len(environments - {""}) == 2

@@ -26,6 +26,7 @@ from evalgate.model import (
     FailureKind,
     Finding,
     Grade,
+    Inputs,
     Invocation,
     NotEvaluated,
     Outcome,
@@ -110,9 +111,8 @@ def test_what_went_in_comes_out(outcome: Outcome, grade: Grade, tmp_path_factory
     journal.add_grade("g1", grade)
     journal.close()
     trial = Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2)
-    untried = isinstance(outcome, AgentFailure) and outcome.kind in results_journal.UNTRIED
-    with Journal.reopen(path) as again:
-        assert again.trial("t1", KEY) == (None if untried else trial)
+    with Journal.read(path) as again:
+        assert again.trial("t1", KEY) == trial
         assert again.grade("g1") == grade
         assert again.find(KEY) == (outcome if isinstance(outcome, Transcript) else None)
         assert again.damaged == 0
@@ -138,16 +138,11 @@ def test_a_kill_at_any_byte_leaves_a_journal_of_whole_lines(tmp_path: Path) -> N
     for length in range(0, len(data) + 1, 7):
         path = tmp_path / "cut.jsonl"
         path.write_bytes(data[:length])
-        journal = Journal.reopen(path)
-        known = sum(journal.knows(address) for address in addresses)
+        with Journal.read(path) as journal:
+            known = sum(journal.knows(address) for address in addresses)
+            assert journal.damaged == 0
         assert known >= known_before  # never loses what an earlier cut had
         known_before = known
-        key = TrialKey(suite="s", case_id="new")
-        journal.add_trial("new", Trial(key=key, outcome=Transcript(invocations=())))
-        journal.close()
-        assert all(json.loads(line) for line in path.read_text().splitlines())
-        with Journal.reopen(path) as again:
-            assert again.knows("new")
     assert known_before == 5
 
 
@@ -171,7 +166,7 @@ def test_a_journal_in_another_layout_is_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace(f'{{"journal":{results_journal.VERSION}', '{"journal":0'))
     before = path.read_bytes()
     with pytest.raises(UnavailableError, match="incompatible version") as caught:
-        Journal.reopen(path)
+        Journal.read(path)
     assert "without --resume" in caught.value.hint
     assert path.read_bytes() == before
 
@@ -222,6 +217,8 @@ DAMAGED = [
     b'{"grade": "g", "score": "high"}',
     b'{"agents": "x"}',
     b'{"agents": "x", "details": 3}',
+    b'{"inputs": "agent", "environment": "e", "answers": 3}',
+    b'{"inputs": "agent", "environment": "e", "answers": {"file a": 3}}',
 ]
 
 
@@ -231,14 +228,10 @@ def test_a_damaged_line_costs_nothing_but_itself(data: bytes, tmp_path: Path) ->
     filled(path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:3], data + b"\n", *lines[3:], data + b"\n", b'{"torn": ']))
-    with Journal.reopen(path) as journal:
+    with Journal.read(path) as journal:
         assert journal.damaged == 2
         assert [journal.trial(f"t{number}", KEY) is not None for number in range(5)] == [True] * 5
         assert [journal.grade(f"g{number}") for number in range(5)] == [Score(value=number) for number in range(5)]
-        journal.add_grade("late", Score(value=1))
-    with Journal.reopen(path) as again:
-        assert again.grade("late") == Score(value=1)
-        assert b"torn" not in path.read_bytes()
 
 
 def test_an_outcome_that_is_none_is_run_again(tmp_path: Path) -> None:
@@ -246,36 +239,62 @@ def test_an_outcome_that_is_none_is_run_again(tmp_path: Path) -> None:
     filled(path)
     with path.open("a") as file:
         file.write('{"trial": "x", "outcome": {"kind": "transcript", "invocations": 3}}\n')
-    with Journal.reopen(path) as journal:
+    with Journal.read(path) as journal:
         assert journal.trial("x", KEY) is None
 
 
-def test_grades_of_a_trial_that_was_lost_are_not_those_of_the_next(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    filled(path)
-    path.write_bytes(b"".join(line for line in path.read_bytes().splitlines(keepends=True) if b'"t1"' not in line))
-    again = Trial(key=KEY, outcome=Transcript(invocations=()))
-    with Journal.reopen(path) as journal:
-        assert journal.trial("t1", KEY) is None
-        journal.add_trial("t1", again, grades=["g1", "other"])
-        assert journal.grade("g1") is None
-    with Journal.reopen(path) as journal:  # killed before there was a new grade
-        assert journal.trial("t1", KEY) == again
-        assert (journal.grade("g1"), journal.grade("g2")) == (None, Score(value=2))
+READ = Inputs(environment="e", answers={"file a.py": "1"})
+MORE = Inputs(environment="e", answers={"file a.py": "1", "file b.md": "2"})
 
 
-@pytest.mark.parametrize("begin", [Journal.reopen, lambda path: Journal.create(path, about={})])
-def test_a_journal_that_is_being_written_is_left_alone(begin: Callable[[Path], Journal], tmp_path: Path) -> None:
+def asked(path: Path) -> list[bytes]:
+    """The lines of a journal in which two trials came, and the agent read something more between them."""
+    with Journal.create(path, about={}) as journal:
+        for number, inputs in enumerate((READ, MORE)):
+            journal.add_inputs("agent", inputs)
+            journal.add_inputs("agent", inputs)  # which is not written twice
+            journal.add_trial(f"t{number}", Trial(key=KEY, outcome=Transcript(invocations=())), agent="agent")
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def test_what_an_agent_read_stands_before_its_trial(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    filled(path)
-    with Journal.reopen(path) as journal:
+    lines = asked(path)
+    assert [b'"inputs"' in line for line in lines] == [False, True, False, True, False]
+    for count, inputs in ((2, READ), (3, READ), (4, MORE), (5, MORE)):  # killed after so many lines
+        path.write_bytes(b"".join(lines[:count]))
+        with Journal.read(path) as journal:
+            assert journal.inputs == {"agent": inputs}
+
+
+def test_a_trial_whose_inputs_are_not_all_there_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = asked(path)
+    path.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+    with Journal.read(path) as journal:
+        assert [journal.knows(f"t{number}") for number in range(2)] == [True, False]
+        assert journal.damaged == 1
+
+
+def test_an_agent_that_ran_in_two_environments_ran_in_none_that_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.create(path, about={}) as journal:
+        journal.add_inputs("agent", READ)
+        journal.add_inputs("agent", dataclasses.replace(READ, environment="other"))
+    with Journal.read(path) as journal:
+        assert not journal.inputs["agent"].is_known
+
+
+def test_a_journal_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.create(path, about={}) as journal:
+        journal.add_grade("g1", Score(value=1))
         before = path.read_bytes()
         with pytest.raises(UnavailableError, match=f"another evalgate is running in the folder {tmp_path}") as caught:
-            begin(path)
+            Journal.create(path, about={})
         assert "--output" in caught.value.hint
         assert path.read_bytes() == before
-        assert journal.trial("t1", KEY) is not None
-    begin(path).close()
+    Journal.create(path, about={}).close()
 
 
 def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +304,7 @@ def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch
     monkeypatch.setattr(fcntl, "flock", refuse)
     path = tmp_path / "journal.jsonl"
     filled(path)
-    with Journal.reopen(path) as journal:
+    with Journal.read(path) as journal:
         assert (journal.trials > 0, journal.damaged) == (True, 0)
 
 
@@ -334,7 +353,7 @@ def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkey
     journal.add_trial("t1", told("c1"))
     other.join()
     journal.close()
-    with Journal.reopen(path) as again:
+    with Journal.read(path) as again:
         assert (again.trials, again.damaged) == (2, 0)
 
 
@@ -385,23 +404,20 @@ def test_who_writes_into_a_journal_ends_the_run_and_costs_only_what_it_destroyed
         with pytest.raises(UnavailableError, match="was changed during the run"):
             journal.add_trial("t1", trial)
         journal.add_trial("t2", trial)  # another thread's, which was under way
-    with Journal.reopen(path) as again:
+    with Journal.read(path) as again:
         assert [again.trial(name, KEY) for name in ("destroyed", "t1", "t2")] == [None, trial, trial]
 
 
 def test_a_journal_says_of_what_it_is_and_whether_it_ended(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     assert results_journal.peek(path) is None
-    with Journal.create(path, about={"plan": "p"}) as ours:
+    with Journal.create(path, about={"started_at": "now", "workflow_run": "o/r/actions/runs/1"}) as ours:
         ours.add_grade("g", Score(value=1.0))
-        assert results_journal.peek(path) == ("p", False)
+        assert results_journal.peek(path) == ("now", "o/r/actions/runs/1", False)
         assert not results_journal.is_free(path)
         ours.finish()
-        assert results_journal.peek(path) == ("p", True)
+        assert results_journal.peek(path) == ("now", "o/r/actions/runs/1", True)
     assert results_journal.is_free(path)
-    with Journal.reopen(path) as again:  # and goes on
-        again.add_grade("h", Score(value=0.5))
-    assert results_journal.peek(path) == ("p", False)
     (tmp_path / "link").symlink_to("/dev/zero")
     assert results_journal.peek(tmp_path / "link") is None
 
@@ -426,7 +442,7 @@ def test_what_holds_a_secret_is_for_readers_and_is_run_again(tmp_path: Path) -> 
         assert "s3cret" not in f"{shown}{journal.agents()}{journal.grade('grade')}"
         assert not journal.trial("whole", key), "scored by what was taken out it would have another score"
     assert b"s3cret" not in path.read_bytes()
-    with Journal.reopen(path) as journal:
+    with Journal.read(path) as journal:
         assert (journal.knows("whole"), journal.knows("failed")) == (False, True)
 
 

@@ -1,4 +1,4 @@
-"""What runs keep for later ones: who is believed, and for how long."""
+"""The store: whose journals are believed, and for how long."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from evalgate.model import Content, Invocation, Text, Transcript, Trial, TrialKey
-from evalgate.results import attempts
-from evalgate.results.attempts import Keeping
+from evalgate.results import store as results_store
 from evalgate.results.journal import Journal
+from evalgate.results.store import Store
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
 
 
-def keeping(folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main") -> Keeping:
+def store_of(folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main") -> Store:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base, "KEY": key}
-    found = attempts.of_workflow(
+    store = results_store.of_workflow(
         environ, folder, names=["KEY"], workflow_run="o/r/actions/runs/1/attempts/1", commit="c"
     )
-    assert found is not None
-    return found
+    assert store is not None
+    return store
 
 
 def keep(folder: Path, *, days_ago: float = 0, measured_days_ago: float | None = None, ref: str = PULL) -> None:
@@ -34,18 +34,18 @@ def keep(folder: Path, *, days_ago: float = 0, measured_days_ago: float | None =
     with Journal.create(folder / f"{days_ago}.jsonl", about={}) as journal:
         trial = Trial(key=key, outcome=Transcript(invocations=(turn,)), seconds=1.0, attempts=1)
         journal.add_trial("address", trial, measured_at=measured_at)
-        keeping(folder, ref=ref, base="" if ref == MAIN else "main").keep([journal], [{"agent": "print"}], now=at)
+        store_of(folder, ref=ref, base="" if ref == MAIN else "main").put(journal.path, side=0, started_at=at)
 
 
 def ages(folder: Path, **whose: str) -> list[float]:
     """How many days ago the trials were measured that count."""
     said: list[str] = []
-    with keeping(folder, **whose).opened(folder, oldest=NOW - timedelta(days=7), say=said.append) as found:
-        times = [each.journal.measured_at("address") for each in found if each.surroundings("agent") == "print"]
+    with store_of(folder, **whose).opened(folder, oldest=NOW - timedelta(days=7), say=said.append) as entries:
+        times = [entry.journal.measured_at("address") for entry in entries]
         recent = [
             datetime.fromisoformat(at)
-            for at, each in zip(times, found, strict=True)
-            if each.is_recent(at) and each.journal.trial("address", TrialKey(suite="s", case_id="a"))
+            for at, entry in zip(times, entries, strict=True)
+            if entry.is_recent(at) and entry.journal.trial("address", TrialKey(suite="s", case_id="a"))
         ]
     return [(NOW - at).total_seconds() / 86400 for at in recent]
 
@@ -87,19 +87,19 @@ def test_who_is_believed_and_for_how_long(
 def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
     keep(tmp_path, days_ago=1)
     keep(tmp_path, days_ago=2)
-    damage(max((tmp_path / attempts.FOLDER).glob("2*")))
+    damage(max((tmp_path / results_store.FOLDER).glob("2*")))
     assert ages(tmp_path) == [2]
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
-    for day in range(attempts.MOST_FILES, -1, -1):
+    for day in range(results_store.MOST_FILES, -1, -1):
         keep(tmp_path, days_ago=day / 10)
-    names = sorted(path.name for path in (tmp_path / attempts.FOLDER).glob("2*"))
-    assert len(names) == attempts.MOST_FILES
+    names = sorted(path.name for path in (tmp_path / results_store.FOLDER).glob("2*"))
+    assert len(names) == results_store.MOST_FILES
     assert ages(tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize("lacking", ["GITHUB_REPOSITORY", "GITHUB_REF"])
 def test_nothing_is_kept_outside_of_a_workflow(tmp_path: Path, lacking: str) -> None:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": PULL} | {lacking: ""}
-    assert attempts.of_workflow(environ, tmp_path, names=(), workflow_run="x", commit="") is None
+    assert results_store.of_workflow(environ, tmp_path, names=(), workflow_run="x", commit="") is None
