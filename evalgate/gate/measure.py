@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -55,12 +56,14 @@ from evalgate.runner.inputs import SideInputs
 from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
-from evalgate.system import isolation
+from evalgate.system import inputs, isolation
 from evalgate.system.inputs import Tree
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
 
 HEAD, BASE = 0, 1
+MOST_UNREAD = 50
+"""Changed files that no agent opened, which a comparison names."""
 MOST_AGENTS = 3
 """Of one pull request, that raise what it takes to block: beyond 160 : 1 a broken case would go unseen too often."""
 PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM = 6, 10
@@ -404,13 +407,24 @@ class _Measuring:
             return head, None, (comparison,) * len(every)
         shared = self._session.sides[BASE].shared
         origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites, shared)
-        comparisons = [failures.compare(sides, origin=origin, edited=edited) for sides in every]
+        unread = self._unread(shared) if shared else ()
+        comparisons = [replace(failures.compare(sides, origin=origin, edited=edited), unread=unread) for sides in every]
         if self._cause:
             told = f"; the cause may be this change: {self._cause}"
             comparisons = [
                 replace(each, problem=f"{each.problem}{told}") if each.problem else each for each in comparisons
             ]
         return head, base, tuple(comparisons)
+
+    def _unread(self, suites: Collection[str]) -> tuple[str, ...]:
+        """The files that the change edits and that the agents of these suites did not open, evaluation files aside."""
+        head, base = self._session.sides
+        keys = {fingerprints.agent_key(suite.agent) for suite in self._planned if suite.key in suites}
+        read = {name for key in keys & head.journal.inputs.keys() for name in head.journal.inputs[key].answers}
+        edited = head.inputs.tree.differing(base.inputs.tree)
+        unread = (path for path in edited if inputs.question("file", path) not in read)
+        unread = (path for path in unread if not discovery_agents.is_evaluation_file(path))
+        return tuple(itertools.islice(unread, MOST_UNREAD))
 
     def _base_run(self, base: Base) -> Run:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""

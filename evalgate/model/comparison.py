@@ -609,8 +609,9 @@ class Comparison:
     has no agent yet, or no case of those that are run, so that there is nothing that could have become worse;
     `base_failed`: because the base does not work by its own settings, which is not the change's doing. `overall`:
     trials that pass every criterion, never deciding by itself. `book`: the bets. `unchanged`: suites whose agent is the
-    very same on both sides, so that their results are those of both. `edited`: cases of these that this change adds, or
-    of which it changes what is asked, expected or required. `is_past`: cases are worse than the base's results of
+    very same on both sides, so that their results are those of both. `unread`: files that the change edits, and that no
+    agent opened. `edited`: cases of these suites that this change adds, or of which it changes what is asked, expected
+    or required. `is_past`: cases are worse than the base's results of
     another time, and the base was not run for them: a drop may be the provider's. `decided`, `base_decided`: the sides'
     cases by head's thresholds, so that none is decided twice; empty where the comparison was read from files.
     """
@@ -628,6 +629,7 @@ class Comparison:
     power: Power | None = None
     book: Book = Book()
     unchanged: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     edited: tuple[CaseKey, ...] = ()
     is_past: bool = False
     decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)

@@ -27,7 +27,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.text import words
+from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
 
 SAID: Mapping[FailureOrigin, str] = {
@@ -303,6 +303,20 @@ def _base_failed(about: _Regression) -> str:
     return f"{told}{about.policy_sentence()}"
 
 
+def _untouched(about: _Regression) -> str:
+    """That nothing that the agent reads has changed, and which file it might have read."""
+    unread = about.comparison.unread
+    if not unread:
+        return "This change does not touch the agent."
+    files = plain.label(unread[0], FILE_WIDTH)
+    if len(unread) > 1:
+        files += f" and {words.counted(len(unread) - 1, 'other changed file')}"
+    cases = words.counted(len({trial.key.case for trial in about.run.trials}), "case")
+    verb = "were" if len(unread) > 1 else "was"
+    return f"This change does not touch the agent: {files} {verb} opened in none of {cases}."
+
+
+FILE_WIDTH = 120
 CAUSES: Final[Mapping[GateCause, Callable[[_Regression], str]]] = {
     GateCause.WORSE: _worse,
     GateCause.NO_EVIDENCE: _no_evidence,
@@ -316,7 +330,7 @@ CAUSES: Final[Mapping[GateCause, Callable[[_Regression], str]]] = {
     GateCause.APPETITE: _tokens,
     GateCause.PAST: _past,
     GateCause.UNDECIDED: _undecided,
-    GateCause.UNTOUCHED: lambda _: "This change does not touch the agent.",
+    GateCause.UNTOUCHED: _untouched,
     GateCause.ONLY_CASES: lambda _: "This change adds or edits evaluation files, not the agent.",
 }
 """Each cause in words."""

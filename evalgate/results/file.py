@@ -676,7 +676,7 @@ def _read_shard(read: Any) -> Shard:
 
 TOLD: Final = (
     *("origin", "problem", "no_agent", "base_failed"),
-    *("unchanged", "edited", "is_past"),
+    *("unchanged", "unread", "edited", "is_past"),
 )
 """What a comparison knows that is not computed from both runs."""
 

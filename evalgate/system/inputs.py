@@ -111,6 +111,17 @@ class Tree:
         order = sorted(answers, key=lambda each: (each == EVERYTHING, each.startswith((FILE, "entries")), each))
         return next((each for each in order if self.answer(each) != answers[each]), None)
 
+    def differing(self, other: Tree) -> Iterator[str]:
+        """The files that one of two checkouts lacks, or that differ; as `everything` counts them."""
+        for path in sorted({*self._files(), *other._files()}):
+            text = question(FILE, path)
+            if self.answer(text) != other.answer(text):
+                yield path
+
+    def _files(self) -> Iterator[str]:
+        for folder in self._folders:
+            yield from (_join(folder, name) for name in self._visible(folder) if self._folders[folder][name] != FOLDER)
+
     # --- the names ---
 
     def _scan(self) -> None:
