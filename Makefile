@@ -89,6 +89,7 @@ test-action: .venv/.ready ## build the image, run workflows as GitHub does
 
 bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/adk.py
+	$(BIN)/python bench/inputs.py
 	$(BIN)/python bench/judge.py
 	$(BIN)/python bench/turns.py
 	$(BIN)/python bench/verdict.py

@@ -24,7 +24,6 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -63,7 +62,7 @@ def parse(asked: str) -> tuple[str, str]:
     kind, _, text = asked.partition(" ")
     if asked in (NAMES, EVERYTHING):
         return asked, ""
-    if kind not in _KINDS:
+    if kind not in _KINDS or kind in (NAMES, EVERYTHING):
         raise ValueError(f"unknown kind {kind[:20]!r}")
     path = os.fsdecode(unquote_to_bytes(text))
     if path != "." and any(part in ("", ".", "..") for part in path.split("/")):
@@ -186,11 +185,7 @@ class Tree:
     def _target_kind(self, place: str) -> str:
         """What is there once links are followed."""
         kind, path = self._find(place)
-        if kind == OUTSIDE:
-            kind = ABSENT
-            with suppress(OSError):
-                kind = _kind_of_mode(os.stat(path).st_mode)  # noqa: PTH116 - it follows every link
-        return kind.removeprefix(APART)
+        return _kind_out(path) if kind == OUTSIDE else kind.removeprefix(APART)
 
     def _described(self, folder: str, names: Iterable[str]) -> Iterator[str]:
         """Names and what they are, in order."""
@@ -237,9 +232,8 @@ class Tree:
     def _file(self, path: str) -> str:
         kind, place = self._find(path)
         if kind == OUTSIDE:
-            if not os.path.exists(place):  # noqa: PTH110 - it follows every link
-                return ABSENT
-            return FOLDER if os.path.isdir(place) else self._content(place)  # noqa: PTH112 - as above
+            kind = _kind_out(place)
+            return self._content(place) if kind == FILE else kind
         if kind == APART + FILE:
             raise Unknown
         return self._content(f"{self._top}/{place}") if kind == FILE else kind.removeprefix(APART)
@@ -271,7 +265,8 @@ class Tree:
             for name in self._names(folder):
                 stems.setdefault(name.partition(".")[0], []).append(name)
             self._stems[folder] = stems
-        return "\0".join(self._described(folder, self._stems[folder].get(stem, ())))
+        near = self._stems[folder].get(stem.partition(".")[0], ())
+        return "\0".join(self._described(folder, [name for name in near if f"{name}.".startswith(f"{stem}.")]))
 
     def _packages(self, path: str) -> str:
         kind, folder = self._listed(path)
@@ -319,8 +314,8 @@ def _moment() -> int:
     """Nanoseconds now by the clock that stamps files; whatever was written before has an earlier stamp."""
     is_linux = sys.platform == "linux"
     clock = functools.partial(time.clock_gettime_ns, LINUX_COARSE_CLOCK) if is_linux else time.time_ns
-    before = clock()
-    while (now := clock()) == before:
+    begun = time.time_ns()  # a stamp may be as fine as this, or as coarse as the other
+    while (now := clock()) <= begun:
         time.sleep(0.001)
     return now
 
@@ -333,7 +328,12 @@ def _kind_of(entry: os.DirEntry[str]) -> str:
     return FILE if entry.is_file(follow_symlinks=False) else OTHER
 
 
-def _kind_of_mode(mode: int) -> str:
+def _kind_out(place: str) -> str:
+    """What is at an absolute path, with every link followed."""
+    try:
+        mode = Path(place).stat().st_mode
+    except (OSError, ValueError):
+        return ABSENT
     return FILE if stat.S_ISREG(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
 
 

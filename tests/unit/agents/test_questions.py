@@ -1,0 +1,83 @@
+"""What workers say that they asked of the checkout: read, bounded, and put together."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from evalgate.agents import protocol, worker_process
+from evalgate.agents.base import AgentInputs
+from evalgate.agents.protocol import InputsSaid
+from evalgate.agents.worker_process import Questions
+
+EVERYTHING = AgentInputs(questions=frozenset({"everything"}))
+
+
+def said(*questions: str, opaque: bool = False) -> InputsSaid:
+    line = json.dumps({"type": "inputs", "questions": questions, "opaque": opaque}).encode()
+    message = protocol.parse_worker_message(line)
+    assert isinstance(message, InputsSaid)
+    return message
+
+
+@pytest.mark.parametrize(
+    ("messages", "value"),
+    [
+        # nobody told anything
+        ([], None),
+        # nothing was asked
+        ([said()], AgentInputs()),
+        # of several workers, each question once
+        ([said("file a"), said("file a", "name b", opaque=True), said()],
+         AgentInputs(questions=frozenset({"file a", "name b"}), is_opaque=True)),
+        # once all may have been asked, the rest says no more
+        ([said("file a", "everything"), said("file b")],
+         AgentInputs(questions=frozenset({"file a", "everything"}))),
+        # too many, at once and little by little; too long
+        ([said(*(f"file {number}" for number in range(1000)))], EVERYTHING),
+        ([said(*(f"file {number}" for number in range(start, start + 40))) for start in range(0, 120, 40)], EVERYTHING),
+        ([said("file " + "a" * 100_000)], EVERYTHING),
+    ],
+)  # fmt: skip
+def test_questions_are_put_together_and_bounded(
+    monkeypatch: pytest.MonkeyPatch, messages: list[InputsSaid], value: AgentInputs | None
+) -> None:
+    monkeypatch.setattr(worker_process, "MOST_QUESTIONS", 100)
+    monkeypatch.setattr(worker_process, "MOST_CHARACTERS", 10_000)
+    questions = Questions()
+    for message in messages:
+        questions.add(message)
+    assert questions.value() == value
+
+
+def test_what_a_worker_could_not_tell_may_have_been_anything() -> None:
+    questions = Questions()
+    questions.lose()
+    assert questions.value() is None  # of a program that never tells
+    questions.add(said("file a"))
+    assert questions.value() == AgentInputs(questions=frozenset({"file a", "everything"}))
+
+
+def test_many_threads_may_tell() -> None:
+    questions = Questions()
+
+    def tell(start: int) -> None:
+        for number in range(start, start + 100):
+            questions.add(said(f"file {number}"))
+
+    threads = [threading.Thread(target=tell, args=(start,)) for start in range(0, 400, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    value = questions.value()
+    assert value is not None
+    assert len(value.questions) == 400
+
+
+@pytest.mark.parametrize("questions", ["file a", [1], [["file a"]], {"file": "a"}])
+def test_what_is_no_list_of_questions_is_no_message(questions: object) -> None:
+    with pytest.raises(protocol.ProtocolError, match="not a valid 'inputs'"):
+        protocol.parse_worker_message(json.dumps({"type": "inputs", "questions": questions}).encode())
