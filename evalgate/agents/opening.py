@@ -153,9 +153,10 @@ def _setting(
             install_environment=variables.installer_environment(),
             cache=str(context.cache),
             log=context.watcher.say,
-            **({} if context.is_attended else {"tell_time": context.say}),
+            tell_time=(lambda _: None) if context.is_attended else context.say,
             sandbox=sandboxes[0],
             metrics=sandboxes[1],
+            verified=context.verified,
         ),
         limits=AgentLimits(
             turn_timeout_s=settings.turn_timeout,

@@ -45,6 +45,9 @@ NOBODYS_UID = LAST_UID + UIDS_PER_RUN
 IMAGE = Path("/opt/evalgate")
 """Where the Dockerfile puts us."""
 
+SEALS = "sealed"
+"""The folder in that of environments which says what they consist of."""
+
 IN_IMAGE = Path("/var/lib/evalgate")
 OUTSIDE = Path("/var/cache/evalgate")
 
@@ -137,9 +140,10 @@ class PrivateCopies:
 class Sandbox:
     """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
 
-    `cache`: the folder of its environments, which installers fill and nobody may write afterwards. `copies`: what its
-    processes see of the checkouts; `closed`: places that are closed to them. `installing`: held while a process of the
-    installer runs, and until what it made is sealed, which ends all of them.
+    `cache`: the folder of its environments, which installers fill and nobody may write afterwards, and of their seals,
+    which not even installers may write. `copies`: what its processes see of the checkouts; `closed`: places that are
+    closed to them. `installing`: held while a process of the installer runs, and until what it made is sealed, which
+    ends all of them.
     """
 
     agent: Account
@@ -365,6 +369,7 @@ def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tu
         if _is_root():
             prefix = _prefix(uid + installs, gid, writable=(folder, cache) if installs else (folder,))
         else:
+            (cache / SEALS).mkdir(exist_ok=True)
             prefix = _namespaces(folder, cache, places, installs=installs)
         made.append(Account(uid=uid + installs, gid=gid, home=folder / name, prefix=prefix))
         made[-1].make_home()
@@ -481,7 +486,8 @@ def _namespaces(folder: Path, cache: Path, places: Sequence[Path], *, installs: 
         *(part for each in readable for part in ("--ro-bind-try", each, each)),
         *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
         *("--bind", str(folder), str(folder)),
-        *("--bind" if installs else "--ro-bind", str(cache), str(cache), "--"),
+        *("--bind" if installs else "--ro-bind", str(cache), str(cache)),
+        *("--ro-bind", str(cache / SEALS), str(cache / SEALS), "--"),
     )
 
 

@@ -12,17 +12,17 @@ import os
 import re
 import shutil
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from evalgate.system import process, python_needs, redact
+from evalgate.system import process, python_needs, redact, seals
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
 from evalgate.values import Environ, frozen_dataclass
 
-READY = ".evalgate-ready"
 INSTALL_TIMEOUT_S = 1800.0
 SILENCE_S = 30.0
 """How often a long installation is heard of."""
@@ -72,7 +72,9 @@ class World:
 
     `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
     of a package index and are for installing children only. `sandbox`: what all of it runs in, as other users;
-    `metrics`: what custom metrics run in. None: they run as we do. `tell_time`: is told what making it took.
+    `metrics`: what custom metrics run in. None: they run as we do. `tell_time`: is told what making it took. `key`:
+    what seals of environments are signed with, which no agent sees; empty for none. `verified`: the folders that this
+    run has compared with their seals, or made, and the notes of their installation.
     """
 
     environment: Environ
@@ -82,6 +84,8 @@ class World:
     tell_time: Callable[[str], None] = lambda _: None
     sandbox: Sandbox | None = None
     metrics: Sandbox | None = None
+    key: bytes = field(default=b"", repr=False)
+    verified: dict[Path, str] = field(default_factory=dict)
 
 
 @frozen_dataclass
@@ -345,8 +349,14 @@ def _made(needs: Needs, base: _About, world: World) -> str:
         world.log(f"installed {count} package{'s' if count != 1 else ''} in {time.monotonic() - began:.0f} s")
         return left_out
 
-    # a mark alone is not enough: the Python that it was made with may be gone
-    left_out = _once(folder, world, fill=fill, is_whole=python.exists)
+    def is_whole() -> bool:
+        """A seal alone is not enough: the Python that it was made with may be gone, or be one of the cache that nobody
+        has looked at."""
+        base, cache = python.resolve(), _cache(world).resolve()
+        is_known = not base.is_relative_to(cache) or any(base.is_relative_to(each.resolve()) for each in world.verified)
+        return is_known and base.exists()
+
+    left_out = _once(folder, world, fill=fill, is_whole=is_whole)
     if left_out:
         world.log(left_out)
     return str(python)
@@ -359,29 +369,47 @@ def _cache(world: World) -> Path:
 def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Callable[[], bool]) -> str:
     """Have `folder` filled unless that was done before; what `fill` had to say of it then.
 
-    It is filled by one process at a time, and marked ready as the last step: what has no mark was interrupted and is
-    made anew.
+    It is filled by one process at a time, and sealed as the last step: what has no seal was interrupted or is not ours,
+    what differs from its seal was changed, and both are made anew. Raises InstallFailed.
     """
-    sandbox, mark = world.sandbox, folder / READY
 
-    def is_ready() -> bool:
-        return mark.is_file() and is_whole()
+    def compare() -> str:
+        """Why it has to be made; "" where it can be used."""
+        if folder not in world.verified:
+            checked = seals.check(folder, key=world.key)
+            if checked.why:
+                return checked.why
+            world.verified[folder] = checked.note
+        return "" if is_whole() else "lacks its Python"
 
-    if not is_ready():
+    if compare():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock(folder.with_suffix(".lock"), world.log), _alone(world):
-            if not is_ready():
-                if sandbox is not None:
-                    sandbox.make_folder(folder, afresh=True)
-                try:
-                    said = fill()
-                finally:
-                    if sandbox is not None:
-                        sandbox.seal(folder)
-                mark.unlink(missing_ok=True)  # what was installed may have left a link that leads elsewhere
-                with mark.open("x", encoding="utf-8") as file:
-                    file.write(said)
-    return mark.read_text("utf-8")
+            why = compare()
+            if why:
+                if os.path.lexists(folder):
+                    world.log(f"the environment {folder.name} {why}: making it again")
+                world.verified.pop(folder, None)
+                world.verified[folder] = _filled(folder, world, fill)
+    return world.verified[folder]
+
+
+def _filled(folder: Path, world: World, fill: Callable[[], str]) -> str:
+    """Fill `folder` in place of what lies there, and seal it."""
+    sandbox = world.sandbox
+    seals.remove(folder)
+    if os.path.lexists(folder):
+        with tempfile.TemporaryDirectory(prefix="old-", dir=folder.parent, ignore_cleanup_errors=True) as old:
+            folder.rename(Path(old, folder.name))  # what cannot be removed is in nobody's way there
+    if sandbox is not None:
+        sandbox.make_folder(folder, afresh=True)
+    try:
+        note = fill()
+    finally:
+        if sandbox is not None:
+            sandbox.seal(folder)
+    seals.write(folder, key=world.key, note=note)
+    return note
 
 
 def _alone(world: World) -> contextlib.AbstractContextManager[object]:
@@ -538,12 +566,13 @@ def _uv(command: Sequence[str], world: World, *, cwd: str, settings: Mapping[str
     whole, sandbox, prefix = [program, *command], world.sandbox, tuple[str, ...]()
     if sandbox is not None:
         whole[0] = str(sandbox.reachable(Path(program)))
-        cache = sandbox.cache / f"uv-{sandbox.installer.uid}"
+        cache = sandbox.folder / "uv"  # of this run: what a hook leaves there is installed in none after it
         sandbox.make_folder(cache, afresh=False)
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
         whole = [sandbox.copies.placed(each) if each.startswith("/") else each for each in whole]
         cwd, prefix = sandbox.copies.placed(cwd), sandbox.installer.prefix
     settings["UV_NO_PROGRESS"] = "1"
+    settings["UV_LINK_MODE"] = "copy"  # who edits a file of an environment edits none of uv's cache
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
     began = told = time.monotonic()
     left = process.Orphans(whole[0])

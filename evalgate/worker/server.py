@@ -24,6 +24,7 @@ import atexit
 import hashlib
 import importlib
 import inspect
+import json
 import os
 import threading
 import time
@@ -46,8 +47,8 @@ Interval = tuple[float, float]
 
 def installed() -> tuple[str, dict[str, str]]:
     """16 hex digits over the names and versions of all packages, those from git or an archive with where they are from:
-    a requirement without a version is another package one day. And the versions by name, as importlib.metadata has
-    them, from the names of the folders alone."""
+    a requirement without a version is another package one day; those from a folder or an archive with what they hold.
+    And the versions by name, as importlib.metadata has them, from the names of the folders alone."""
     found = set()
     versions: dict[str, str] = {}
     for folder in dict.fromkeys(sys.path):
@@ -59,13 +60,34 @@ def installed() -> tuple[str, dict[str, str]]:
             origin = b""
             with suppress(OSError), open(os.path.join(folder, name, "direct_url.json"), "rb") as file:
                 origin = file.read(10_000)
-            # a folder says where it lies, not what is in it, which is part of the checkout
             is_fixed = b"vcs_info" in origin or b"archive_info" in origin
-            found.add(os.fsencode(name) + (origin if is_fixed else b""))
+            told = content(os.path.join(folder, name), origin)
+            found.add(os.fsencode(name) + (origin if is_fixed else b"") + told)
             package, _, version = name.rpartition(".")[0].partition("-")
             if version:
                 versions.setdefault(package.lower().replace("_", "-"), version.partition("-py")[0])
     return hashlib.sha256(b"\0".join(sorted(found))).hexdigest()[:16], dict(sorted(versions.items()))
+
+
+def content(info: str, origin: bytes) -> bytes:
+    """A digest of what was installed from a folder or an archive, by the hashes in the RECORD of `info`, the package's
+    .dist-info; b"" for all others, and for an editable one, whose files are those of the checkout. `origin`: its
+    direct_url.json."""
+    try:
+        told = json.loads(origin or b"{}")
+        if "archive_info" not in told and ("dir_info" not in told or told["dir_info"].get("editable")):
+            return b""
+        with open(os.path.join(info, "RECORD"), "rb") as file:
+            lines = file.read().splitlines()
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return b""
+    # what an installer adds tells of the place and the time of the installation
+    added = tuple(f"{os.path.basename(info)}/{name}".encode() for name in ADDED)
+    fixed = (line for line in lines if b"sha256=" in line and not line.startswith((b"../", *added)))
+    return hashlib.sha256(b"\n".join(sorted(fixed))).digest()
+
+
+ADDED = ("direct_url.json", "uv_cache.json", "uv_build.json")
 
 
 class TurnWatch:

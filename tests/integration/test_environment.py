@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import uv
-from builders.packages import index, wheel
+from builders.packages import MINOR, VERSION, index, mirror, wheel
 
-from evalgate.system import process, python_env
+from evalgate.system import process, python_env, seals
 from evalgate.system.python_env import InstallFailed, Wanted, World
 
 pytestmark = pytest.mark.integration
@@ -43,14 +45,16 @@ class Place:
 
     def provide(self, **wanted) -> python_env.Interpreter:
         given = {"folder": str(self.agent), "root": str(self.root), **wanted}
-        return python_env.provide(
-            Wanted(**given),
-            World(
-                environment=self.environment,
-                install_environment=self.installers,
-                cache=str(self.cache),
-                log=self.log.append,
-            ),
+        return python_env.provide(Wanted(**given), self.world())
+
+    def world(self, key: bytes = b"") -> World:
+        """That of another run."""
+        return World(
+            environment=self.environment,
+            install_environment=self.installers,
+            cache=str(self.cache),
+            log=self.log.append,
+            key=key,
         )
 
     def version(self, python: str) -> str:
@@ -198,9 +202,156 @@ def test_passwords_of_an_index_are_not_shown(place: Place) -> None:
 def test_an_interrupted_install_is_made_anew(place: Place) -> None:
     (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
     folder = Path(place.provide().python).parent.parent
-    (folder / python_env.READY).unlink()  # as a kill before the last step leaves it
+    (folder.parent / "sealed" / f"{folder.name}.json").unlink()  # as a kill before the last step leaves it
     shutil.rmtree(folder / "lib")
     assert place.version(place.provide().python) == "1.0"
+
+
+KEY = b"a key that no agent sees"
+SITE = f"lib/python3.{sys.version_info.minor}/site-packages"
+EVIL = "import builtins; builtins.evil = True\n"
+
+
+def relink(path: Path) -> None:
+    """A program in place of another that starts the same Python with code of its own."""
+    path.unlink()
+    path.write_text(f"#!/bin/sh\nexec {Path(sys.executable).resolve()} -c 'print(\"evil\")'\n")
+    path.chmod(0o755)
+
+
+LEAVINGS: dict[str, Callable[[Path], object]] = {
+    "sitecustomize.py": lambda env: (env / SITE / "sitecustomize.py").write_text(EVIL),
+    "evil.pth": lambda env: (env / SITE / "evil.pth").write_text(EVIL),
+    # through whatever other name the file may have, as in uv's cache
+    "sunshine.py": lambda env: (env / SITE / "sunshine.py").write_text(f"{EVIL}VERSION = 'evil'\n"),
+    "bin/python": lambda env: relink(env / "bin" / "python"),
+    "bin/git": lambda env: relink_new(env / "bin" / "git"),
+    "sunshine.cpython": lambda env: compile_evil(env / SITE),
+}
+
+
+def relink_new(path: Path) -> None:
+    path.touch()
+    relink(path)
+
+
+def compile_evil(site: Path) -> None:
+    """Bytecode in place of that of a module, which Python believes by the size and time of the source in it."""
+    (module,) = site.glob("sunshine.py")
+    honest, status = module.read_text(), module.stat()
+    (cached,) = site.glob("__pycache__/sunshine.*.pyc")
+    module.write_text(f"{EVIL}VERSION = 'evil'\n".ljust(status.st_size))
+    py_compile.compile(str(module), cfile=str(cached), doraise=True)
+    data = cached.read_bytes()
+    module.write_text(honest)
+    os.utime(module, ns=(status.st_atime_ns, status.st_mtime_ns))
+    times = int(status.st_mtime).to_bytes(4, "little") + status.st_size.to_bytes(4, "little")
+    cached.write_bytes(data[:8] + times + data[16:])
+
+
+@pytest.mark.parametrize("key", [b"", KEY], ids=["without a key", "with a key"])
+@pytest.mark.parametrize("path", LEAVINGS)
+def test_what_an_earlier_commit_left_in_an_environment_is_never_run(place: Place, path: str, key: bytes) -> None:
+    place.installers["UV_COMPILE_BYTECODE"] = "1"
+    wanted = Wanted(folder=str(place.agent), root=str(place.root), requirements=("sunshine==1.0",))
+    python = python_env.provide(wanted, place.world(key)).python
+    code = "import builtins, sunshine; print(getattr(builtins, 'evil', False), sunshine.VERSION)"
+    command = [python, "-c", code]
+    folder = Path(python).parent.parent
+    LEAVINGS[path](folder)
+    if path != "bin/git":
+        assert "evil" in subprocess.run(command, capture_output=True, text=True, check=True).stdout.replace(
+            "True", "evil"
+        )
+    place.log.clear()
+    assert python_env.provide(wanted, place.world(key)).python == python
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["False", "1.0"]
+    assert not (folder / "bin" / "git").exists()
+    (told,) = [line for line in place.log if line.startswith(f"the environment {folder.name} differs from what was")]
+    assert path in told
+    assert told.endswith("): making it again")
+    place.log.clear()
+    python_env.provide(wanted, place.world(key))
+    assert place.log == [], "it is sealed again"
+
+
+def test_an_environment_that_somebody_without_the_key_sealed_is_made_again(place: Place) -> None:
+    wanted = Wanted(folder=str(place.agent), root=str(place.root), requirements=("sunshine==1.0",))
+    folder = Path(python_env.provide(wanted, place.world(KEY)).python).parent.parent
+    for key, count in ((b"", 0), (KEY, 0)):  # without a key of its own a gate believes what a gate with one has sealed
+        place.log.clear()
+        python_env.provide(wanted, place.world(key))
+        assert len(place.log) == count
+    (folder / SITE / "sitecustomize.py").write_text(EVIL)
+    seals.write(folder, key=b"", note="")
+    python_env.provide(wanted, place.world(KEY))
+    assert f"the environment {folder.name} {seals.NO_SEAL}: making it again" in place.log
+    assert not (folder / SITE / "sitecustomize.py").exists()
+
+
+def test_a_run_of_an_agent_leaves_its_environment_as_it_was(place: Place) -> None:
+    """Python writes bytecode where the installer was told to write none."""
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    first = place.provide()
+    subprocess.run([first.python, "-c", "import sunshine"], env={}, check=True)
+    (written,) = (Path(first.python).parents[1] / SITE).glob("__pycache__/sunshine.*")
+    place.log.clear()
+    place.provide()
+    assert (place.log, written.exists()) == ([], False)
+
+
+def test_an_environment_is_compared_once_a_run(place: Place) -> None:
+    """Agents of the run may be at work in it."""
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    wanted, world = Wanted(folder=str(place.agent), root=str(place.root)), place.world()
+    folder = Path(python_env.provide(wanted, world).python).parents[1]
+    (folder / SITE / "data.db").touch()
+    place.log.clear()
+    python_env.provide(wanted, world)
+    assert place.log == []
+    shutil.rmtree(folder)
+    python_env.provide(wanted, world)  # another gate makes it again
+    assert (folder / "bin" / "python").exists()
+
+
+def test_an_installation_that_fails_leaves_no_environment_that_a_later_agent_of_the_run_takes(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    wanted, world = Wanted(folder=str(place.agent), root=str(place.root)), place.world()
+    folder = Path(python_env.provide(wanted, world).python).parents[1]
+    shutil.rmtree(folder / "bin")
+    place.installers["UV_DEFAULT_INDEX"] = "file:///nowhere"
+    place.installers["UV_NO_CACHE"] = "1"
+    for _ in range(2):
+        with pytest.raises(InstallFailed):
+            python_env.provide(wanted, world)
+
+
+def test_a_downloaded_python_is_compared_as_well(place: Place, tmp_path: Path) -> None:
+    """Also where the environment that was made of it is to be used with another of the same version."""
+    settings = {"UV_PYTHON_DOWNLOADS_JSON_URL": str(mirror(tmp_path / "mirror")), "UV_OFFLINE": "1"}
+    place.installers |= settings | {"UV_PYTHON_PREFERENCE": "only-managed"}
+    wanted = Wanted(folder=str(place.agent), root=str(place.root), requirements=("sunshine==1.0",), python=VERSION)
+    python = python_env.provide(wanted, place.world()).python
+    about = [python, "-c", "import sys; print(sys.base_prefix)"]
+    base = subprocess.run(about, capture_output=True, text=True, check=True, env={}).stdout.strip()
+    assert Path(base).is_relative_to(place.cache)
+    place.log.clear()
+    assert python_env.provide(wanted, place.world()).python == python
+    assert place.log == [], "what a run of it left is no difference"
+
+    evil = Path(base, f"lib/python{MINOR}/sitecustomize.py")
+    evil.write_text(EVIL)
+    python_env.provide(wanted, place.world())
+    assert any("sitecustomize.py was added): making it again" in line for line in place.log)
+    assert not evil.exists()
+
+    evil.write_text(EVIL)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/python3").symlink_to(Path(sys.executable).resolve())
+    place.environment["PATH"] = place.installers["PATH"] = f"{tmp_path}/tools"
+    del place.installers["UV_PYTHON_PREFERENCE"]
+    assert python_env.provide(wanted, place.world()).python == python
+    assert not Path(python).resolve().is_relative_to(place.cache)
 
 
 def test_many_at_once_make_one_environment(place: Place) -> None:

@@ -386,8 +386,31 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(
             for change in (f"echo >> {file}", f"touch {Path(file).parent}/new.py", f"rm {file}"):
                 assert run(side, "/bin/sh", "-c", change).returncode != 0, change
                 assert run(isolated.base, "/bin/sh", "-c", change).returncode != 0, change
+            seals = side.cache / "sealed"
+            assert list(seals.glob(f"{Path(found[side.agent.uid]).parents[1].name}.json"))
+            for change in (f"touch {seals}/new", f"rm {seals}/*", f"mv {seals} {seals}.old"):
+                command = ("/bin/sh", "-c", change)
+                for account in (side.agent, side.installer):
+                    done = process.run_to_end(command, cwd="/", environment={}, timeout_s=30, prefix=account.prefix)
+                    assert done.returncode != 0, change
+            assert (side.folder / "uv").is_dir(), "what hooks leave in uv's cache goes with the run"
         assert len(set(found.values())) == 2, "each side has its own"
         shutil.rmtree(Path(found[isolated.head.agent.uid]).parents[2])
+
+
+def test_a_hook_in_namespaces_of_its_own_writes_no_seal(tmp_path: Path) -> None:
+    if shutil.which("bwrap", path=os.defpath) is None:
+        pytest.skip("needs the system: bubblewrap, which only root can install")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "cache/sealed").mkdir(parents=True)
+    (tmp_path / "cache/sealed/env-1.json").touch()
+    for installs in (True, False):
+        prefix = isolation._namespaces(tmp_path / "own", tmp_path / "cache", (), installs=installs)
+        changes = ("rm sealed/env-1.json", "touch sealed/new", "mv sealed other", "rmdir sealed", "touch new")
+        code = "; ".join(f"{change} 2>/dev/null && echo {change}" for change in changes)
+        command, cwd, settings = ["/bin/sh", "-c", code], str(tmp_path / "cache"), {"PATH": os.defpath}
+        done = process.run_to_end(command, cwd=cwd, environment=settings, timeout_s=30, prefix=prefix)
+        assert done.stdout_tail.split("\n")[:-1] == (["touch new"] if installs else []), done.stderr_tail
 
 
 @pytest.fixture

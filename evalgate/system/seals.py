@@ -1,0 +1,200 @@
+"""What an environment consisted of when it was installed, and whether it still does.
+
+A seal lies beside the environments, in a folder of its own that neither agents nor installers of a sandbox can write.
+It lists every entry below the environment, and has a digest of the list and, where there is a key, a signature of it. A
+gate with a key believes its signature alone. See docs/decisions/028-sealed-environments.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from evalgate.system import isolation
+from evalgate.values import frozen_dataclass
+
+BYTECODE = "__pycache__"
+THREADS = 4
+BATCH = 100
+"""Files that a thread takes at a time."""
+
+BLOCK_BYTES = 1024 * 1024
+NO_SEAL = "has no valid seal (its installation was interrupted, or is none of ours)"
+
+
+@frozen_dataclass
+class Checked:
+    """`why`: what is wrong with an environment, as the end of a sentence; "" where it is as it was sealed. `note`: what
+    was to be said of its installation."""
+
+    why: str = ""
+    note: str = ""
+
+
+def write(folder: Path, *, key: bytes, note: str) -> None:
+    """Seal the environment in `folder`, in one step. Raises OSError."""
+    body = json.dumps({"folder": str(folder), "note": note, "entries": _entries(folder)}).encode()
+    place = _place(folder)
+    if place.parent.is_symlink():
+        place.parent.unlink()  # nothing is written where it leads
+    place.parent.mkdir(exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f"{place.name}.", dir=place.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o644)  # what saves the cache of a container is another user
+            file.write(b"\n".join((_digest(body), _signature(body, key), body)))
+        Path(name).replace(place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def remove(folder: Path) -> None:
+    """Take the seal away, before the environment is. Raises OSError."""
+    _place(folder).unlink(missing_ok=True)
+
+
+def check(folder: Path, *, key: bytes) -> Checked:
+    """Compare the environment in `folder` with its seal. Bytecode that Python has added since then is removed."""
+    sealed = _read(folder, key)
+    if sealed is None:
+        return Checked(why=NO_SEAL)
+    expected, found = sealed["entries"], _entries(folder)
+    for path in sorted(found.keys() - expected.keys(), reverse=True):  # what lies in a folder before the folder
+        if _is_bytecode(path, found) and _remove(folder / path, is_folder=found[path] == "folder"):
+            del found[path]
+    different = [path for path in found.keys() | expected.keys() if found.get(path) != expected.get(path)]
+    if not different:
+        return Checked(note=sealed["note"])
+    first = min(different)
+    verb = "changed" if first in found and first in expected else "added" if first in found else "removed"
+    return Checked(why=f"differs from what was installed ({first} was {verb})")
+
+
+def _place(folder: Path) -> Path:
+    return folder.parent / isolation.SEALS / f"{folder.name}.json"
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode()
+
+
+def _signature(body: bytes, key: bytes) -> bytes:
+    """Of the list, by a key; nothing without one."""
+    return hmac.new(key, body, "sha256").hexdigest().encode() if key else b""
+
+
+def _read(folder: Path, key: bytes) -> dict[str, Any] | None:
+    """The seal of an environment at this very place; None where there is none that is valid."""
+    place = _place(folder)
+    try:
+        if not place.is_file():  # a pipe would keep us waiting
+            return None
+        digest, signature, body = place.read_bytes().split(b"\n", 2)
+        is_valid = hmac.compare_digest(digest, _digest(body))
+        if not is_valid or (key and not hmac.compare_digest(signature, _signature(body, key))):
+            return None
+        sealed = json.loads(body)
+        is_whole = isinstance(sealed["note"], str) and isinstance(sealed["entries"], dict)
+        return sealed if is_whole and sealed["folder"] == str(folder) else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _is_bytecode(path: str, found: Mapping[str, str]) -> bool:
+    """Whether a path lies in a folder that Python itself writes bytecode to, or is one."""
+    names = path.split("/")
+    if BYTECODE not in names:
+        return False
+    return found.get("/".join(names[: names.index(BYTECODE) + 1])) == "folder"
+
+
+def _remove(path: Path, *, is_folder: bool) -> bool:
+    """Whether a file or an empty folder is gone."""
+    try:
+        path.rmdir() if is_folder else path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+# --- what there is ----------------------------------------------------------------------------------
+
+
+def _entries(folder: Path) -> dict[str, str]:
+    """All that lies below `folder` by relative path: its kind and, of files, whether they can be run, their size and
+    digest; of links, where they lead."""
+    top = str(folder)
+    if not folder.is_dir() or folder.is_symlink():
+        return {}
+    with ThreadPoolExecutor(THREADS) as pool:
+        scanned = _scanned(top)
+        batches = iter(lambda: list(itertools.islice(scanned, BATCH)), [])
+        jobs = [pool.submit(_told, batch) for batch in batches]
+        return {path[len(top) + 1 :]: entry for job in jobs for path, entry in job.result()}
+
+
+def _scanned(top: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Absolute paths below a folder, with what the system knows of them; what vanishes meanwhile is left out."""
+    folders = [top]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as listed:
+                for entry in listed:
+                    status = entry.stat(follow_symlinks=False)
+                    yield entry.path, status
+                    if stat.S_ISDIR(status.st_mode):
+                        folders.append(entry.path)
+        except OSError:
+            continue
+
+
+def _told(batch: list[tuple[str, os.stat_result]]) -> list[tuple[str, str]]:
+    return [(path, _entry(path, status)) for path, status in batch]
+
+
+def _entry(path: str, status: os.stat_result) -> str:
+    """One line on what lies at `path`; links are not followed, and pipes not opened."""
+    try:
+        if stat.S_ISLNK(status.st_mode):
+            return f"link {os.readlink(path)}"  # noqa: PTH115 - Path takes as long as all the rest
+        told = " of others" if _is_of_others(status) else ""
+        if stat.S_ISDIR(status.st_mode):
+            return f"folder{told}"
+        if not stat.S_ISREG(status.st_mode):
+            return "other"
+        program = " program" if status.st_mode & 0o100 else ""
+        return f"file{program}{told} {status.st_size} {_content(path, status.st_size)}"
+    except OSError as error:
+        return f"unreadable {error.errno}"
+
+
+def _is_of_others(status: os.stat_result) -> bool:
+    """Whether foreign code could change it: by its mode, or by its owner. Of interest to root alone, whose programs
+    that unpack caches keep both."""
+    return os.geteuid() == 0 and bool(status.st_mode & 0o022 or isolation.is_account(status.st_uid))
+
+
+def _content(path: str, size: int) -> str:
+    """A digest of a file of `size` bytes; of what the standard library has, BLAKE2 is the fastest where the processor
+    has no instructions for SHA-256."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        digest = hashlib.blake2b(digest_size=32)
+        while size > 0 and (block := os.read(descriptor, BLOCK_BYTES)):
+            digest.update(block)
+            size -= len(block)
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()
