@@ -19,6 +19,7 @@ from evalgate.baseline.rules import Rules
 from evalgate.config import variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import ConfigError, EvalgateError, Place, Problem
 from evalgate.formats import fingerprints
 from evalgate.github import events
@@ -127,7 +128,14 @@ def opened(
     settings = rules.settings
     tops = [isolation.top_of(settings.root), *([base.top] if base is not None and base.top is not None else [])]
     apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
-    trees = tuple(Tree(top, _within(top, settings.root, [*apart, context.cache])) for top in tops)
+    trees = tuple(
+        Tree(
+            top,
+            _within(top, settings.root, [*apart, context.cache]),
+            is_aside=discovery_agents.is_evaluation_file,
+        )
+        for top in tops
+    )
     store = _store(rules, context, judge_keys) if settings.reuse_days else None
     # a scheduled run, or one that somebody starts by hand, asks how the agent is now
     is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))

@@ -74,10 +74,14 @@ class Tree:
     """The checkout at `top`, as it lies on disk at the moment of construction.
 
     `apart`: folders that are no part of it, absolute or relative to the top. `environments`: relative paths of the
-    folders that were left out since they have a `pyvenv.cfg`.
+    folders that were left out since they have a `pyvenv.cfg`. `is_aside`: whether a file does not count among `names`:
+    nobody looks for it without opening it.
     """
 
-    def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
+    def __init__(
+        self, top: Path, apart: Collection[str] = (), *, is_aside: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self._is_aside = is_aside
         self.top = top
         self.apart = frozenset(apart)
         self.environments: list[str] = []
@@ -290,7 +294,8 @@ class Tree:
                     place = _join(folder, name)
                     if is_cache and name.endswith(".pyc") and not _is_hash_based(f"{self._top}/{place}"):
                         continue
-                    yield from (place, self._folders[folder][name])
+                    if contents or not self._is_aside(place):
+                        yield from (place, self._folders[folder][name])
                     if contents:
                         yield self._file(place)
 

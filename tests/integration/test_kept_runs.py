@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ SUITE = "desk.evalset.json"
 def repo(tmp_path: Path) -> Repository:
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
     made.agent("head", wrong=(1,))
-    made.gate_file()
+    made.gate_file(concurrency=1)  # which reaches an agent, so that other runs are not continued with another
     made.cases(*range(3))
     made.write(".gitignore", "__pycache__\n")
     made.commit("first")
@@ -169,6 +170,7 @@ def finished(repo: Repository) -> set[str]:
 
 def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) -> None:
     """Ctrl-C again and again, at another place each time; then a plain run."""
+    repo.reuses = True
     repo.cases(*range(11))
     repo.write(
         "agent.py",
@@ -179,7 +181,7 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
     done: set[str] = set()
     before: dict[str, int] = {}
     for _ in range(10):
-        process = repo.start("run", "--concurrency", "1")
+        process = repo.start("run")
         wanted = len(done) + 1
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and process.returncode is None:
@@ -196,58 +198,64 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
         done, before = finished(repo), starts(repo)
     code, said = repo.call("run")
     assert code == 1
-    assert f"Continuing the interrupted run: {len(done)} trials done (--fresh starts over)" in said
+    assert f"{len(done)} runs known from earlier (--fresh runs all again)" in said
     assert cases_of(repo.results()) == [f"case_{number}" for number in range(11)]
-    # what has come to its end is begun anew
     repo.log.unlink()
-    assert "Continuing" not in repo.call("run")[1]
+    assert "11 runs known from earlier" in repo.call("run")[1]
+    assert not repo.log.exists()
+    assert "known from earlier" not in repo.call("run", "--fresh")[1]
     assert len(starts(repo)) == 11
 
 
-def interrupt(repo: Repository, *arguments: str) -> None:
-    process = repo.start("run", "--concurrency", "1", *arguments, environment={"SLOW": "1"})
+def interrupt(repo: Repository, *arguments: str, number: signal.Signals = signal.SIGINT) -> None:
+    slow = repo.log.with_name(f"{repo.log.name}.slow")  # nothing that the agent has of its checkout or its variables
+    slow.touch()
+    process = repo.start("run", *arguments)
     deadline = time.monotonic() + 20
     journal = repo.root / "evalgate-report" / "journal.jsonl"
     while time.monotonic() < deadline and not (journal.exists() and b'"trial"' in journal.read_bytes()):
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     code, said = repo.end(process)
-    assert code == 130, said
+    slow.unlink()
+    assert code == (130 if number is signal.SIGINT else -number), said
 
 
 @pytest.fixture
 def slow(repo: Repository) -> Repository:
-    slower = 'import time; time.sleep(1 if os.environ.get("SLOW") else 0); text = message'
+    slower = 'import time; time.sleep(1 if os.path.exists(os.environ["ASKED_LOG"] + ".slow") else 0); text = message'
     repo.write("agent.py", (repo.root / "agent.py").read_text().replace("text = message", slower, 1))
-    repo.gate_file(env=["ASKED_LOG", "SLOW"])
+    repo.gate_file(concurrency=1)
+    repo.reuses = True
     return repo
+
+
+KNOWN = "known from earlier"
 
 
 def test_a_run_of_a_part_leaves_an_interrupted_one_to_be_continued(slow: Repository) -> None:
     interrupt(slow)
-    assert "Continuing" not in slow.call("run", f"{SUITE}:case_2")[1]
+    assert KNOWN not in slow.call("run", f"{SUITE}:case_2")[1]
     slow.log.unlink()
-    assert "Continuing the interrupted run: " in slow.call("run")[1]
-    assert len(starts(slow)) < 3
+    assert f"2 runs {KNOWN}" in slow.call("run")[1]
+    assert len(starts(slow)) == 1
     assert len(cases_of(slow.results())) == 3
 
 
 def test_fresh_sets_an_interrupted_run_aside(slow: Repository) -> None:
     interrupt(slow)
     slow.log.unlink()
-    assert "Continuing" not in slow.call("run", "--fresh")[1]
+    assert KNOWN not in slow.call("run", "--fresh")[1]
     assert len(starts(slow)) == 3
-    assert "Continuing" not in slow.call("run")[1], "the one that was set aside is not taken up later"
-    (aside,) = (slow.root / kept.JOURNALS).iterdir()
-    assert b'"trial"' in (aside / "journal.jsonl").read_bytes()
 
 
 def test_what_failed_in_an_interrupted_run_is_tried_again(slow: Repository) -> None:
     whole = (slow.root / "agent.py").read_text()
     # the first case fails at once, the others take longer than the signal
-    crash = 'os.environ["MISSING"] if number == 0 else time.sleep(20 if os.environ.get("SLOW") else 0)'
+    waits = 'time.sleep(20 if os.path.exists(os.environ["ASKED_LOG"] + ".slow") else 0)'
+    crash = f'os.environ["MISSING"] if number == 0 else {waits}'
     slow.write("agent.py", whole.replace("with open", f"{crash}\n            with open", 1))
-    slow.gate_file(env=["ASKED_LOG", "SLOW", "MISSING"])
+    slow.gate_file(env=["ASKED_LOG", "MISSING"], concurrency=1)
     interrupt(slow)
     code, said = slow.call("run", environment={"MISSING": "x"})
     assert "KeyError" not in said
@@ -257,6 +265,15 @@ def test_what_failed_in_an_interrupted_run_is_tried_again(slow: Repository) -> N
 
 def test_a_journal_that_a_commit_brings_along_is_not_continued(slow: Repository) -> None:
     interrupt(slow)
+    shutil.rmtree(slow.log.parent / "cache")
     slow.git("add", "-f", "evalgate-report/journal.jsonl")
     slow.commit("with results of somebody")
-    assert "Continuing" not in slow.call("run")[1]
+    assert KNOWN not in slow.call("run")[1]
+
+
+def test_what_a_killed_run_left_is_known_to_the_next(slow: Repository) -> None:
+    interrupt(slow, number=signal.SIGKILL)
+    slow.log.unlink()
+    assert KNOWN in slow.call("run")[1]
+    assert len(starts(slow)) < 3
+    assert len(cases_of(slow.results())) == 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +33,12 @@ def on_change(repo: Repository, **files: str) -> None:
     repo.commit("change")
 
 
-def test_an_agent_that_the_change_does_not_touch_is_run_once_for_both_sides(repo: Repository) -> None:
-    on_change(repo)
-    code, said = repo.run("--baseline", "rerun")
-    assert code == 0, said
-    assert repo.asked("one") == 3
-    assert "This change does not touch the agent." in repo.comment()
-    assert repo.results()["comparison"]["unchanged"] == ["desk.evalset.json"]
-    assert [len(case["trials"]) for case in repo.results("base.json")["suites"][0]["cases"]] == [1, 1, 1]
-
-
-def kept(repo: Repository, tmp_path: Path) -> tuple[str, str]:
-    """Main's results in a folder, and the options that name it."""
-    store = ("--baseline-folder", str(tmp_path / "kept"))
+def keep(repo: Repository) -> None:
+    """A run of main, whose trials are looked up later."""
+    repo.reuses = True
     repo.commit("base")
-    _, said = repo.run(*store, "--save-baseline", "always", "--confirm", base="")
-    assert "stored" in said, said
-    return store
+    code, said = repo.run("--confirm", base="")
+    assert code in (0, 1), said
 
 
 @pytest.mark.parametrize(
@@ -62,14 +49,14 @@ def kept(repo: Repository, tmp_path: Path) -> tuple[str, str]:
     ],
 )
 def test_words_of_an_evaluation_file_cost_no_call_and_are_as_red_as_main(
-    repo: Repository, tmp_path: Path, rates: tuple[float, ...], code: int | None, request: pytest.FixtureRequest
+    repo: Repository, rates: tuple[float, ...], code: int | None, request: pytest.FixtureRequest
 ) -> None:
     repo.write("agent.py", coin_agent(request.node.name, rates))
     repo.cases(*range(len(rates)))
-    store = kept(repo, tmp_path)
+    keep(repo)
     main = repo.results()["verdict"]["exit_code"]
     on_change(repo)
-    found, said = repo.run(*store)
+    found, said = repo.run()
     assert (found, repo.asked("coin")) == (main, 0), said
     assert code in (main, None)
     comment = repo.comment()
@@ -87,7 +74,6 @@ def test_words_of_an_evaluation_file_cost_no_call_and_are_as_red_as_main(
     [
         ((1, 2, 3), {"cases": (1, 2, 3)}, "Not caused by this change"),  # main is red already
         ((1, 2), {"cases": (1, 2, 3)}, "The agent fails cases that this change adds or edits"),
-        ((), {"cases": (1, 2, 3)}, "The agent fails cases that this change adds or edits"),  # the first file of all
         ((1, 2, 3), {"cases": (1, 2, 3), "threshold": 0.95}, "The agent fails cases that this change adds or edits"),
         ((1, 3), {"cases": (1, 2, 3)}, "Not caused by this change"),  # what it adds passes
     ],
@@ -97,8 +83,6 @@ def test_who_has_to_act_where_evaluation_files_alone_change(
 ) -> None:
     repo.agent("one", wrong=(3,))
     repo.cases(*before)
-    if not before:
-        (repo.root / "desk.evalset.json").unlink()
     repo.commit("base")
     repo.git("checkout", "-qb", "change")
     repo.cases(*after["cases"], threshold=after.get("threshold", 0.9))
@@ -162,36 +146,30 @@ def test_a_higher_bar_is_the_cause_also_beside_a_change_of_the_agent(repo: Repos
 
 
 LOWER = '{"criteria": {"response_match_score": 0.5}}'
-READER = "import pathlib\nFACTS = pathlib.Path(__file__).with_name({name!r})\n"
+READER = "import pathlib; pathlib.Path({name!r}).read_text()\n"
 
 
 @pytest.mark.parametrize(
     ("before", "after", "is_same"),
     [
         ({}, {"test_config.json": LOWER}, True),  # criteria are no agent
-        # an agent may read whatever is committed, whatever it is called
-        ({}, {"README.md": "Other words."}, False),
+        # the agent is another language's: what it opened is seen, and what it looked for in vain is not
+        ({}, {"README.md": "Other words."}, True),
         ({}, {"LICENSE": "Other words."}, False),
-        ({}, {"knowledge/security-policy.md": "Other words."}, False),
-        ({}, {".github/workflows/x.yml": "name: x"}, False),
-        ({}, {".github/prompts/x.md": "Be brief."}, False),
-        ({}, {"test_it.py": "FACT = 1"}, False),
-        ({}, {"evalgate.yml": None}, False),  # another agent, or none
-        ({}, {"notes/facts.csv": "1"}, False),
-        ({}, {".prompts/system.md": "Be brief."}, False),
-        ({}, {"requirements.txt": "google-adk"}, False),
+        ({}, {"evalgate.yml": None}, False),  # what is given to the agent is another
+        ({"notes/facts.csv": "1"}, {"notes/facts.csv": "2"}, True),
         # what a .gitignore names and git tracks all the same
-        ({".gitignore": "data/\nevalgate-report/\nkept/\n", "data/facts.json": "{}"}, {"data/facts.json": "[]"}, False),
-        # an evaluation file that the agent reads, and one that only a test names
-        ({"tool.py": READER.format(name="test_config.json")}, {"test_config.json": LOWER}, False),
-        ({"test_it.py": READER.format(name="test_config.json")}, {"test_config.json": LOWER}, True),
+        ({".gitignore": "data/\nevalgate-report/\n", "data/facts.json": "{}"}, {"data/facts.json": "[]"}, True),
+        # an evaluation file that the agent reads
+        ({"agent.py": READER.format(name="test_config.json")}, {"test_config.json": LOWER}, False),
     ],
 )
-def test_what_an_agent_may_read_is_part_of_it(
+def test_an_agent_is_the_same_where_nothing_that_it_read_differs(
     repo: Repository, before: dict[str, str], after: dict[str, str | None], *, is_same: bool
 ) -> None:
+    """Without any earlier run: both sides are run, and then it is known what was read."""
     for name, text in before.items():
-        repo.write(name, text)
+        repo.write(name, text + ((repo.root / name).read_text() if name == "agent.py" else ""))
     if ".gitignore" in before:
         repo.git("add", "-f", "data")
     change = {name: (repo.root / name).read_text() + "\n " if text is None else text for name, text in after.items()}
@@ -203,49 +181,39 @@ def test_what_an_agent_may_read_is_part_of_it(
 
 
 @pytest.mark.parametrize(
-    ("change", "options", "calls"),
+    ("options", "variable", "calls"),
     [
-        ({}, (), 0),
-        ({}, ("--reuse-days", "0"), 3),
-        ({}, ("--turn-timeout", "9"), 3),  # what is given to the agent is not what it was
-        ({}, ("--runs", "2"), 3),  # one more of each case
-        ({"env": "LANGUAGE=de"}, (), 3),
-        ({"at": "2020-01-01T00:00:00+00:00"}, (), 3),  # the provider may have moved
-        ({"surroundings": "0123456789abcdef"}, (), 3),  # of other packages
-        ({"code": "0123456789abcdef"}, (), 3),
+        ((), "", 0),
+        (("--reuse-days", "0"), "", 6),  # both sides: only afterwards it is known that both are the same
+        (("--reuse-days", "0.0000001"), "", 6),  # the provider may have moved
+        (("--fresh",), "", 6),
+        (("--turn-timeout", "9"), "", 3),  # what is given to the agent is not what it was
+        (("--runs", "2"), "", 3),  # one more of each case
+        ((), "LANGUAGE=de", 3),
     ],
 )
 def test_results_of_main_stand_in_only_where_all_is_the_same(
-    repo: Repository, tmp_path: Path, change: dict[str, str], options: tuple[str, ...], calls: int
+    repo: Repository, options: tuple[str, ...], variable: str, calls: int
 ) -> None:
-    store = kept(repo, tmp_path)
-    (path,) = (tmp_path / "kept/runs").iterdir()
-    results = json.loads(gzip.decompress(path.read_bytes()))
-    agent = results["suites"][0]["agent"]
-    assert agent["surroundings"]
-    agent.update({name: value for name, value in change.items() if name in agent})
-    results["started_at"] = change.get("at", results["started_at"])
-    path.write_bytes(gzip.compress(json.dumps(results).encode()))
+    keep(repo)
     on_change(repo)
-    repo.log.unlink(missing_ok=True)
-    name, _, value = change.get("env", "NOTHING=").partition("=")
-    code, said = repo.call("run", "--base", "main", *store, *options, environment={name: value})
+    repo.log.unlink()
+    name, _, value = (variable or "NOTHING=").partition("=")
+    code, said = repo.call("run", "--base", "main", *options, environment={name: value})
     assert code == 0, said
     assert repo.asked("one") == calls
     assert "This change does not touch the agent." in repo.comment()
 
 
-def test_beside_stored_results_a_new_case_alone_is_run_and_counted(repo: Repository, tmp_path: Path) -> None:
-    store = kept(repo, tmp_path)
-    (path,) = (tmp_path / "kept/runs").iterdir()
-    results = json.loads(gzip.decompress(path.read_bytes()))
-    for case in results["suites"][0]["cases"]:
-        case["trials"][0]["seconds"] = 1000
-    path.write_bytes(gzip.compress(json.dumps(results).encode()))
+def test_beside_earlier_results_a_new_case_alone_is_run_and_counted(repo: Repository) -> None:
+    keep(repo)
+    seconds = [case["trials"][0]["seconds"] for case in repo.results()["suites"][0]["cases"]]
     repo.git("checkout", "-qb", "change")
     repo.cases(1, 2, 3, 4)
     repo.commit("change")
-    code, said = repo.run(*store)
-    assert (code, repo.asked("one")) == (0, 1), said
-    assert repo.results()["suites"][0]["cases"][0]["trials"][0]["seconds"] == 1000
-    assert "agent time 0." in repo.comment()
+    code, said = repo.run("--baseline", "rerun")
+    assert (code, repo.asked("one")) == (0, 1), said  # for both sides
+    counts = [len(case.get("trials", ())) for case in repo.results("base.json")["suites"][0]["cases"]]
+    assert counts == [1, 1, 1, 0]
+    assert [case["trials"][0]["seconds"] for case in repo.results()["suites"][0]["cases"]][:3] == seconds
+    assert "3 runs of head are earlier results" in said
