@@ -128,14 +128,7 @@ def opened(
     settings = rules.settings
     tops = [isolation.top_of(settings.root), *([base.top] if base is not None and base.top is not None else [])]
     apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
-    trees = tuple(
-        Tree(
-            top,
-            _within(top, settings.root, [*apart, context.cache]),
-            is_aside=discovery_agents.is_evaluation_file,
-        )
-        for top in tops
-    )
+    trees = tuple(_tree(top, [*apart, context.cache], settings.root, context) for top in tops)
     store = _store(rules, context, judge_keys) if settings.reuse_days else None
     # a scheduled run, or one that somebody starts by hand, asks how the agent is now
     is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
@@ -196,6 +189,16 @@ def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
         where=Place(file=os.path.relpath(path, settings.root)),
         hint=f"Delete it, and add `{settings.output}/` to .gitignore.",
     )
+
+
+def _tree(top: Path, apart: Iterable[str | Path], root: Path, context: Context) -> Tree:
+    """The checkout at `top`, of head or of the base: all of that is a commit's."""
+
+    def is_committed(path: Path) -> bool:
+        return not root.is_relative_to(top) or git.first_committed([path], root, context.environ) is not None
+
+    is_aside = discovery_agents.is_evaluation_file
+    return Tree(top, _within(top, root, apart), is_aside=is_aside, is_committed=is_committed)
 
 
 def _within(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str]:

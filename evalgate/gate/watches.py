@@ -41,7 +41,9 @@ class Watches:
         """Watch the copy of a checkout from now on."""
         for tree in self.trees:
             if tree.top == top:
-                self.by_top.setdefault(top, []).append(self.stack.enter_context(Watch(copy, tree.apart)))
+                self.by_top.setdefault(top, []).append(
+                    self.stack.enter_context(Watch(copy, {*tree.apart, *tree.environments}))
+                )
 
     def of(self, tree: Tree) -> Sequence[Watch]:
         """The watches of a checkout; none before they have begun."""

@@ -75,13 +75,20 @@ class Tree:
 
     `apart`: folders that are no part of it, absolute or relative to the top. `environments`: relative paths of the
     folders that were left out since they have a `pyvenv.cfg`. `is_aside`: whether a file does not count among `names`:
-    nobody looks for it without opening it.
+    nobody looks for it without opening it. `is_committed`: whether a file is a commit's, which could hide a folder
+    behind such a file.
     """
 
     def __init__(
-        self, top: Path, apart: Collection[str] = (), *, is_aside: Callable[[str], bool] = lambda _: False
+        self,
+        top: Path,
+        apart: Collection[str] = (),
+        *,
+        is_aside: Callable[[str], bool] = lambda _: False,
+        is_committed: Callable[[Path], bool] = lambda _: False,
     ) -> None:
         self._is_aside = is_aside
+        self._is_committed = is_committed
         self.top = top
         self.apart = frozenset(apart)
         self.environments: list[str] = []
@@ -137,7 +144,8 @@ class Tree:
             except OSError:
                 continue  # what cannot be listed has no answers
             parent, name = _split(folder)
-            if "pyvenv.cfg" in names and folder != ".":
+            marker = Path(self._top, folder, "pyvenv.cfg")
+            if marker.name in names and folder != "." and not self._is_committed(marker):
                 self.environments.append(folder)
                 self._folders[parent][name] = APART + FOLDER
                 continue

@@ -68,8 +68,8 @@ ABSENT = (FileNotFoundError, NotADirectoryError)
 class Watch:
     """What is opened in the checkout `top` while the block lasts; no call raises.
 
-    `apart`: files and folders that do not count, as paths relative to `top` with slashes; environments (folders with a
-    pyvenv.cfg) do not count either. `why_lost`: "" while all opens are known, else a sentence, which stays.
+    `apart`: files and folders that do not count, as paths relative to `top` with slashes. `why_lost`: "" while all
+    opens are known, else a sentence, which stays.
     """
 
     def __init__(self, top: Path, apart: Collection[str] = ()) -> None:
@@ -111,12 +111,6 @@ class Watch:
         with self._changed:
             paths = frozenset(self._paths)
         return paths.union(chain.from_iterable(map(_sources, paths)))
-
-    @property
-    def apart(self) -> frozenset[str]:
-        """What was not watched, with the environments that were found: files of a commit below it count as read."""
-        with self._changed:
-            return frozenset(self._apart)
 
     def close(self) -> None:
         """End the watch: what is opened from now on does not count."""
@@ -165,9 +159,6 @@ class Watch:
                 with os.scandir(self._full(folder)) as listing:
                     entries = list(listing)
             except ABSENT:
-                continue
-            if folder and any(entry.name == "pyvenv.cfg" for entry in entries):
-                self._apart.add(folder)
                 continue
             if samples is not None:
                 files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
