@@ -31,14 +31,14 @@ def tried(number: int, folder: Path) -> dict[str, object]:
     repo.gate_file(threshold="confirmed")
     repo.cases(*range(len(rates)))
     repo.commit("base")
-    store = ("--baseline-folder", str(folder / "kept"))
-    main, _ = repo.run(*store, "--save-baseline", "always", base="")
+    repo.reuses = True
+    main, _ = repo.run("--confirm", base="")
     repo.git("checkout", "-qb", "change")
     repo.words()
     repo.commit("change")
-    stored, _ = repo.run(*store)
+    stored, _ = repo.run()
     calls, comment = repo.asked("coin"), repo.comment()
-    alone, _ = repo.run()
+    alone, _ = repo.run("--fresh")
     return {
         "main": main,
         "stored": stored,

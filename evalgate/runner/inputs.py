@@ -81,7 +81,9 @@ class SideInputs:
         # bytecode is its worker's to tell apart; an import lists folders to find a module, which a worker asks for
         unexplained = (path for path in attributed - claims[agent] if not path.endswith(".pyc") or not claims[agent])
         is_folder = {path: self.tree.answer(question("name", path)) == "folder" for path in unexplained}
-        return frozenset(question("folder" if folder else "file", path) for path, folder in is_folder.items())
+        # all names count already for an opaque agent
+        folders = () if agent in opaque else (question("folder", path) for path, folder in is_folder.items() if folder)
+        return frozenset((*folders, *(question("file", path) for path, folder in is_folder.items() if not folder)))
 
 
 def _paths(questions: Iterable[str]) -> frozenset[str]:

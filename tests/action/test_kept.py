@@ -17,7 +17,7 @@ from evalgate.results import history
 from tests.action.conftest import ANSWER, NUMBER, REPOSITORY, Runner, Step
 
 WRONG = "It is not known what the capital is."
-KEPT = ".cache/evalgate/kept"
+KEPT = ".cache/evalgate/store"
 
 
 class Job:
@@ -28,9 +28,11 @@ class Job:
         self.saved: dict[str, dict[str, bytes]] = {}
         self.number = 99
 
-    def push(self, *, wrong: bool = False, **files: str) -> None:
-        """A new commit on the pull request, and its workflow run."""
+    def push(self, *, wrong: bool = False, remark: str = "", **files: str) -> None:
+        """A new commit on the pull request, and its workflow run. `remark`: in the agent's own file."""
         self.write(wrong=wrong, **files)
+        if remark:
+            self.runner.write("agent.py", f"{(self.runner.origin / 'agent.py').read_text()}# {remark}\n")
         self.runner.check_out()
         self.number, self.runner.attempts = self.number + 1, 0
 
@@ -176,14 +178,12 @@ def committed(job: Job) -> None:
     ("change", "runs"),
     [
         (lambda _: None, False),
+        (edit("README.md", "Another agent.\n"), False),
+        (lambda job: job.push(wrong=True, remark="another agent"), True),
+        # a file more, which an agent of another language may have looked for in vain
         (edit("CHANGELOG.md", "- nothing\n"), True),
-        (edit(".github__workflows__other.yml", "name: x\n"), True),
-        # what an agent may read: a prompt beside it, data elsewhere, hidden files, what a .gitignore names
-        (edit("prompts__system.yaml", "be: brief\n"), True),
         (edit(".prompts__system.txt", "Be brief."), True),
-        (edit("elsewhere__facts.csv", "capital,Paris\n"), True),
         (edit("requirements.txt", "google-adk\n"), True),
-        (edit("agent_config.py", "BRIEF = True\n"), True),
         # what is given to it: a variable, its value, a limit
         (lambda job: job.push(wrong=True, **{"evalgate.yml": "env: MODEL\n"}), False),  # the base's `env` counts
         (lambda job: job.push(wrong=True, **{"evalgate.yml": "turn-timeout: 20\n"}), True),
@@ -239,7 +239,7 @@ def test_secrets_are_in_nothing_that_is_kept(job: Job) -> None:
 
 def test_each_other_agent_of_a_pull_request_takes_twice_the_evidence(job: Job) -> None:
     for number, needed in enumerate(("20 : 1", "40 : 1", "80 : 1")):
-        job.push(wrong=True, facts__csv=f"the {number}th try")
+        job.push(wrong=True, remark=f"try {number}")
         step, _ = job.run()
         assert step.code == 1
         body = comment(job)
