@@ -2,9 +2,9 @@
 
     python bench/environment.py [--environment .venv-adk] [--megabytes 300] [--runs 5]
 
-Reads at most so many megabytes of the environment, whole packages, linked into a folder of its own: 300 MB are about
-150 packages with their bytecode. Prints seconds of the clock and of the processor (the best of the runs, with files in
-the system's cache); the last line is JSON.
+Reads at most so many megabytes of the environment, whole packages by name, linked into a folder of its own. Prints
+seconds of the clock and of the processor (the best of the runs, with files in the system's cache): on a busy machine
+only the second mean something. The last line is JSON.
 """
 
 from __future__ import annotations
