@@ -156,7 +156,7 @@ def _setting(
             tell_time=(lambda _: None) if context.is_attended else context.say,
             sandbox=sandboxes[0],
             metrics=sandboxes[1],
-            verified=context.verified,
+            environments=context.environments,
         ),
         limits=AgentLimits(
             turn_timeout_s=settings.turn_timeout,

@@ -24,8 +24,7 @@ class Context:
     other users (docs/security.md). `keep`: where somebody's own machine runs this, the run is kept (`results.kept`),
     and continued if it is interrupted. `scored`: the criteria that this run scores, by name; the others are skipped and
     so not measured; None: all. `show`: is given problems as they are found. `present`: is given the report
-    while its conversations can be read. `verified`: the environments that the run has compared with their seals, see
-    `python_env.World`.
+    while its conversations can be read. `environments`: see `python_env.World`.
     """
 
     environ: Environ
@@ -45,7 +44,7 @@ class Context:
     workflow_run: str = ""
     show: Callable[[Sequence[Problem]], None] = lambda _: None
     present: Callable[[Report], None] = lambda _: None
-    verified: dict[Path, str] = field(default_factory=dict)
+    environments: dict[Path, str] = field(default_factory=dict)
 
     def say(self, line: str) -> None:
         """A line on what is being done."""

@@ -73,8 +73,8 @@ class World:
     `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
     of a package index and are for installing children only. `sandbox`: what all of it runs in, as other users;
     `metrics`: what custom metrics run in. None: they run as we do. `tell_time`: is told what making it took. `key`:
-    what seals of environments are signed with, which no agent sees; empty for none. `verified`: the folders that this
-    run has compared with their seals, or made, and the notes of their installation.
+    what seals of environments are signed with, which no agent sees; empty for none. `environments`: those
+    that this run has compared with their seals, or made, and the notes of their installation.
     """
 
     environment: Environ
@@ -85,7 +85,7 @@ class World:
     sandbox: Sandbox | None = None
     metrics: Sandbox | None = None
     key: bytes = field(default=b"", repr=False)
-    verified: dict[Path, str] = field(default_factory=dict)
+    environments: dict[Path, str] = field(default_factory=dict)
 
 
 @frozen_dataclass
@@ -353,7 +353,9 @@ def _made(needs: Needs, base: _About, world: World) -> str:
         """A seal alone is not enough: the Python that it was made with may be gone, or be one of the cache that nobody
         has looked at."""
         base, cache = python.resolve(), _cache(world).resolve()
-        is_known = not base.is_relative_to(cache) or any(base.is_relative_to(each.resolve()) for each in world.verified)
+        is_known = not base.is_relative_to(cache) or any(
+            base.is_relative_to(each.resolve()) for each in world.environments
+        )
         return is_known and base.exists()
 
     left_out = _once(folder, world, fill=fill, is_whole=is_whole)
@@ -375,11 +377,11 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
 
     def compare() -> str:
         """Why it has to be made; "" where it can be used."""
-        if folder not in world.verified:
-            checked = seals.check(folder, key=world.key)
-            if checked.why:
-                return checked.why
-            world.verified[folder] = checked.note
+        if folder not in world.environments:
+            why, note = seals.compare(folder, key=world.key)
+            if why:
+                return why
+            world.environments[folder] = note
         return "" if is_whole() else "lacks its Python"
 
     if compare():
@@ -389,12 +391,12 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
             if why:
                 if os.path.lexists(folder):
                     world.log(f"the environment {folder.name} {why}: making it again")
-                world.verified.pop(folder, None)
-                world.verified[folder] = _filled(folder, world, fill)
-    return world.verified[folder]
+                world.environments.pop(folder, None)
+                world.environments[folder] = _fill_afresh(folder, world, fill)
+    return world.environments[folder]
 
 
-def _filled(folder: Path, world: World, fill: Callable[[], str]) -> str:
+def _fill_afresh(folder: Path, world: World, fill: Callable[[], str]) -> str:
     """Fill `folder` in place of what lies there, and seal it."""
     sandbox = world.sandbox
     seals.remove(folder)

@@ -17,27 +17,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from evalgate.system import isolation
-from evalgate.values import frozen_dataclass
+from evalgate.values import JsonObject
 
 BYTECODE = "__pycache__"
-THREADS = 4
+THREADS = min(4, os.cpu_count() or 1)
 BATCH = 100
 """Files that a thread takes at a time."""
 
 BLOCK_BYTES = 1024 * 1024
 NO_SEAL = "has no valid seal (its installation was interrupted, or is none of ours)"
-
-
-@frozen_dataclass
-class Checked:
-    """`why`: what is wrong with an environment, as the end of a sentence; "" where it is as it was sealed. `note`: what
-    was to be said of its installation."""
-
-    why: str = ""
-    note: str = ""
 
 
 def write(folder: Path, *, key: bytes, note: str) -> None:
@@ -63,21 +53,22 @@ def remove(folder: Path) -> None:
     _place(folder).unlink(missing_ok=True)
 
 
-def check(folder: Path, *, key: bytes) -> Checked:
-    """Compare the environment in `folder` with its seal. Bytecode that Python has added since then is removed."""
-    sealed = _read(folder, key)
-    if sealed is None:
-        return Checked(why=NO_SEAL)
-    expected, found = sealed["entries"], _entries(folder)
-    for path in sorted(found.keys() - expected.keys(), reverse=True):  # what lies in a folder before the folder
-        if _is_bytecode(path, found) and _remove(folder / path, is_folder=found[path] == "folder"):
-            del found[path]
-    different = [path for path in found.keys() | expected.keys() if found.get(path) != expected.get(path)]
-    if not different:
-        return Checked(note=sealed["note"])
-    first = min(different)
-    verb = "changed" if first in found and first in expected else "added" if first in found else "removed"
-    return Checked(why=f"differs from what was installed ({first} was {verb})")
+def compare(folder: Path, *, key: bytes) -> tuple[str, str]:
+    """What is wrong with the environment in `folder`, as the end of a sentence, "" where it is as it was sealed; and
+    what there was to say of its installation. Bytecode that Python has added since then is removed."""
+    seal = _read(folder, key)
+    if seal is None:
+        return NO_SEAL, ""
+    before, now = seal["entries"], _entries(folder)
+    for path in sorted(now.keys() - before.keys(), reverse=True):  # what lies in a folder before the folder
+        if _is_bytecode(path, now) and _remove(folder / path, is_folder=now[path] == "folder"):
+            del now[path]
+    differences = [path for path in now.keys() | before.keys() if now.get(path) != before.get(path)]
+    if not differences:
+        return "", seal["note"]
+    first = min(differences)
+    verb = "changed" if first in now and first in before else "added" if first in now else "removed"
+    return f"differs from what was installed ({first} was {verb})", ""
 
 
 def _place(folder: Path) -> Path:
@@ -93,7 +84,7 @@ def _signature(body: bytes, key: bytes) -> bytes:
     return hmac.new(key, body, "sha256").hexdigest().encode() if key else b""
 
 
-def _read(folder: Path, key: bytes) -> dict[str, Any] | None:
+def _read(folder: Path, key: bytes) -> JsonObject | None:
     """The seal of an environment at this very place; None where there is none that is valid."""
     place = _place(folder)
     try:
@@ -103,19 +94,19 @@ def _read(folder: Path, key: bytes) -> dict[str, Any] | None:
         is_valid = hmac.compare_digest(digest, _digest(body))
         if not is_valid or (key and not hmac.compare_digest(signature, _signature(body, key))):
             return None
-        sealed = json.loads(body)
-        is_whole = isinstance(sealed["note"], str) and isinstance(sealed["entries"], dict)
-        return sealed if is_whole and sealed["folder"] == str(folder) else None
+        seal: JsonObject = json.loads(body)
+        is_whole = isinstance(seal["note"], str) and isinstance(seal["entries"], dict)
+        return seal if is_whole and seal["folder"] == str(folder) else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _is_bytecode(path: str, found: Mapping[str, str]) -> bool:
+def _is_bytecode(path: str, entries: Mapping[str, str]) -> bool:
     """Whether a path lies in a folder that Python itself writes bytecode to, or is one."""
     names = path.split("/")
     if BYTECODE not in names:
         return False
-    return found.get("/".join(names[: names.index(BYTECODE) + 1])) == "folder"
+    return entries.get("/".join(names[: names.index(BYTECODE) + 1])) == "folder"
 
 
 def _remove(path: Path, *, is_folder: bool) -> bool:
@@ -139,19 +130,19 @@ def _entries(folder: Path) -> dict[str, str]:
     if not folder.is_dir() or folder.is_symlink():
         return {}
     with ThreadPoolExecutor(THREADS) as pool:
-        scanned = _scanned(top)
-        batches = iter(lambda: list(itertools.islice(scanned, BATCH)), [])
-        jobs = [pool.submit(_told, batch) for batch in batches]
+        paths = _scan(top)
+        batches = iter(lambda: list(itertools.islice(paths, BATCH)), [])
+        jobs = [pool.submit(_describe_all, batch) for batch in batches]
         return {path[len(top) + 1 :]: entry for job in jobs for path, entry in job.result()}
 
 
-def _scanned(top: str) -> Iterator[tuple[str, os.stat_result]]:
+def _scan(top: str) -> Iterator[tuple[str, os.stat_result]]:
     """Absolute paths below a folder, with what the system knows of them; what vanishes meanwhile is left out."""
     folders = [top]
     while folders:
         try:
-            with os.scandir(folders.pop()) as listed:
-                for entry in listed:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
                     status = entry.stat(follow_symlinks=False)
                     yield entry.path, status
                     if stat.S_ISDIR(status.st_mode):
@@ -160,22 +151,22 @@ def _scanned(top: str) -> Iterator[tuple[str, os.stat_result]]:
             continue
 
 
-def _told(batch: list[tuple[str, os.stat_result]]) -> list[tuple[str, str]]:
-    return [(path, _entry(path, status)) for path, status in batch]
+def _describe_all(batch: list[tuple[str, os.stat_result]]) -> list[tuple[str, str]]:
+    return [(path, _describe(path, status)) for path, status in batch]
 
 
-def _entry(path: str, status: os.stat_result) -> str:
+def _describe(path: str, status: os.stat_result) -> str:
     """One line on what lies at `path`; links are not followed, and pipes not opened."""
     try:
         if stat.S_ISLNK(status.st_mode):
             return f"link {os.readlink(path)}"  # noqa: PTH115 - Path takes as long as all the rest
-        told = " of others" if _is_of_others(status) else ""
+        owner = " of others" if _is_of_others(status) else ""
         if stat.S_ISDIR(status.st_mode):
-            return f"folder{told}"
+            return f"folder{owner}"
         if not stat.S_ISREG(status.st_mode):
             return "other"
         program = " program" if status.st_mode & 0o100 else ""
-        return f"file{program}{told} {status.st_size} {_content(path, status.st_size)}"
+        return f"file{program}{owner} {status.st_size} {_content(path, status.st_size)}"
     except OSError as error:
         return f"unreadable {error.errno}"
 

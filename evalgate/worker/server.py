@@ -61,8 +61,8 @@ def installed() -> tuple[str, dict[str, str]]:
             with suppress(OSError), open(os.path.join(folder, name, "direct_url.json"), "rb") as file:
                 origin = file.read(10_000)
             is_fixed = b"vcs_info" in origin or b"archive_info" in origin
-            told = content(os.path.join(folder, name), origin)
-            found.add(os.fsencode(name) + (origin if is_fixed else b"") + told)
+            files = content(os.path.join(folder, name), origin)
+            found.add(os.fsencode(name) + (origin if is_fixed else b"") + files)
             package, _, version = name.rpartition(".")[0].partition("-")
             if version:
                 versions.setdefault(package.lower().replace("_", "-"), version.partition("-py")[0])
@@ -74,20 +74,20 @@ def content(info: str, origin: bytes) -> bytes:
     .dist-info; b"" for all others, and for an editable one, whose files are those of the checkout. `origin`: its
     direct_url.json."""
     try:
-        told = json.loads(origin or b"{}")
-        if "archive_info" not in told and ("dir_info" not in told or told["dir_info"].get("editable")):
+        about = json.loads(origin or b"{}")
+        if "archive_info" not in about and ("dir_info" not in about or about["dir_info"].get("editable")):
             return b""
         with open(os.path.join(info, "RECORD"), "rb") as file:
             lines = file.read().splitlines()
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return b""
     # what an installer adds tells of the place and the time of the installation
-    added = tuple(f"{os.path.basename(info)}/{name}".encode() for name in ADDED)
-    fixed = (line for line in lines if b"sha256=" in line and not line.startswith((b"../", *added)))
-    return hashlib.sha256(b"\n".join(sorted(fixed))).digest()
+    names = tuple(f"{os.path.basename(info)}/{name}".encode() for name in OF_INSTALLERS)
+    files = (line for line in lines if b"sha256=" in line and not line.startswith((b"../", *names)))
+    return hashlib.sha256(b"\n".join(sorted(files))).digest()
 
 
-ADDED = ("direct_url.json", "uv_cache.json", "uv_build.json")
+OF_INSTALLERS = ("direct_url.json", "uv_cache.json", "uv_build.json")
 
 
 class TurnWatch:

@@ -45,7 +45,7 @@ def seal_of(folder: Path) -> Path:
 
 
 def test_what_nobody_changed_is_used_with_the_note_of_its_installation(folder: Path) -> None:
-    assert seals.check(folder, key=KEY) == seals.Checked(note="warning: without dev")
+    assert seals.compare(folder, key=KEY) == ("", "warning: without dev")
     assert [path.name for path in seal_of(folder).parent.iterdir()] == ["env-1.json"]
 
 
@@ -101,8 +101,8 @@ LEAVINGS: tuple[tuple[Callable[[Path], object], str], ...] = (
 @pytest.mark.parametrize(("leave", "difference"), LEAVINGS)
 def test_what_an_earlier_commit_left_is_found(folder: Path, leave: Callable[[Path], object], difference: str) -> None:
     leave(folder)
-    assert seals.check(folder, key=KEY).why == f"differs from what was installed ({difference})"
-    assert seals.check(folder, key=b"").why == f"differs from what was installed ({difference})"
+    assert seals.compare(folder, key=KEY)[0] == f"differs from what was installed ({difference})"
+    assert seals.compare(folder, key=b"")[0] == f"differs from what was installed ({difference})"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the system: root")
@@ -110,10 +110,10 @@ def test_what_foreign_code_could_change_later_is_found(folder: Path) -> None:
     module = folder / SITE / "shelf/desk.py"
     for change in (lambda: module.chmod(0o666), lambda: os.chown(module, isolation.FIRST_UID, 0)):
         change()
-        assert seals.check(folder, key=KEY).why.endswith("shelf/desk.py was changed)")
+        assert seals.compare(folder, key=KEY)[0].endswith("shelf/desk.py was changed)")
         module.chmod(0o644)
         os.chown(module, 0, 0)
-        assert seals.check(folder, key=KEY).why == ""
+        assert seals.compare(folder, key=KEY)[0] == ""
 
 
 def test_bytecode_that_python_wrote_is_removed_and_no_difference(folder: Path) -> None:
@@ -123,7 +123,7 @@ def test_bytecode_that_python_wrote_is_removed_and_no_difference(folder: Path) -
         path.write_text("which may be anybody's")
     (folder / SITE / "__pycache__/more/deep").mkdir(parents=True)
     (folder / SITE / "__pycache__/more/link").symlink_to(folder)
-    assert seals.check(folder, key=KEY).why == ""
+    assert seals.compare(folder, key=KEY)[0] == ""
     assert not any(path.exists() for path in written)
     assert not (folder / SITE / "__pycache__").exists()
     assert (folder / PYC).read_text() == "bytecode"
@@ -190,8 +190,8 @@ def test_which_seal_is_believed(
     folder: Path, change: Callable[[Path], object], *, with_key: bool, without: bool
 ) -> None:
     change(folder)
-    assert (seals.check(folder, key=KEY).why == "") is with_key
-    assert (seals.check(folder, key=b"").why == "") is without
+    assert (seals.compare(folder, key=KEY)[0] == "") is with_key
+    assert (seals.compare(folder, key=b"")[0] == "") is without
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_list_of_another_shape_is_none(folder: Path, body: str) -> None:
     body = body.replace("FOLDER", json.dumps(str(folder)))
     forged(folder, body, line=2)
     forged(folder, hashlib.sha256(body.encode()).hexdigest(), line=0)
-    assert seals.check(folder, key=b"").why == seals.NO_SEAL
+    assert seals.compare(folder, key=b"")[0] == seals.NO_SEAL
 
 
 def test_nothing_is_written_where_a_link_leads(folder: Path, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_nothing_is_written_where_a_link_leads(folder: Path, tmp_path: Path) -> 
     seal_of(folder).parent.symlink_to(tmp_path / "elsewhere")
     seals.write(folder, key=KEY, note="")
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert seals.check(folder, key=KEY).why == ""
+    assert seals.compare(folder, key=KEY)[0] == ""
 
 
 def test_a_seal_that_cannot_be_written_leaves_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
