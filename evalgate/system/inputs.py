@@ -10,7 +10,7 @@ for the top; see `spelling`. Kinds:
 - `packages`: the names in the folder that describe installed packages (`NAME.dist-info`).
 - `pyc`: content where it may run in place of a source that says something else; "source" for all other bytecode.
 
-`names` are all names in the checkout; `everything` is all names and contents. Both leave out `.git`, environments,
+`names` are all files in the checkout; `everything` is their contents as well. Both leave out `.git`, environments,
 the folders that are set apart, and bytecode that Python wrote. Questions of a place in one of these have no answer.
 """
 
@@ -301,6 +301,8 @@ class Tree:
                 for name in self._visible(folder):
                     place = _join(folder, name)
                     if is_cache and name.endswith(".pyc") and not _is_hash_based(f"{self._top}/{place}"):
+                        continue
+                    if self._folders[folder][name] == FOLDER:  # a commit has none without a file
                         continue
                     if contents or not self._is_aside(place):
                         yield from (place, self._folders[folder][name])

@@ -90,7 +90,7 @@ def test_a_new_case_of_a_job_that_is_run_again_is_not_tried_again(job: Job) -> N
     }
     new = {"eval_set_id": "new", "eval_cases": [{"eval_id": "new", "conversation": [turn]}]}
     job.push(**{"evals__new.evalset.json": json.dumps(new)})
-    for expected in (1 + 1, 0):  # the case of main for both sides, the new one once
+    for expected in (2 + 1, 0):  # the case of main on both sides, the new one once
         step, asked = job.run()
         assert (step.code, asked) == (0, expected), step.stdout
 
