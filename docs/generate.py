@@ -76,6 +76,10 @@ SECRETS: Mapping[str, tuple[str, str]] = {
         "The token for the comment and the check run.\nThe agent never sees it.",
         "${{ github.token }}",
     ),
+    "store-key": (
+        "A secret that signs what runs keep for later runs.\nNothing else is believed; the agent never sees it.",
+        "",
+    ),
 }
 """Inputs that are no settings, because no file and no command line may hold them: description and default."""
 

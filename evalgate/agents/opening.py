@@ -152,6 +152,7 @@ def _setting(
             environment=environment,
             install_environment=variables.installer_environment(),
             cache=str(context.cache),
+            key=context.store_key,
             log=context.watcher.say,
             tell_time=(lambda _: None) if context.is_attended else context.say,
             sandbox=sandboxes[0],

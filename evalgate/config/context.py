@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -54,6 +55,12 @@ class Context:
     def is_attended(self) -> bool:
         """Whether somebody's own machine runs this, and no workflow or other CI."""
         return not self.workflow_run and not self.environ.get("CI")
+
+    @property
+    def store_key(self) -> bytes:
+        """What signs that which outlives a run; empty where nobody gave a key."""
+        secret = self.environ.get("INPUT_STORE-KEY") or self.environ.get("EVALGATE_STORE_KEY", "")
+        return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest() if secret else b""
 
 
 def run_of(environ: Environ) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,6 @@ from evalgate import errors
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.config import variables
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
@@ -49,11 +48,6 @@ class Earlier:
     store: Store | None = None
     entries: Sequence[Entry] = ()
     unchanged: frozenset[str] = frozenset()
-
-    @property
-    def key(self) -> bytes:
-        """Of hashes that only runs of this repository can make."""
-        return b"" if self.store is None else self.store.key
 
     @contextmanager
     def kept_after(self, session: Session, context: Context) -> Iterator[None]:
@@ -119,7 +113,6 @@ def opened(
     base: Base | None,
     context: Context,
     *,
-    judge_keys: Collection[str],
     is_fresh: bool,
     moved: datetime | None = None,
 ) -> Iterator[Earlier]:
@@ -129,7 +122,7 @@ def opened(
     tops = [isolation.top_of(settings.root), *([base.top] if base is not None and base.top is not None else [])]
     apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
     trees = tuple(_tree(top, [*apart, context.cache], settings.root, context) for top in tops)
-    store = _store(rules, context, judge_keys) if settings.reuse_days else None
+    store = _store(rules, context) if settings.reuse_days else None
     # a scheduled run, or one that somebody starts by hand, asks how the agent is now
     is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
     oldest = max(filter(None, (context.now - timedelta(days=settings.reuse_days), moved)))
@@ -207,19 +200,21 @@ def _within(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str
     return frozenset(path.relative_to(top).as_posix() for path in absolute if path.is_relative_to(top))
 
 
-def _store(rules: Rules, context: Context, judge_keys: Collection[str]) -> Store | None:
+def _store(rules: Rules, context: Context) -> Store | None:
     """At a terminal; in a workflow for a push or for a change from the same repository: whoever writes a fork's
     workflow could write what it keeps. None where a shard hands over what it measured."""
     if rules.shard is not None:
         return None
     if context.keep and context.is_attended:
-        return results_store.of_checkout(rules.settings.root, context.cache, commit=context.commit)
+        return results_store.of_checkout(
+            rules.settings.root, context.cache, key=context.store_key, commit=context.commit
+        )
     if not context.workflow_run or not events.is_of_repository(context.environ):
         return None
     return results_store.of_workflow(
         context.environ,
         context.cache,
-        names={*variables.KEYS, *judge_keys},
+        key=context.store_key,
         workflow_run=context.workflow_run,
         commit=context.commit,
     )

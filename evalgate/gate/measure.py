@@ -131,7 +131,7 @@ def opened(
                     tools=tools,
                     about=agent.about(),
                     description=agent.description(),
-                    key=known.key,
+                    key=context.store_key,
                 )
 
             inputs = SideInputs(

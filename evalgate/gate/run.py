@@ -97,7 +97,7 @@ def run(settings: Settings, context: Context) -> Report:
         take_out = redact.redactor_of_files({**context.environ, **asking.environ})
         prints = fingerprints.CaseFingerprints()
         moved = results_history.drifted_at(history.past)
-        opening = earlier.opened(rules, base, context, judge_keys=keys, is_fresh=history.is_wanted, moved=moved)
+        opening = earlier.opened(rules, base, context, is_fresh=history.is_wanted, moved=moved)
         known = stack.enter_context(opening)
         journals = [stack.enter_context(journal) for journal in _journals(names, settings, context, take_out=take_out)]
         opened = measure.opened(

@@ -11,7 +11,7 @@ import hmac
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
@@ -144,15 +144,7 @@ class Entry:
         return stores.moment(at) >= self.oldest
 
 
-def key_of(environ: Environ, names: Collection[str]) -> bytes:
-    """A key that only those know who know the values of these variables."""
-    values = sorted((name, environ[name]) for name in names if environ.get(name))
-    return hashlib.sha256(shapes.encode(["evalgate", values])).digest()
-
-
-def of_workflow(
-    environ: Environ, cache: Path, *, names: Collection[str], workflow_run: str, commit: str
-) -> Store | None:
+def of_workflow(environ: Environ, cache: Path, *, key: bytes, workflow_run: str, commit: str) -> Store | None:
     """For the job of a workflow; None elsewhere. A pull request believes what runs of its base branch wrote as well."""
     repository, ref = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_REF", "")
     if not (workflow_run and repository and ref):
@@ -163,13 +155,13 @@ def of_workflow(
         folder=cache / FOLDER,
         scope=scopes[0],
         believed=scopes,
-        key=key_of(environ, names),
+        key=key,
         workflow_run=workflow_run,
         commit=commit,
     )
 
 
-def of_checkout(root: Path, cache: Path, *, commit: str) -> Store:
+def of_checkout(root: Path, cache: Path, *, key: bytes, commit: str) -> Store:
     """For runs of one person in one folder, whatever branch is checked out there."""
     scope = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return Store(folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=b"", commit=commit)
+    return Store(folder=cache / FOLDER / scope, scope=scope, believed=[scope], key=key, commit=commit)

@@ -194,7 +194,8 @@ def committed(job: Job) -> None:
         (from_a_fork, True),
         (on_schedule, True),
         (committed, True),
-        (environment("GOOGLE_API_KEY", "another-key"), True),
+        (environment("INPUT_STORE-KEY", "another key than it was signed with"), True),
+        (environment("GOOGLE_API_KEY", "another-key"), False),  # a key that is rotated is no other agent
         (lambda job: rewrite(job, lambda name, data: (name, data[:-9] + b"x" + data[-8:])), True),
         (lambda job: rewrite(job, lambda name, data: (re.sub("-[0-9a-f]{64}", "-" + "0" * 64, name), data)), True),
     ],

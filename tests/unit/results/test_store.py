@@ -17,9 +17,9 @@ PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
 
 
 def store_of(folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main") -> Store:
-    environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base, "KEY": key}
+    environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base}
     store = results_store.of_workflow(
-        environ, folder, names=["KEY"], workflow_run="o/r/actions/runs/1/attempts/1", commit="c"
+        environ, folder, key=key.encode(), workflow_run="o/r/actions/runs/1/attempts/1", commit="c"
     )
     assert store is not None
     return store
@@ -102,4 +102,4 @@ def test_only_so_many_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lacking", ["GITHUB_REPOSITORY", "GITHUB_REF"])
 def test_nothing_is_kept_outside_of_a_workflow(tmp_path: Path, lacking: str) -> None:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": PULL} | {lacking: ""}
-    assert results_store.of_workflow(environ, tmp_path, names=(), workflow_run="x", commit="") is None
+    assert results_store.of_workflow(environ, tmp_path, key=b"", workflow_run="x", commit="") is None
