@@ -201,7 +201,10 @@ class MetricRunner(Protocol):
 @frozen_dataclass
 class AgentInputs:
     """What an agent's processes asked of its checkout (`evalgate.system.inputs`); `is_opaque`: one of them started a
-    child process, or loaded a library, that reports nothing."""
+    child process, or loaded a library, that reports nothing.
+
+    What a turn asked is known where it came to its end: of one that timed out, or whose worker died, some may lack.
+    """
 
     questions: frozenset[str] = frozenset()
     is_opaque: bool = False

@@ -208,9 +208,8 @@ class Mailboxes:
             box.mail.put(message)
             return None
 
-    def end(self, failure: AgentFailure) -> int:
-        """Tell every conversation that the worker is gone; where there are several, any of them may be the cause. How
-        many there are."""
+    def end(self, failure: AgentFailure) -> None:
+        """Tell every conversation that the worker is gone; where there are several, any of them may be the cause."""
         with self._lock:
             self._ended = told = failure
             if len(self._boxes) > 1:
@@ -220,7 +219,6 @@ class Mailboxes:
                 told = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
             for box in self._boxes.values():
                 box.mail.put(told)
-            return len(self._boxes)
 
     def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
         number = name[1:]
@@ -269,11 +267,6 @@ class Questions:
                 fresh, self._questions = {inputs.EVERYTHING}, set()
             if inputs.EVERYTHING not in self._questions:
                 self._questions |= fresh
-
-    def lose(self) -> None:
-        """One ended before it could tell what it asked: it may have been anything."""
-        with self._lock:
-            self._questions.add(inputs.EVERYTHING)
 
     def value(self) -> AgentInputs | None:
         """All of it; None where none of them told anything."""
@@ -422,6 +415,5 @@ class Worker:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
                 self.failure = failure_of_end(ended, unfinished=self._lines.rest(), memory_bytes=cap)
             failure = self.failure
-        if self.boxes.end(failure):
-            self._questions.lose()
+        self.boxes.end(failure)
         self._greeting.put(failure)

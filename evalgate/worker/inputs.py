@@ -24,6 +24,8 @@ FILE, NAME, FOLDER, ENTRIES, MODULE, PACKAGES, PYC = "file", "name", "folder", "
 NAMES, EVERYTHING = "names", "everything"
 
 MOST_QUESTIONS = 20_000
+MOST_CHARACTERS = 2_000_000
+LINE_CHARACTERS = 50_000
 MOST_FOLDERS = 20_000
 MOST_LINKS = 40
 """On the way to one file, as in Linux."""
@@ -76,25 +78,34 @@ class Tracer:
         self._texts: set[str] = set()
         self._asked: set[str] = set()
         self._fresh: deque[str] = deque()
+        self._characters = 0
         self._last_opaque: bool | None = None
 
-    def message(self) -> Message | None:
-        """What is new since the last message; None where nothing is."""
-        questions = []
+    def messages(self) -> list[Message]:
+        """What is new since the last time, in lines of a moderate length; the first time there is one at least."""
+        groups: list[list[str]] = []
+        room = 0
         with suppress(IndexError):
             while True:
-                questions.append(self._fresh.popleft())
+                question = self._fresh.popleft()
+                if len(question) > room:
+                    groups.append([])
+                    room = LINE_CHARACTERS
+                room -= len(question)
+                groups[-1].append(question)
         is_opaque = self.is_opaque
-        if not questions and self._last_opaque == is_opaque:
-            return None
+        if not groups and self._last_opaque != is_opaque:
+            groups.append([])
         self._last_opaque = is_opaque
-        return {"type": "inputs", "questions": questions, "opaque": is_opaque}
+        return [{"type": "inputs", "questions": questions, "opaque": is_opaque} for questions in groups]
 
     def ask(self, question: str) -> None:
         """Keep a question that was not asked before; too many of them are `everything`."""
         if question in self._asked or EVERYTHING in self._asked:
             return
-        question = question if len(self._asked) < MOST_QUESTIONS else EVERYTHING
+        self._characters += len(question)
+        if len(self._asked) >= MOST_QUESTIONS or self._characters > MOST_CHARACTERS:
+            question = EVERYTHING
         self._asked.add(question)
         self._fresh.append(question)
 
@@ -307,7 +318,7 @@ class Tracer:
         notes = {"readlink": self._read_link, "open": None}
         for name in WRAPPED:
             real = getattr(os, name)
-            asking = Asking(real, notes.get(name, self._status), self)
+            asking = Questioner(real, notes.get(name, self._status), self)
             for supported in SUPPORTS:
                 if real in getattr(os, supported):
                     getattr(os, supported).add(asking)
@@ -317,7 +328,7 @@ class Tracer:
                     setattr(holder, name, asking)
         import _posixsubprocess
 
-        fork = Asking(_posixsubprocess.fork_exec, self._start_child, self)
+        fork = Questioner(_posixsubprocess.fork_exec, self._start_child, self)
         _posixsubprocess.fork_exec = fork  # multiprocessing calls it by itself
 
     def _status(self, path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True, is_link: bool = False) -> None:
@@ -357,7 +368,7 @@ class Tracer:
             self._tell(NAME, text, follows=False)
 
 
-class Asking:
+class Questioner:
     """A function of `os` that asks before it runs. It is no descriptor: a class may hold it as it held the original."""
 
     def __init__(self, real: Any, note: Callable[..., None] | None, tracer: Tracer) -> None:
@@ -426,7 +437,7 @@ def _folder_descriptor() -> Any:
     """`dir_fd` of the call of `os.open` that is under way, which its audit event does not tell."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as above
     while frame is not None and frame.f_globals is OWN:
-        if frame.f_code is Asking.__call__.__code__:
+        if frame.f_code is Questioner.__call__.__code__:
             return frame.f_locals["options"].get("dir_fd")
         frame = frame.f_back
     return None

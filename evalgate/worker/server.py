@@ -362,8 +362,7 @@ class Server:
 
     def _say(self, message: Message) -> None:
         """Send what ends something, behind what was asked of the checkout until now."""
-        asked = self._inputs.message() if self._inputs is not None else None
-        if asked is not None:
+        for asked in self._inputs.messages() if self._inputs is not None else ():
             self._pipe.keep(asked)
         self._pipe.send(message)
 

@@ -168,6 +168,7 @@ ROWS = {
     ),
     "a submodule": Row("return os.listdir('module')", write("module/filled.py"), {"module/.git": "gitdir: ../x"}),
     "a file that is looked for in vain": Row("return os.path.exists('maybe/a.txt')", write("maybe/a.txt")),
+    "pathlib looks in vain": Row("return Path('maybe/b.txt').exists()", write("maybe/b.txt")),
     "an import in vain": Row(
         "try:\n    import optional_tools\nexcept ImportError: return 'none'", write("optional_tools.py", "")
     ),
@@ -382,6 +383,19 @@ def test_a_failed_start_and_a_failed_turn_tell_what_they_asked(tmp_path: Path) -
     finally:
         early.close()
         late.close()
+
+
+def test_too_many_questions_are_everything_and_fit_in_lines(tmp_path: Path) -> None:
+    code = "[os.path.exists('long' * 40 + str(n)) for n in range(30_000)]"
+    write("bot.py", f"import os\ndef reply(text):\n    {code}\n    return 'done'\n")(tmp_path)
+    worker = Worker(sys.executable, "python", {"call": "bot:reply"}, tmp_path, {}, inputs=str(tmp_path))
+    try:
+        worker.ask("go")
+        told = worker.heard("inputs")
+        assert told[-1]["questions"][-1] == "everything"
+        assert max(len(str(each)) for each in told) < 100_000
+    finally:
+        worker.close()
 
 
 def test_nothing_is_told_where_nobody_asks(spawn) -> None:

@@ -52,14 +52,6 @@ def test_questions_are_put_together_and_bounded(
     assert questions.value() == value
 
 
-def test_what_a_worker_could_not_tell_may_have_been_anything() -> None:
-    questions = Questions()
-    questions.lose()
-    assert questions.value() is None  # of a program that never tells
-    questions.add(said("file a"))
-    assert questions.value() == AgentInputs(questions=frozenset({"file a", "everything"}))
-
-
 def test_many_threads_may_tell() -> None:
     questions = Questions()
 
