@@ -34,6 +34,7 @@ from evalgate.model import (
     FailureKind,
     Grade,
     GradedTrial,
+    Inputs,
     JudgeUse,
     NotEvaluated,
     Purpose,
@@ -54,6 +55,7 @@ from evalgate.runner.budget import Budget
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.trials import Abreast, Round, Task, TrialRunner
 from evalgate.simulation import user
+from evalgate.system import inputs as system_inputs
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
@@ -225,8 +227,15 @@ class Side:
     def descriptions(self) -> dict[str, AgentDescription]:
         """What the agents are made of, as far as that is known, by `agent_key`."""
         told = {key: agent.description() or AgentDescription() for key, agent in self.agents.items()}
-        known = {key: replace(each, files=self._files.get(key, {})) for key, each in told.items()}
+        known = {key: replace(each, files=self._files_of(key)) for key, each in told.items()}
         return {key: each for key, each in known.items() if each != AgentDescription()}
+
+    def _files_of(self, agent: str) -> Mapping[str, str]:
+        """The files that an agent read; where nobody saw which, those that it may be made of."""
+        answers = self.journal.inputs.get(agent, Inputs()).answers
+        return (
+            system_inputs.files_of(answers) if system_inputs.EVERYTHING not in answers else self._files.get(agent, {})
+        )
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""

@@ -70,6 +70,16 @@ def parse(asked: str) -> tuple[str, str]:
     return kind, path
 
 
+def files_of(answers: Mapping[str, str]) -> dict[str, str]:
+    """The files whose content was asked for and is there, each with 12 hex digits over it."""
+    asked = ((text.removeprefix("file "), answer) for text, answer in answers.items() if text.startswith("file "))
+    return {
+        os.fsdecode(unquote_to_bytes(path)): answer[:12]
+        for path, answer in asked
+        if answer not in (ABSENT, FOLDER, OTHER)
+    }
+
+
 class Tree:
     """The checkout at `top`, as it lies on disk at the moment of construction.
 
