@@ -233,9 +233,8 @@ class Side:
     def _files_of(self, agent: str) -> Mapping[str, str]:
         """The files that an agent read; where nobody saw which, those that it may be made of."""
         answers = self.journal.inputs.get(agent, Inputs()).answers
-        return (
-            system_inputs.files_of(answers) if system_inputs.EVERYTHING not in answers else self._files.get(agent, {})
-        )
+        is_known = bool(answers) and system_inputs.EVERYTHING not in answers
+        return system_inputs.files_of(answers) if is_known or self.shared else self._files.get(agent, {})
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
