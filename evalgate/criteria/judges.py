@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -134,8 +135,10 @@ def opened_panel(
     cache: Path,
     say: Callable[[str], None],
     limiters: RateLimiters | None = None,
+    now: datetime | None = None,
 ) -> Iterator[VotingPanel | None]:
-    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user."""
+    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user. `now`: from when on
+    replies are as old as trials may be (`reuse_days`); None: they have no age."""
     models = models_of(settings, suites)
     if not models:
         yield None
@@ -148,6 +151,7 @@ def opened_panel(
         cache=cache / "verdicts",
         warn=say,
         limiters=limiters,
+        oldest_s=0.0 if now is None else now.timestamp() - settings.reuse_days * 86_400,
     )
     try:
         yield held

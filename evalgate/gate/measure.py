@@ -91,7 +91,13 @@ def opened(
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
         judging = judges.opened_panel(
-            settings, rules.suites, environ=asking, cache=context.cache, say=context.say, limiters=limiters
+            settings,
+            rules.suites,
+            environ=asking,
+            cache=context.cache,
+            say=context.say,
+            now=context.now,
+            limiters=limiters,
         )
         panel = stack.enter_context(judging)
         session = Session(

@@ -116,9 +116,18 @@ def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
 class VerdictCache:
     """The folder; safe to use from many threads and processes. What goes wrong in it is told and never stops a run."""
 
-    def __init__(self, folder: Path, *, run: str = "", warn: Callable[[str], None] = lambda _: None) -> None:
-        """`run`: what is written into every entry."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        run: str = "",
+        warn: Callable[[str], None] = lambda _: None,
+        oldest_s: float = 0.0,
+    ) -> None:
+        """`run`: what is written into every entry. `oldest_s`: when replies were written that still count, seconds since
+        1970."""
         self._folder = folder
+        self._oldest_s = oldest_s
         self._run = run
         self._warn = warn
 
@@ -126,6 +135,8 @@ class VerdictCache:
         """The reply kept at `address`, marked as cached; None where there is none that can be read."""
         path = self._path(address)
         try:
+            if path.stat().st_mtime < self._oldest_s:  # the judge may have moved since
+                return None
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None

@@ -433,9 +433,10 @@ def open_panel(
     warn: Callable[[str], None],
     clock: Clock | None = None,
     limiters: RateLimiters | None = None,
+    oldest_s: float = 0.0,
 ) -> VotingPanel:
-    """A panel for a run that asks `models_asked`; to be closed. `cache`: absolute folder, None: nothing is remembered.
-    `limiters`: those that the run's agents keep to as well; None: judges have their own.
+    """A panel for a run that asks `models_asked`; to be closed. `cache`: absolute folder, None: nothing is remembered;
+    `oldest_s`: see `VerdictCache`. `limiters`: those that the run's agents keep to as well; None: judges have their own.
 
     Clients are opened when they are first asked. Raises ConfigError on a budget in money with a model of unknown
     price, and on a recording that cannot be written.
@@ -452,7 +453,9 @@ def open_panel(
         clients,
         budget=Budget(defaults.budget),
         ledger=UsageLedger(),
-        cache=None if cache is None else VerdictCache(cache, run=config_context.run_of(environment), warn=warn),
+        cache=None
+        if cache is None
+        else VerdictCache(cache, run=config_context.run_of(environment), warn=warn, oldest_s=oldest_s),
         recorder=recorder,
         calls_at_once=defaults.calls_at_once,
         warn=warn,

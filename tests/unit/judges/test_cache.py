@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -223,3 +224,12 @@ def test_secrets_are_taken_out_of_a_reply() -> None:
     found = judges_cache.redacted(reply(f"the key is {KEY}"), lambda text: text.replace(KEY, "***"))
     assert found.text == "the key is ***"
     assert found.usage == USAGE
+
+
+@pytest.mark.parametrize(("oldest_s", "is_there"), [(0.0, True), (1_000.0, True), (1_001.0, False)])
+def test_a_reply_ages_as_trials_do(tmp_path: Path, oldest_s: float, *, is_there: bool) -> None:
+    entry = judges_cache.entry_of(request(), reply("valid"))
+    VerdictCache(tmp_path).write(entry)
+    (path,) = tmp_path.rglob("*.json")
+    os.utime(path, (1_000, 1_000))
+    assert (VerdictCache(tmp_path, oldest_s=oldest_s).read(entry.address) is not None) is is_there
