@@ -206,8 +206,8 @@ class Settings(BaseModel):
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
-        description="Days for which results of an agent that has not changed are used instead of running it again. 0: "
-        "it is always run.",
+        description="Days for which what was measured or judged is used again, where nothing that the agent read or ran "
+        "in has changed. 0: it is always run.",
     )
     save_baseline: Annotated[Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE] = Field(
         default="auto",
@@ -388,7 +388,7 @@ class Settings(BaseModel):
     )
     fresh: Annotated[bool, TERMINAL, RUNNING, DOOR, MACHINE] = Field(
         default=False,
-        description="Start over: an interrupted run is set aside. At a terminal it is continued otherwise.",
+        description="Run everything again: nothing that earlier runs measured is used.",
     )
     debug: Annotated[bool, TERMINAL, SHOWING, DOOR, MACHINE] = Field(
         default=False, description="Show the traceback of an error."

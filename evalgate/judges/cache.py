@@ -124,8 +124,7 @@ class VerdictCache:
         warn: Callable[[str], None] = lambda _: None,
         oldest_s: float = 0.0,
     ) -> None:
-        """`run`: what is written into every entry. `oldest_s`: when replies were written that still count, seconds since
-        1970."""
+        """`run`: what is written into every entry. `oldest_s`: from when on replies count, in seconds since 1970."""
         self._folder = folder
         self._oldest_s = oldest_s
         self._run = run

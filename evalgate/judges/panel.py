@@ -436,7 +436,7 @@ def open_panel(
     oldest_s: float = 0.0,
 ) -> VotingPanel:
     """A panel for a run that asks `models_asked`; to be closed. `cache`: absolute folder, None: nothing is remembered;
-    `oldest_s`: see `VerdictCache`. `limiters`: those that the run's agents keep to as well; None: judges have their own.
+    `oldest_s`: see `VerdictCache`. `limiters`: those of the run's agents; None: judges have their own.
 
     Clients are opened when they are first asked. Raises ConfigError on a budget in money with a model of unknown
     price, and on a recording that cannot be written.
