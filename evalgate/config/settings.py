@@ -206,8 +206,13 @@ class Settings(BaseModel):
     reuse_days: Annotated[float, SETTING, COMPARING, DOOR, NONE] = Field(
         default=7,
         ge=0,
-        description="Days for which what was measured or judged is used again, where nothing that the agent read or ran "
-        "in has changed. 0: it is always run.",
+        description="Days for which results are used again, where nothing that the agent read or ran in has changed. "
+        "0: it is always run.",
+    )
+    depends_on: Annotated[Listed, SETTING, COMPARING, DOOR, NONE] = Field(
+        default=(),
+        description="Globs of the files that an agent depends on, where nobody sees what it reads (no inotify).\n"
+        "Default: the whole checkout.",
     )
     save_baseline: Annotated[Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE] = Field(
         default="auto",

@@ -146,6 +146,7 @@ def opened(
                 agents=agents,
                 environment_of=environment_of,
                 watches=lambda: watches.of(tree),
+                depends_on=settings.depends_on,
                 trusts_workers=context.is_attended,
             )
             return Side(

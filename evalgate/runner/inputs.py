@@ -10,7 +10,7 @@ from evalgate import agents as agents_module
 from evalgate.agents.base import Agent, AgentFailed
 from evalgate.model import AgentUse, Inputs
 from evalgate.system import watching
-from evalgate.system.inputs import EVERYTHING, NAMES, Tree, parse, question
+from evalgate.system.inputs import EVERYTHING, GLOB, NAMES, Tree, parse, question
 from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
 
@@ -36,7 +36,7 @@ class SideInputs:
     def of(self, agent: str) -> Inputs:
         """Of one agent, by its key; `environment` is "" before it has started."""
         use = self.uses[agent]
-        if use.is_absent or not agents_module.is_asked(use):
+        if use.is_absent or not agents_module.is_asked(use) or agents_module.is_remote(use):
             return Inputs()
         environment = self._environment(agent)
         if not environment:
@@ -68,8 +68,10 @@ class SideInputs:
         watches = self.watches()
         is_seen = bool(watches) and not any(watch.why_lost for watch in watches)
         if not is_seen and (claim is None or claim.is_opaque or not self.trusts_workers):
-            return frozenset(f"glob {pattern}" for pattern in self.depends_on) or frozenset({EVERYTHING})
-        questions = frozenset({NAMES}) if claim is None or claim.is_opaque else claim.questions
+            return frozenset({question(GLOB, "\n".join(self.depends_on)) if self.depends_on else EVERYTHING})
+        questions = frozenset[str]() if claim is None else claim.questions
+        if claim is None or claim.is_opaque:
+            questions |= {NAMES}
         return questions | self._seen(agent, frozenset().union(*(watch.opened() for watch in watches)))
 
     def _seen(self, agent: str, opened: frozenset[str]) -> frozenset[str]:

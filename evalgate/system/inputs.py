@@ -8,6 +8,7 @@ for the top; see `spelling`. Kinds:
 - `folder`: the names in it, with what they are. `entries`: their contents as well.
 - `module`: FOLDER/STEM: the names in FOLDER that are STEM or begin with `STEM.`, which an import looks for.
 - `packages`: the names in the folder that describe installed packages (`NAME.dist-info`).
+- `glob`: the files that match lines of a .gitignore, with their contents.
 - `pyc`: content where it may run in place of a source that says something else; "source" for all other bytecode.
 
 `names` are all files in the checkout; `everything` is their contents as well. Both leave out `.git`, environments,
@@ -28,7 +29,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-NAMES, EVERYTHING = "names", "everything"
+import pathspec
+
+NAMES, EVERYTHING, GLOB = "names", "everything", "glob"
 FILE, FOLDER, OTHER, ABSENT, LINK, APART = "file", "folder", "other", "absent", "link ", "apart "
 """What a name is; LINK is followed by its target, APART by what is left out."""
 OUTSIDE: Final = "outside"
@@ -65,6 +68,8 @@ def parse(asked: str) -> tuple[str, str]:
     if kind not in _KINDS or kind in (NAMES, EVERYTHING):
         raise ValueError(f"unknown kind {kind[:20]!r}")
     path = os.fsdecode(unquote_to_bytes(text))
+    if kind == GLOB:
+        return kind, path
     if path != "." and any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("the path is not relative and normal")
     return kind, path
@@ -297,6 +302,10 @@ class Tree:
         names = [name for name in self._names(folder) if name.lower().endswith(PACKAGE_ENDS) or name == "egg-info"]
         return "\0".join(self._described(folder, names))
 
+    def _glob(self, lines: str) -> str:
+        globs = pathspec.GitIgnoreSpec.from_lines(lines.split("\n"))
+        return _digest(f"{path}\0{self._file(path)}" for path in sorted(self._files()) if globs.match_file(path))
+
     def _pyc(self, path: str) -> str:
         kind, place = self._find(path)
         if kind not in (FILE, OUTSIDE):
@@ -329,6 +338,7 @@ _KINDS: Final[Mapping[str, Callable[[Tree, str], str]]] = {
     "entries": Tree._entries,  # noqa: SLF001 - as above
     "module": Tree._module,  # noqa: SLF001 - as above
     "packages": Tree._packages,  # noqa: SLF001 - as above
+    GLOB: Tree._glob,  # noqa: SLF001 - as above
     "pyc": Tree._pyc,  # noqa: SLF001 - as above
     NAMES: lambda tree, _: tree._everything(contents=False),  # noqa: SLF001 - as above
     EVERYTHING: lambda tree, _: tree._everything(contents=True),  # noqa: SLF001 - as above
