@@ -8,9 +8,11 @@ import threading
 import pytest
 
 from evalgate.agents import protocol, worker_process
-from evalgate.agents.base import AgentInputs
+from evalgate.agents.base import AgentInputs, AgentSetting
+from evalgate.agents.pool import WorkerPool
 from evalgate.agents.protocol import InputsSaid
-from evalgate.agents.worker_process import Questions
+from evalgate.agents.worker_process import Launch, Questions
+from evalgate.system.python_env import World
 
 EVERYTHING = AgentInputs(questions=frozenset({"everything"}))
 
@@ -73,3 +75,14 @@ def test_many_threads_may_tell() -> None:
 def test_what_is_no_list_of_questions_is_no_message(questions: object) -> None:
     with pytest.raises(protocol.ProtocolError, match="not a valid 'inputs'"):
         protocol.parse_worker_message(json.dumps({"type": "inputs", "questions": questions}).encode())
+
+
+def test_what_metrics_asked_counts_for_their_agent() -> None:
+    launch = Launch(command=("true",), cwd="/", environment={})
+    setting = AgentSetting(root="/", world=World(environment={}, cache="/nowhere", log=str))
+    pool = WorkerPool(launch, setting=setting, metrics=lambda: launch)
+    assert pool._metrics is not None
+    pool._metrics._questions.add(said("file metric.py", opaque=True))
+    assert pool.inputs() is None
+    pool._questions.add(said("file agent.py"))
+    assert pool.inputs() == AgentInputs(questions=frozenset({"file agent.py", "file metric.py"}), is_opaque=True)
