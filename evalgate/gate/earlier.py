@@ -123,24 +123,37 @@ def opened(
     apart = [settings.output, settings.baseline_folder, settings.cache, kept.FOLDER]
     trees = tuple(_tree(top, [*apart, context.cache], settings.root, context) for top in tops)
     store = _store(rules, context) if settings.reuse_days else None
-    # a scheduled run, or one that somebody starts by hand, asks how the agent is now
-    is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
     oldest = max(filter(None, (context.now - timedelta(days=settings.reuse_days), moved)))
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-store-")))
-        forever = datetime.min.replace(tzinfo=UTC)
-        left = list(_left(settings, context, store, scratch, oldest=forever if settings.resume else oldest))
-        for entry in left:
-            stack.callback(entry.journal.close)
-        earlier = Earlier(trees=trees, store=store, entries=[] if settings.fresh else left)
-        if store is not None and not (is_fresh or is_asked_anew or settings.fresh):
-            entries = stack.enter_context(store.opened(scratch, oldest=oldest, say=context.say))
-            earlier = replace(earlier, entries=[*earlier.entries, *entries])
+        earlier = Earlier(trees=trees, store=store)
+        if store is not None or settings.resume:
+            entries = _entries(stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh)
+            earlier = replace(earlier, entries=entries)
         if base is not None and len(trees) > 1:
             same = [suite for suite in rules.suites if baseline_base.is_same_use(suite, base, settings)]
             unchanged = frozenset(suite.key for suite in same if earlier.is_same_agent(suite))
             earlier = replace(earlier, unchanged=unchanged)
         yield earlier
+
+
+def _entries(
+    stack: ExitStack, settings: Settings, context: Context, store: Store | None, *, oldest: datetime, is_fresh: bool
+) -> Sequence[Entry]:
+    """What may be taken over, nearest first; none where the run `is_fresh`."""
+    try:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalgate-store-")))
+    except OSError as error:
+        context.say(f"what earlier runs measured is not read: {error.strerror or error}")
+        return ()
+    forever = datetime.min.replace(tzinfo=UTC)
+    left = list(_left(settings, context, store, scratch, oldest=forever if settings.resume else oldest))
+    for entry in left:
+        stack.callback(entry.journal.close)
+    # a scheduled run, or one that somebody starts by hand, asks how the agent is now
+    is_asked_anew = context.workflow_run and not (context.is_pull_request or events.is_of_repository(context.environ))
+    if is_fresh or is_asked_anew or store is None:
+        return () if settings.fresh else left
+    return [*left, *stack.enter_context(store.opened(scratch, oldest=oldest, say=context.say))]
 
 
 def _left(
@@ -154,9 +167,10 @@ def _left(
         is_wanted = settings.resume or (context.keep and context.is_attended and left is not None and not left.finished)
         if left is None or not is_wanted or not journal.is_free(path):
             continue
-        if git.first_committed([path], settings.root, context.environ):
-            if not settings.resume or context.is_attended:
-                continue
+        is_committed = git.first_committed([path], settings.root, context.environ) is not None
+        if is_committed and not settings.resume:
+            continue
+        if is_committed and not context.is_attended:
             raise _not_continued(path, "is part of the commit", settings)
         repository = context.workflow_run.partition("/actions/")[0]
         if repository and left.workflow_run.partition("/actions/")[0] != repository:

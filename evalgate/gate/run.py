@@ -99,7 +99,9 @@ def run(settings: Settings, context: Context) -> Report:
         moved = results_history.drifted_at(history.past)
         opening = earlier.opened(rules, base, context, is_fresh=history.is_wanted, moved=moved)
         known = stack.enter_context(opening)
-        journals = [stack.enter_context(journal) for journal in _journals(names, settings, context, take_out=take_out)]
+        journals = [
+            stack.enter_context(journal) for journal in _journals(names, rules.settings, context, take_out=take_out)
+        ]
         opened = measure.opened(
             rules, base, context, journals, asking=asking.environ, judge_keys=keys, known=known, prints=prints
         )

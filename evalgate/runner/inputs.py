@@ -29,7 +29,7 @@ class SideInputs:
     environment_of: Callable[[Agent], str]
     watches: Callable[[], Sequence[Watch]] = tuple
     depends_on: Sequence[str] = ()  # globs: what counts where everything would
-    trusts_workers: bool = False  # whether a worker's word is enough where there is no watch
+    trusts_workers: bool = False  # whether a worker's word is enough: many programs read a person's own checkout
     answers: dict[str, dict[str, str]] = field(default_factory=dict)
     environments: dict[str, str] = field(default_factory=dict)
 
@@ -65,9 +65,11 @@ class SideInputs:
 
     def _questions(self, agent: str) -> frozenset[str]:
         claim = self.agents[agent].inputs()
+        if claim is not None and not claim.is_opaque and self.trusts_workers:
+            return claim.questions
         watches = self.watches()
         is_seen = bool(watches) and not any(watch.why_lost for watch in watches)
-        if not is_seen and (claim is None or claim.is_opaque or not self.trusts_workers):
+        if not is_seen:
             return frozenset({question(GLOB, "\n".join(self.depends_on)) if self.depends_on else EVERYTHING})
         questions = frozenset[str]() if claim is None else claim.questions
         if claim is None or claim.is_opaque:

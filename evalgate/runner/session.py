@@ -231,10 +231,14 @@ class Side:
         return {key: each for key, each in known.items() if each != AgentDescription()}
 
     def _files_of(self, agent: str) -> Mapping[str, str]:
-        """The files that an agent read; where nobody saw which, those that it may be made of."""
-        answers = self.journal.inputs.get(agent, Inputs()).answers
-        is_known = bool(answers) and system_inputs.EVERYTHING not in answers
-        return system_inputs.files_of(answers) if is_known or self.shared else self._files.get(agent, {})
+        """The files that an agent read on any side, as they are on this one; where nobody saw which, those that it may
+        be made of."""
+        answers = [side.journal.inputs.get(agent, Inputs()).answers for side in self._session.sides]
+        own = self.journal.inputs.get(agent, Inputs()).answers
+        if not (own or self.shared) or any(system_inputs.EVERYTHING in each for each in answers):
+            return self._files.get(agent, {})
+        questions = {text for each in answers for text in each if text.startswith("file ")}
+        return system_inputs.files_of(self.inputs.tree.answers(questions))
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""

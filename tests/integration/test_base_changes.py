@@ -72,19 +72,20 @@ def test_a_stored_run_of_another_agent_is_not_taken_over(repo: Repository, tmp_p
     assert repo.results()["comparison"]["origin"]["source"] == "rerun"
 
 
-def test_another_case_does_not_make_another_agent(repo: Repository, tmp_path: Path) -> None:
+def test_another_case_does_not_make_another_agent(repo: Repository) -> None:
+    repo.reuses = True
     on_main(repo)
-    store(repo, tmp_path / "store")
+    assert repo.run(base="")[0] == 0
     repo.cases(*range(7))
     repo.commit("a case")
     repo.git("checkout", "-qb", "other")
     repo.agent("head")
     repo.commit("head")
-    code, said = repo.run("--baseline-folder", str(tmp_path / "store"))
+    code, said = repo.run()
     assert code == 0, said
-    assert repo.asked("base") == 1, said  # the case that the stored run did not have
+    assert repo.asked("base") == 1, said  # the case that no earlier run had
     origin = repo.results()["comparison"]["origin"]
-    assert (origin["source"], origin["distance"], origin["reused"], origin["run"]) == ("mixed", 1, 6, 1)
+    assert (origin["source"], origin["reused"], origin["run"]) == ("mixed", 6, 1)
 
 
 def test_resuming_with_another_program_runs_it(repo: Repository) -> None:
@@ -359,7 +360,7 @@ def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Reposito
     repo.agent("head", flaky=(), wrong=(2,))
     repo.commit("head")
     code, said = repo.run("--runs", "4", "--concurrency", "1")
-    unbroken = _without_times(repo.results()), _without_times(repo.results("base.json"))
+    unbroken = _ends(repo.results()), _ends(repo.results("base.json"))
     repo.log.unlink()
     process = repo.start("run", "--base", "main", "--runs", "4", "--concurrency", "1", by=forked_command.console_script)
     deadline = time.monotonic() + 60
@@ -372,16 +373,17 @@ def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Reposito
     resumed, said = repo.call("run", "--base", "main", "--runs", "4", "--concurrency", "1", "--resume")
     assert resumed == code == 1, said
     assert repo.asked("head") + repo.asked("base") <= 48 + 1  # the one that was under way is run again, no other
-    assert (_without_times(repo.results()), _without_times(repo.results("base.json"))) == unbroken
+    assert (_ends(repo.results()), _ends(repo.results("base.json"))) == unbroken
 
 
-def _without_times(value: Any) -> Any:
-    if isinstance(value, dict):
-        if value.get("name") == "invocation_duration_v1":
-            return None
-        gone = {"seconds", "started_at", "timestamp", "duration", "invocation_duration_v1"}
-        return {name: _without_times(each) for name, each in value.items() if name not in gone}
-    return [_without_times(each) for each in value] if isinstance(value, list) else value
+def _ends(results: dict[str, Any]) -> list[Any]:
+    """How each case ended, with the scores of its first runs."""
+    cases = [case for suite in results["suites"] for case in suite["cases"]]
+    scores = [
+        [trial["grades"]["response_match_score"]["value"] for trial in case["trials"] if "purpose" not in trial]
+        for case in cases
+    ]
+    return [results["verdict"]["kind"], [(case["case_id"], case["verdict"]) for case in cases], scores]
 
 
 def test_dollars_that_cannot_be_counted_are_told(repo: Repository) -> None:
@@ -437,21 +439,19 @@ def _files(root: Path) -> dict[str, bytes]:
         ("de", "de", {"turn_timeout": 9}, 6),  # a limit that the change sets for both sides
     ],
 )
-def test_stored_results_of_other_surroundings_do_not_stand_in(
-    repo: Repository, tmp_path: Path, then: str, now: str, rules: dict[str, Any], asked: int
+def test_earlier_results_in_another_environment_do_not_stand_in(
+    repo: Repository, then: str, now: str, rules: dict[str, Any], asked: int
 ) -> None:
+    repo.reuses = True
     repo.git("checkout", "-q", "main")
     repo.agent("base")
     repo.gate_file(env=["ASKED_LOG", "LANGUAGE_OF_ANSWERS"])
     repo.commit("base")
-    store = ("--baseline-folder", str(tmp_path / "store"))
-    given = {"LANGUAGE_OF_ANSWERS": then}
-    assert repo.call("run", *store, "--save-baseline", "always", environment=given)[0] == 0
+    assert repo.call("run", environment={"LANGUAGE_OF_ANSWERS": then})[0] == 0
     repo.git("checkout", "-qB", "other")
     repo.agent("head")
     repo.gate_file(env=["ASKED_LOG", "LANGUAGE_OF_ANSWERS"], **rules)
     repo.commit("head")
     repo.log.unlink()
-    code, said = repo.call("run", "--base", "main", *store, environment={"LANGUAGE_OF_ANSWERS": now})
+    code, said = repo.call("run", "--base", "main", environment={"LANGUAGE_OF_ANSWERS": now})
     assert (code, repo.asked("base")) == (0, asked), said
-    assert ("of other surroundings than today's" in said) is bool(asked)

@@ -350,13 +350,13 @@ def test_beside_stored_results_nothing_is_red_before_the_base_ran_today(
     repo.cases(*range(20))
     repo.gate_file(**rules)
     repo.commit("base")
-    store = ("--baseline-folder", str(tmp_path / "kept"))
-    assert repo.run(*store, "--save-baseline", "always", base="")[0] == 0
+    repo.reuses = True
+    assert repo.run(base="")[0] == 0
     repo.git("checkout", "-q", "-B", "change")
     agent("head", wrong=() if of_today == "wrong" else numbers)
     repo.commit("head")
     Path(f"{repo.log}.moved").touch()
-    found, said = repo.run(*store)
+    found, said = repo.run()
     assert found == code, said
     gate = next(each for each in repo.results()["verdict"]["gates"] if each["gate"] == "regression")
     if of_today == "right":

@@ -180,7 +180,8 @@ def test_kill_nine_then_resume_is_an_unbroken_run(desk: Desk, tmp_path_factory: 
     assert whole.run("run", "--runs", "2")[0] == 0
 
     desk.write_cases(12)
-    process = desk.start("run", "--runs", "2", "--concurrency", "2", AGENT_SLEEP="0.15")
+    arguments, environment = ("run", "--runs", "2", "--concurrency", "2"), {"AGENT_SLEEP": "0.15"}
+    process = desk.start(*arguments, **environment)
     journal = desk.root / "evalgate-report/journal.jsonl"
     wait_for(lambda: journal.exists() and journal.read_text().count('"trial"') >= 7)
     process.send_signal(signal.SIGKILL)
@@ -189,7 +190,7 @@ def test_kill_nine_then_resume_is_an_unbroken_run(desk: Desk, tmp_path_factory: 
     assert 7 <= len(finished) < 24
     (desk.root / "asked.log").unlink()
 
-    code, _, _ = desk.run("run", "--runs", "2", "--resume")
+    code, _, _ = desk.run(*arguments, "--resume", **environment)
     assert code == 0
     again = desk.asked()
     for number in range(12):

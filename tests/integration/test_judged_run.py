@@ -110,13 +110,13 @@ def test_a_spent_budget_and_an_outage_are_not_measured_and_what_was_judged_stays
 
     repository(root, f"judge: {{{judge}}}")
     gemini.status = 403
-    code, said = run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")
+    code, said = run(root, "--concurrency", "1", "--resume", MY_JUDGE_KEY="a-secret-judge-key")
     assert code == 3, said
     assert "NOT MEASURED" in said
     assert grades(root)[:2] == first[:2]
 
     gemini.status, refused = 200, gemini.asked
-    code, said = run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")
+    code, said = run(root, "--concurrency", "1", "--resume", MY_JUDGE_KEY="a-secret-judge-key")
     assert code == 0, said
     assert gemini.asked == refused + 2 * 3  # what was judged before is not asked again
 

@@ -18,6 +18,10 @@ PARTS = {"shards", "shard", *("evidence", "failing", "reason")}
 """What a merged run says of its parts: by whose share of alpha their reruns are judged."""
 
 
+ASKED = {"inputs", "descriptions"}
+"""What agents read: those of a part see fewer cases, and the parts run beside each other in one checkout."""
+
+
 def made_in(folder: Path) -> Repository:
     made = Repository(folder / "repo", folder / "asked.log")
     made.write(".gitignore", "evalgate-report/\nparts/\nmerged/\n*.json.bak\n")
@@ -64,7 +68,8 @@ def timeless(value: Any) -> Any:
     if isinstance(value, dict):
         if value.get("name") == "invocation_duration_v1":
             return {}
-        return {key: timeless(each) for key, each in value.items() if key not in TIMES | PARTS}
+        return {key: timeless(each) for key, each in value.items() if key not in TIMES | PARTS | ASKED}
+
     return [timeless(each) for each in value] if isinstance(value, list) else value
 
 
@@ -352,7 +357,7 @@ def edited(place: Path, to: Path, **criterion: Any) -> None:
     results["started_at"] = criterion.pop("started_at", results["started_at"])
     for suite in results["suites"]:
         suite["criteria"][0] |= criterion
-        suite["agent"]["code"] = suite["agent"]["code"] if code is None else code
+        suite["agent"]["inputs"] = suite["agent"]["inputs"] if code is None else code
     to.write_text(json.dumps(results))
 
 

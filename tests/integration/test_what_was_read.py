@@ -150,14 +150,33 @@ def test_only_the_agent_that_read_it_is_run_again(repo: Repository) -> None:
     assert (repo.asked("desk"), repo.asked("shop")) == (0, 3)
 
 
-def test_a_worker_that_lies_about_what_it_read_is_seen(repo: Repository) -> None:
-    """It takes back what its own process told; the watch from outside has seen it."""
-    lie = "__import__('sys').modules['_evalgate_worker.inputs'].Tracer.message = lambda *_: None"
-    python_agent(repo, f'{lie}; (HERE / "prompt.md").read_text()')
+WORKFLOW = {
+    "CI": "true",
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_EVENT_NAME": "push",
+    "GITHUB_REF": "refs/heads/change",
+    "GITHUB_REPOSITORY": "o/r",
+    "GITHUB_RUN_ID": "1",
+}
+
+
+@pytest.mark.parametrize("lies", [False, True])
+def test_a_worker_that_lies_about_what_it_read_is_seen(repo: Repository, tmp_path: Path, *, lies: bool) -> None:
+    """It takes back what its own process told; in a workflow the watch from outside has seen it."""
+    event = tmp_path / "event.json"
+    repository = {"full_name": "o/r", "default_branch": "main"}
+    event.write_text(json.dumps({"ref": "refs/heads/change", "after": "a" * 40, "repository": repository}))
+    lie = "__import__('sys').modules['_evalgate_worker.inputs'].Tracer.messages = lambda *_: []; " if lies else ""
+    python_agent(repo, f'{lie}(HERE / "prompt.md").read_text()')
     repo.commit("base")
-    assert repo.call("run")[0] == 0
-    repo.git("checkout", "-qb", "change")
-    repo.write("desk/prompt.md", "Be verbose.\n")
-    repo.commit("change")
-    assert run_of(repo, "one")[0] == 3
-    assert json.dumps(repo.results()["comparison"].get("unchanged", [])) == "[]"
+    asked = []
+    for change in ({}, {"README.md": "New.\n"}, {"desk/prompt.md": "Be verbose.\n"}):
+        for name, text in change.items():
+            repo.write(name, text)
+        repo.commit("change")
+        repo.log.unlink(missing_ok=True)
+        environment = {**WORKFLOW, "GITHUB_EVENT_PATH": str(event), "GITHUB_SHA": repo.git("rev-parse", "HEAD")}
+        code, said = repo.call("run", "--no-isolate", "--baseline", "none", environment=environment)
+        assert code == 0, said
+        asked.append(repo.asked("one"))
+    assert asked == [3, 0, 3]

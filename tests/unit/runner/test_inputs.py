@@ -79,7 +79,8 @@ CLAIM = told("file agent.py", "module agent")
         (CLAIM, [], {}, {"everything"}),
         (CLAIM, [Seen("agent.py"), Seen(why_lost="too few watches")], {}, {"everything"}),
         (None, [], {"depends_on": ("*.py", "data/**")}, {"glob *.py%0Adata/**"}),
-        # at a terminal a worker's word is enough, if it started no child
+        # at a terminal a worker's word is enough, if it started no child: editors and git read there as well
+        (CLAIM, [Seen("agent.py", "prompt.md")], {"trusts_workers": True}, {"file agent.py", "module agent"}),
         (CLAIM, [], {"trusts_workers": True}, {"file agent.py", "module agent"}),
         (told("file agent.py", is_opaque=True), [], {"trusts_workers": True}, {"everything"}),
         (None, [], {"trusts_workers": True}, {"everything"}),
