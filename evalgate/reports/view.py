@@ -320,7 +320,6 @@ def _simulators(run: Run) -> Iterator[str]:
 
 
 RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
-    "agent's inputs": lambda run: run.inputs.values(),
     "environment": lambda run: map(_environment, run.agents.values()),
     "agent's models": lambda run: sorted(run.models),
     "simulated user": _simulators,

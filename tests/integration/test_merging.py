@@ -83,7 +83,7 @@ def without_times(text: str) -> str:
     # a part begins with its share of the purse
     text = re.sub(r"(?i) \(evidence [\d.,]+ : 1\)", "", text)
     text = re.sub(r"(?i)no evidence|evidence [\d.,]+ : 1|[\d.,]+ : 1", "E", text)
-    other = ("evalgate run", "evalgate merge", "invocation_duration_v1")
+    other = ("evalgate run", "evalgate merge", "invocation_duration_v1", "Agent changed")
     return "\n".join(line for line in text.split("\n") if not any(word in line for word in other))
 
 

@@ -96,7 +96,7 @@ def test_what_no_agent_reads_costs_no_call_and_the_comment_says_why(repo: Reposi
         ('__import__("sqlite3").connect("facts.db").close()', {"facts.db": "1\n"}),
         ("pass", {"desk/agent.py": PYTHON_AGENT.format(read="1")}),
         ("pass", {"desk/__init__.py": "x = 1\n"}),
-        ('__import__("colorsys")', {"colorsys.py": "x = 1\n"}),  # a module that would be found first
+        ("pass", {"desk/agent/__init__.py": PYTHON_AGENT.format(read="1")}),  # a module that is found first
     ],
 )
 def test_what_an_agent_reads_costs_all_of_its_calls(repo: Repository, read: str, files: dict[str, str]) -> None:
