@@ -20,12 +20,11 @@ from evalgate.agents.protocol import (
     Started,
     ToolCallSaid,
     ToolResultSaid,
-    TraceSaid,
     TurnEnd,
     TurnFailed,
 )
 from evalgate.agents.tools import cassette
-from evalgate.agents.worker_process import Mail, Phase, Worker
+from evalgate.agents.worker_process import Mail, Phase, Step, Worker
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.model import (
@@ -262,23 +261,19 @@ class WorkerConversation:
         self._known |= state
         self._tools.turn(len(self._done))
         began = time.monotonic()
-        steps = self._steps = []
+        self._steps = []
         self._recorded = {}
         with self._watch:
             deadline = self._ends_at()
             self._say(protocol.turn(self._box.name, user_content, state=state, agent=setup.agent), deadline)
             while not isinstance(message := self._next_message(deadline), TurnEnd):
-                if isinstance(message, EventSaid):
-                    steps.append(self._checked(message.step()))
-                elif isinstance(message, ToolCallSaid):
+                if isinstance(message, ToolCallSaid):
                     self._fail_with(self._tools.ask(message))
                 elif isinstance(message, ToolResultSaid):
                     self._fail_with(self._tools.tell(message))
-                elif isinstance(message, TraceSaid):
-                    self._recorded.setdefault(message.number, {}).update(message.entry)
         invocation = adk_shapes.turn_of_steps(
             user_content,
-            steps,
+            self._steps,
             invocation_id=message.invocation_id,
             agents=tuple(agent.noun() for agent in message.agents),
             timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
@@ -343,10 +338,13 @@ class WorkerConversation:
             left_s = max(deadline + self._worker.boxes.held_s(self._box) - time.monotonic(), 0.0)
             next_s = self._tools.due_in()
             try:
-                mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
+                steps, mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
             except queue.Empty:
                 if time.monotonic() >= deadline + self._worker.boxes.held_s(self._box):
+                    self._take(self._box.steps)
                     raise self._failed(self._worker.failure or self._timed_out()) from None
+            else:
+                self._take(steps)
         match mail:
             case AgentFailure():
                 raise self._failed(mail)
@@ -364,6 +362,14 @@ class WorkerConversation:
                 raise self._failed(worker_process.out_of_turn(mail.type, "in a conversation"))
             case _:
                 return mail
+
+    def _take(self, steps: Sequence[Step]) -> None:
+        """What the agent did, and what was recorded of it. Raises AgentFailed."""
+        for said in steps:
+            if isinstance(said, EventSaid):
+                self._steps.append(self._checked(said.step()))
+            else:
+                self._recorded.setdefault(said.number, {}).update(said.entry)
 
     def _fail_with(self, failure: AgentFailure | None) -> None:
         """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""

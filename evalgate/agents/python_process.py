@@ -46,7 +46,7 @@ def run_metric(
     box = worker.boxes.open(Phase.METRIC)
     try:
         worker.say(protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s)
-        mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
+        _, mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
         message = worker.failure.message if worker.failure else f"it took longer than {words.seconds(timeout_s)}"

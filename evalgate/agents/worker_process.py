@@ -17,6 +17,7 @@ from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentInputs, AgentLimits
 from evalgate.agents.protocol import (
     EndedSaid,
+    EventSaid,
     Fatal,
     InputsSaid,
     InTurn,
@@ -27,6 +28,7 @@ from evalgate.agents.protocol import (
     SessionMessage,
     Stalled,
     Started,
+    TraceSaid,
     TurnEnd,
     TurnFailed,
     WorkerMessage,
@@ -78,6 +80,7 @@ def excerpt(line: bytes) -> str:
     return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
 
 
+Step: TypeAlias = EventSaid | TraceSaid
 Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
 
 
@@ -101,14 +104,21 @@ _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
 
 
 class Mailbox:
-    """The mail of one conversation, or the result of one metric."""
+    """The mail of one conversation, or the result of one metric, each with the steps before it. `steps`: those that
+    came since the last, and wake nobody."""
 
-    __slots__ = ("bytes", "entered", "events", "held_s", "mail", "name", "phase")
+    __slots__ = ("bytes", "entered", "events", "held_s", "mail", "name", "phase", "steps")
 
     def __init__(self, name: str, phase: Phase) -> None:
         self.name = name
-        self.mail: queue.SimpleQueue[Mail] = queue.SimpleQueue()
+        self.mail: queue.SimpleQueue[tuple[list[Step], Mail]] = queue.SimpleQueue()
+        self.steps: list[Step] = []
         self.enter(phase)
+
+    def put(self, mail: Mail) -> None:
+        """Wake whoever waits for it."""
+        steps, self.steps = self.steps, []
+        self.mail.put((steps, mail))
 
     def enter(self, phase: Phase) -> None:
         """Wait for something else now; the counts of bytes, events and seconds begin anew."""
@@ -178,7 +188,7 @@ class Mailboxes:
             box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{self._issued}", phase)
             self._boxes[box.name] = box
             if self._ended is not None:
-                box.mail.put(self._ended)
+                box.put(self._ended)
             return box
 
     def close(self, box: Mailbox) -> None:
@@ -205,7 +215,10 @@ class Mailboxes:
             if not isinstance(message, InTurn):
                 box.phase = Phase.IDLE
                 self._end_stall(box)
-            box.mail.put(message)
+            if isinstance(message, Step):
+                box.steps.append(message)
+            else:
+                box.put(message)
             return None
 
     def end(self, failure: AgentFailure) -> None:
@@ -218,7 +231,7 @@ class Mailboxes:
                 text = f"{failure.message}; {also} ran in the same process ({hint})"
                 told = AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
             for box in self._boxes.values():
-                box.mail.put(told)
+                box.put(told)
 
     def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
         number = name[1:]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.github import client as github_client, events
-from evalgate.github.client import Client, Commit, FailureKind, GitHubFailed, Pull
+from evalgate.github import events
 from evalgate.github.events import EventContext, EventKind, Head
 from evalgate.system import git
 from evalgate.values import Environ
+
+if TYPE_CHECKING:  # its packages take 0.1 s to import, and most runs make no request
+    from evalgate.github.client import Client, Pull
 
 TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
@@ -79,10 +82,12 @@ def resolve(event: EventContext, client: Client) -> EventContext:
 
     Raises ConfigError where the commit is none of the pull request's, GitHubFailed.
     """
+    from evalgate.github.client import FETCH_PULL, LIST_PULL_COMMITS, Commit, Pull  # noqa: PLC0415 - see above
+
     assert event.number is not None
-    pull = client.fetch(github_client.FETCH_PULL, Pull, pull_number=event.number)
+    pull = client.fetch(FETCH_PULL, Pull, pull_number=event.number)
     if event.head.sha != pull.head.sha:
-        commits = client.fetch_all(github_client.LIST_PULL_COMMITS, Commit, pull_number=event.number)
+        commits = client.fetch_all(LIST_PULL_COMMITS, Commit, pull_number=event.number)
         if event.head.sha not in {each.sha for each in commits}:
             raise ConfigError(
                 f"workflow_dispatch: {event.head.sha[:7]} is not a commit of pull request #{event.number}, whose head "
@@ -100,18 +105,20 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
 
     The commit is asked first; of a fork's that may say nothing, so the branch is next. Empty: closed, or pushed since.
     """
+    from evalgate.github import client as github_client  # noqa: PLC0415 - see above
+
     try:
-        found = client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha=event.head.sha)
-    except GitHubFailed as failed:
+        found = client.fetch_all(github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha)
+    except github_client.GitHubFailed as failed:
         # 422: a commit that this repository does not know, as of a fork whose branch was removed.
-        if failed.kind not in (FailureKind.INVALID, FailureKind.NOT_FOUND):
+        if failed.kind not in (github_client.FailureKind.INVALID, github_client.FailureKind.NOT_FOUND):
             raise
         found = []
     matching = _with_head(found, event.head.sha, client.repository)
     owner = event.head.repository.partition("/")[0]
     if not matching and owner and event.head.ref:
         query = {"state": "open", "head": f"{owner}:{event.head.ref}"}
-        listed = client.fetch_all(github_client.LIST_PULLS, Pull, query=query)
+        listed = client.fetch_all(github_client.LIST_PULLS, github_client.Pull, query=query)
         matching = _with_head(listed, event.head.sha, client.repository)
     return tuple(sorted(matching, key=lambda each: each.number))
 

@@ -27,7 +27,6 @@ from evalgate.model import (
     Score,
     Suite,
     Text,
-    Transcript,
     VerdictKind,
 )
 from evalgate.reports import cases, causes, turns, wording
@@ -73,13 +72,14 @@ def parts(v: View, *, room: int) -> Iterator[str]:
             row["crashed"] = True
         if used < room:
             fresh = (again[0].get(key, ()), again[1].get(key, ()))
-            made = _case(v, case, base=base, again=fresh)
-            traced = _traces(v, case, base=(*base, *fresh[1]), head=(*case.trials, *fresh[0]))
+            made, traced = _case(v, case, base=base, again=fresh)
             if traced:
                 made["trace"] = len(traces)
                 traces.append(_packed(_JSON.encode(traced)))
                 used += len(traces[-1])
             whole = _JSON.encode(made)
+            if len(whole) > TEXT:
+                whole = _JSON.encode(_shortened(made))
             row["part"], row["at"] = len(packed), len(held)
             held.append(whole)
             size += len(whole)
@@ -214,9 +214,10 @@ def _by_case(trials: Iterable[GradedTrial]) -> dict[CaseKey, list[GradedTrial]]:
 
 def _case(
     v: View, case: CaseView, *, base: Sequence[GradedTrial], again: tuple[Sequence[GradedTrial], Sequence[GradedTrial]]
-) -> JsonObject:
-    """All of one case: what was asked and expected, every run of either side, the values of its criteria. `again`: the
-    runs of head and of the base that were to confirm its failure."""
+) -> tuple[JsonObject, dict[str, list[list[Any] | None]]]:
+    """All of one case: what was asked and expected, every run of either side, the values of its criteria; and by side
+    what was recorded of the turns of each run, where anything was. `again`: the runs of head and of the base that were
+    to confirm its failure."""
     comparison, head = case.report.comparison, case.report.run
     uses = {use.name: use for use in case.suite.criteria}
     then = comparison.base if comparison is not None else None
@@ -225,9 +226,14 @@ def _case(
     conversation = (asked.conversation if asked else None) or ()
     about = {} if asked is None else adk_shapes.case_json(replace(asked, conversation=None))
     about.pop("eval_id", None)
-    return {
+    runs = {
+        "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
+        "base": [] if then is None else [_run(then, trial, uses) for trial in (*base, *again[1])],
+    }
+    traces = {side: [traced for _, traced in of_side] for side, of_side in runs.items()}
+    made = {
         "expected": [_expected(turn, uses) for turn in conversation],
-        "about": _value(about),
+        "about": about,
         "origin": case.failure_origin,
         "reason": case.verdict.reason,
         "held": None if held is None else [held.owner, held.expires, held.reason],
@@ -238,11 +244,9 @@ def _case(
         "file": v.file_page(case),
         "note": turns.of(case).divergence if case.kind is not VerdictKind.PASS else "",
         "criteria": [_criterion(each, base_values) for each in case.verdict.criteria],
-        "runs": {
-            "head": [_run(head, trial, uses) for trial in (*case.trials, *again[0])],
-            "base": [] if then is None else [_run(then, trial, uses) for trial in (*base, *again[1])],
-        },
+        "runs": {side: [told for told, _ in of_side] for side, of_side in runs.items()},
     }
+    return made, {side: of_runs for side, of_runs in traces.items() if any(of_runs)}
 
 
 def _criterion(each: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
@@ -256,25 +260,6 @@ def _criterion(each: CriterionVerdict, base: Mapping[str, float]) -> JsonObject:
     }
 
 
-def _traces(
-    v: View, case: CaseView, *, base: Sequence[GradedTrial], head: Sequence[GradedTrial]
-) -> dict[str, list[list[Any] | None]]:
-    """What was recorded of the turns of each run, of one that failed too, by side; empty where nothing was."""
-    then = v.report.comparison.base if v.report.comparison is not None else None
-    found = {}
-    for name, run, trials in (("head", case.report.run, head), ("base", then, base)):
-        of_runs: list[list[Any] | None] = []
-        for trial in trials if run is not None else ():
-            assert run is not None
-            traces = [turn.trace for turn in _turns_of(trial, run.transcripts.find(trial.key))]
-            if trial.failure is not None and trial.failure.trace:
-                traces.append(trial.failure.trace)
-            of_runs.append(traces if any(traces) else None)
-        if any(of_runs):
-            found[name] = of_runs
-    return found
-
-
 def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for trial in trials:
@@ -284,11 +269,17 @@ def _means(trials: Sequence[GradedTrial]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
-def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObject:
+def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> tuple[JsonObject, list[Any] | None]:
+    """A run, and what was recorded of its turns, of one that failed too; None where nothing was."""
     transcript = run.transcripts.find(trial.key)
-    done = _turns_of(trial, transcript)
+    done = transcript.invocations if transcript is not None else ()
+    if trial.failure is not None and not done:
+        done = trial.failure.partial
+    traces = [turn.trace for turn in done]
+    if trial.failure is not None and trial.failure.trace:
+        traces.append(trial.failure.trace)
     parts = {name: grade.breakdown for name, grade in trial.grades.items() if isinstance(grade, Score)}
-    return {
+    made = {
         "sign": _sign(trial, list(uses.values())),
         "again": not trial.key.is_first,
         "failure": None if trial.failure is None else _failure(trial.failure),
@@ -301,16 +292,17 @@ def _run(run: Run, trial: GradedTrial, uses: dict[str, CriterionUse]) -> JsonObj
         "state": transcript.final_state if transcript is not None else None,
         "ended": transcript.ended_by.value if transcript is not None and transcript.ended_by else "",
     }
-
-
-def _turns_of(trial: GradedTrial, transcript: Transcript | None) -> Sequence[Invocation]:
-    done = transcript.invocations if transcript is not None else ()
-    return trial.failure.partial if trial.failure is not None and not done else done
+    return made, traces if any(traces) else None
 
 
 def _failure(failure: AgentFailure) -> list[Any]:
-    told = (failure.message, failure.detail, failure.kind.value)
-    return [wording.failure_sentence(failure), *(plain.clip(each, TEXT) for each in told), failure.turn]
+    return [
+        wording.failure_sentence(failure),
+        failure.message,
+        failure.detail,
+        failure.kind.value,
+        failure.turn,
+    ]
 
 
 def _grade(grade: Score | NotEvaluated) -> Any:
@@ -338,16 +330,16 @@ def _expected(turn: Invocation, uses: Mapping[str, CriterionUse]) -> JsonObject:
 
 def _turn(turn: Invocation) -> JsonObject:
     """What the user said, the steps in their order, the answer; `more`: what of both is no text to be read."""
-    user, answer = (_text(turns.answer_text(each)) for each in (turn.user_content, turn.final_response))
+    user, answer = (turns.answer_text(each) for each in (turn.user_content, turn.final_response))
     made: JsonObject = {"user": user or "", "answer": answer}
     parts = [part for each in (turn.user_content, turn.final_response) if each for part in each.parts]
     more = [adk_shapes.part_json(part) for part in parts if not isinstance(part, Text) or part.thought]
     if turn.events is not None:
-        made["events"] = [_value(_event(each)) for each in turn.events]
+        made["events"] = [_event(each) for each in turn.events]
         if answer is None and any(turns.answer_text(each.content) for each in turn.events):
             made["note"] = f"The agent produced {wording.UNMARKED}, so it gave no answer."
     if more:
-        made["more"] = _value(more)
+        made["more"] = more
     if turn.rubrics:
         made["rubrics"] = [adk_shapes.rubric_json(each) for each in turn.rubrics]
     if turn.timings is not None:
@@ -360,22 +352,13 @@ def _event(event: Event) -> JsonObject:
     return made if event.at is None else made | {"at": event.at}
 
 
-def _text(text: str | None) -> str | None:
-    return text if text is None or len(text) <= TEXT else plain.clip(text, TEXT)
-
-
-def _value(value: Any) -> Any:
-    """JSON whose texts are clipped where it is huge."""
-    written = _JSON.encode(value)
-    return value if len(written) <= TEXT else _shortened(value)
-
-
 def _shortened(value: Any) -> Any:
+    """JSON with its texts clipped."""
     if isinstance(value, Mapping):
-        return {_text(str(name)): _shortened(each) for name, each in value.items()}
+        return {plain.clip(str(name), TEXT): _shortened(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_shortened(each) for each in value]
-    return _text(value) if isinstance(value, str) else value
+    return plain.clip(value, TEXT) if isinstance(value, str) else value
 
 
 def _finding(name: str, finding: Finding) -> JsonObject:
@@ -385,7 +368,7 @@ def _finding(name: str, finding: Finding) -> JsonObject:
         "label": finding.label,
         "score": finding.score,
         "subject": finding.subject,
-        "text": _text(finding.text),
+        "text": finding.text,
         "tally": turns.tally(finding),
-        "samples": [[each.label or turns.UNREAD, _text(each.text)] for each in finding.opinions],
+        "samples": [[each.label or turns.UNREAD, each.text] for each in finding.opinions],
     }

@@ -25,3 +25,12 @@ def test_nltk_itself_still_imports_after_the_stemmer() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["run", "1"]
+
+
+def test_a_run_that_asks_nobody_loads_no_client() -> None:
+    script = (
+        "import sys, evalgate.cli.commands;"
+        "print([name for name in ('google.genai', 'numpy', 'openai', 'requests', 'urllib3') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

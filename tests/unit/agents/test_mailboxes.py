@@ -31,9 +31,10 @@ def mail(box: Mailbox) -> list[object]:
     found: list[object] = []
     while True:
         try:
-            found.append(box.mail.get_nowait())
+            steps, message = box.mail.get_nowait()
         except queue.Empty:
-            return found
+            return [*found, *box.steps]
+        found += [*steps, message]
 
 
 def started(name: str = "s1") -> Started:
@@ -87,6 +88,16 @@ def test_a_message_is_welcome_only_in_its_place(phase: Phase, message: SessionMe
     assert (failure is None) is welcome
     assert mail(box) == ([message] if welcome else [])
     assert failure is None or failure.kind is FailureKind.PROTOCOL
+
+
+def test_steps_wake_nobody_and_come_with_what_does() -> None:
+    all_boxes = boxes()
+    box = all_boxes.open(Phase.TURN)
+    for message in (event(), traced()):
+        assert all_boxes.add(message, size=10) is None
+    assert box.mail.empty()
+    assert all_boxes.add(turn_end(), size=10) is None
+    assert box.mail.get_nowait() == ([event(), traced()], turn_end())
 
 
 def test_a_turn_ends_once() -> None:
