@@ -240,5 +240,5 @@ def told(taken: TakenOver, *, is_attended: bool) -> Iterator[Problem]:
         runs = words.counted(sum(key.is_first for key in taken.keys), "run")
         since = f", the oldest of {taken.since[:16].replace('T', ' ')} UTC" if taken.since else ""
         message = f"{runs} of head are earlier results{since}: nothing that the agent reads or runs in has changed"
-        hint = "`--fresh` runs all again." if is_attended else "`reuse-days: 0` runs an unchanged agent again."
+        hint = "`--fresh` measures all again." if is_attended else "`reuse-days: 0` runs an unchanged agent again."
         yield errors.note("earlier-results", message, hint=hint)

@@ -276,7 +276,7 @@ class _Measuring:
         self._taken = self._earlier.take(session, self._rules)
         if self._is_attended and self._taken[HEAD].keys:
             count = words.counted(len(self._taken[HEAD].keys), "run")
-            session.watcher.say(f"{count} known from earlier (--fresh runs all again)")
+            session.watcher.say(f"{count} known from earlier (`--fresh` measures all again)")
         if known is not None and known.stored is not None and len(sides) > 1:
             tasks = trials.tasks([side.suites for side in sides], trials.first_rounds(runs))
             stored = [task for task in tasks if task.side == BASE and task.suite.key in known.reusable]

@@ -14,17 +14,17 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 484_400,
+    "tokens": 494_700,
     "tokens_per_statement": 11.7,
     "odd_names_per_1000": 123,
-    "modules": 255,
-    "value_classes": 483,
-    "over_8_fields": 39,
-    "doubled_class_names": 41,
-    "words": 1391,
+    "modules": 261,
+    "value_classes": 488,
+    "over_8_fields": 42,
+    "doubled_class_names": 43,
+    "words": 1421,
     "replace": 179,
-    "largest_room": 5521,  # lines
-    "longest_function": 755,  # tokens
+    "largest_room": 5592,  # lines
+    "longest_function": 756,  # tokens
 }
 
 

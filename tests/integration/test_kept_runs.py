@@ -198,7 +198,7 @@ def test_what_ended_before_an_interruption_is_not_run_again(repo: Repository) ->
         done, before = finished(repo), starts(repo)
     code, said = repo.call("run")
     assert code == 1
-    assert f"{len(done)} runs known from earlier (--fresh runs all again)" in said
+    assert f"{len(done)} runs known from earlier (`--fresh` measures all again)" in said
     assert cases_of(repo.results()) == [f"case_{number}" for number in range(11)]
     repo.log.unlink()
     assert "11 runs known from earlier" in repo.call("run")[1]
