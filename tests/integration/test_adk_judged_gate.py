@@ -98,6 +98,11 @@ def test_green_without_internet_and_again_without_a_call(adk: str, tmp_path: Pat
     script(llmock)
     code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL)
     assert code == 0, said
+    assert Counter(record.model for record in llmock.requests) == asked, "neither the agent nor a judge"
+    assert "judges" not in results
+    # where all is measured anew, judges' replies are remembered
+    code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL, "--fresh")
+    assert code == 0, said
     again = Counter(record.model for record in llmock.requests)
     assert {model: again[model] - asked[model] for model in JUDGES} == dict.fromkeys(JUDGES, 0)
     assert all("calls" not in use and use["cached"] for use in results["judges"])

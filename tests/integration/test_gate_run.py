@@ -112,6 +112,7 @@ def without_times(results: dict[str, Any]) -> Any:
     def strip(value: Any) -> Any:
         if isinstance(value, dict):
             timed = {"seconds", "started_at", "duration", "model_duration", "breakdown", "invocation_duration_v1"}
+            timed |= {"reused", "problems"}  # what an earlier run measured is told
             return {
                 key: strip(each) for key, each in value.items() if key not in timed and key != "invocation_duration_v1"
             }

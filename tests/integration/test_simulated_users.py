@@ -225,7 +225,8 @@ def test_a_conversation_is_led_to_its_end_and_then_again_without_a_call(
     assert [each["ended_by"] for each in first] == ["stop_signal"] * 2
     assert gemini.played == 2 * 2 * 3  # repeats have users of their own
     assert gemini.judged == 2 * 2 * 3 * 3  # two messages and the end, three samples each; each repeat for itself
-    code, said = run(root, "--runs", "2")  # a new journal: the agent talks anew, its users and judges are remembered
+    # the agent talks anew, its users and judges are remembered
+    code, said = run(root, "--runs", "2", "--fresh")
     assert code == 0, said
     assert [dialogue(each) for each in outcomes(root)] == [WHOLE, WHOLE]
     assert (gemini.played, gemini.judged) == (2 * 2 * 3, 2 * 2 * 3 * 3)
