@@ -185,8 +185,11 @@ def _left(
         if entry.journal.damaged:
             lines = words.counted(entry.journal.damaged, "line")
             context.say(f"{path}: {lines} cannot be read; those runs are repeated")
-        if store is not None:
-            store.put(path, side=side, started_at=results_stores.moment(left.started_at))
+        if store is not None:  # for whoever is killed before it is taken over
+            try:
+                store.put(path, side=side, started_at=results_stores.moment(left.started_at))
+            except EvalgateError as error:
+                context.say(f"what an interrupted run measured is not kept: {error.message}")
         yield entry
 
 
@@ -216,9 +219,7 @@ def _within(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str
 
 def _store(rules: Rules, context: Context) -> Store | None:
     """At a terminal; in a workflow for a push or for a change from the same repository: whoever writes a fork's
-    workflow could write what it keeps. None where a shard hands over what it measured."""
-    if rules.shard is not None:
-        return None
+    workflow could write what it keeps."""
     if context.keep and context.is_attended:
         return results_store.of_checkout(
             rules.settings.root, context.cache, key=context.store_key, commit=context.commit
