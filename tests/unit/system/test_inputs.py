@@ -260,3 +260,47 @@ def test_many_names_take_little_time(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.answers([f"module {folder}/{stem}" for folder in range(100) for stem in range(50)])
     assert time.process_time() - began < 2.0
+
+
+GLOBS = inputs.question("glob", "src/**\n*.md\n!README.md")
+
+
+@pytest.mark.parametrize(
+    ("place", "is_same"),
+    [
+        ("src/a/agent.py", False),
+        ("src/new.py", False),
+        ("docs/guide.md", False),
+        ("README.md", True),  # which a later line takes out again
+        ("data/rows.csv", True),
+    ],
+)
+def test_globs_ask_for_the_files_that_match(tmp_path: Path, place: str, *, is_same: bool) -> None:
+    plant(tmp_path, dict.fromkeys(("src/a/agent.py", "docs/guide.md", "README.md", "data/rows.csv"), "text"))
+    answers = Tree(tmp_path).answers([GLOBS])
+    plant(tmp_path, {place: "other"})
+    assert (Tree(tmp_path).first_difference(answers) is None) is is_same
+
+
+def test_an_evaluation_file_that_comes_is_no_name_and_is_among_everything(tmp_path: Path) -> None:
+    plant(tmp_path, {"agent.py": "text"})
+    answers = Tree(tmp_path).answers(["names", "everything"])
+    plant(tmp_path, {"a.evalset.json": "{}"})
+    tree = Tree(tmp_path, is_aside=lambda path: path.endswith(".evalset.json"))
+    assert [tree.answer(asked) == answers[asked] for asked in ("names", "everything")] == [True, False]
+
+
+def test_no_commit_hides_a_folder_behind_an_environment(tmp_path: Path) -> None:
+    plant(tmp_path, {"prompts/pyvenv.cfg": "", "prompts/system.md": "Be brief."})
+    committed = Tree(tmp_path, is_committed=lambda _: True)
+    assert committed.environments == []
+    answers = committed.answers(["names", "everything", "file prompts/system.md"])
+    plant(tmp_path, {"prompts/system.md": "Be verbose."})
+    after = Tree(tmp_path, is_committed=lambda _: True)
+    assert [after.answer(asked) == answers[asked] for asked in answers] == [True, False, False]
+
+
+def test_what_differs_between_two_checkouts(tmp_path: Path) -> None:
+    plant(tmp_path / "one", {"a.py": "1", "b/c.md": "2", "d": "3"})
+    plant(tmp_path / "two", {"a.py": "1", "b/c.md": "other", "e": "4"})
+    assert list(Tree(tmp_path / "one").differing(Tree(tmp_path / "two"))) == ["b/c.md", "d", "e"]
