@@ -175,8 +175,8 @@ def map_bounded(
 
 
 def _next(results: queue.SimpleQueue[Any]) -> Any:
-    """The next of `results`. Python forgets a Ctrl-C that comes just as a wait begins until that wait ends, so none is
-    long."""
+    """The next of `results`. Another thread may take the signal of a Ctrl-C; Python acts on it in this one, once its
+    wait ends, so no wait is long."""
     while True:
         with suppress(queue.Empty):
             return results.get(timeout=WAIT_S)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -50,6 +52,20 @@ def test_no_more_is_under_way_than_there_are_threads() -> None:
     results = trials.map_bounded(work, source(), threads=3, stop=threading.Event(), abort=lambda: None)
     assert sorted(results) == list(range(1000))
     assert highest <= 3
+
+
+def test_a_ctrl_c_that_another_thread_took_ends_the_wait() -> None:
+    """The system may give a signal to any thread; while the main one waits, nothing else wakes it."""
+    stop, ended_early = threading.Event(), []
+
+    def work(_: int) -> None:
+        time.sleep(0.3)  # the main thread is in its wait by then
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        ended_early.append(stop.wait(30))
+
+    with pytest.raises(KeyboardInterrupt):
+        list(trials.map_bounded(work, [1], threads=1, stop=stop, abort=lambda: None))
+    assert ended_early == [True]
 
 
 def test_an_exception_aborts_and_nothing_runs_on() -> None:
