@@ -122,9 +122,9 @@ def render_inputs_table() -> str:
         default = default_text(name)
         shown = f"`{default}`" if default else ""
         rows.append(f"| `{settings.input_name(name)}` | {cell(summary_of(name))} | {shown} |")
-    rows.extend(
-        f"| `{name}` | {cell(text.splitlines()[0])} | `{default}` |" for name, (text, default) in SECRETS.items()
-    )
+    for name, (text, default) in SECRETS.items():
+        shown = f"`{default}`" if default else ""
+        rows.append(f"| `{name}` | {cell(text.splitlines()[0])} | {shown} |")
     return "\n".join(rows) + "\n"
 
 
@@ -329,9 +329,11 @@ def block(
 
 def secret_inputs() -> str:
     """The further inputs, with their defaults."""
-    texts = {name: text for name, (text, _) in SECRETS.items()}
-    defaults = "".join(f"    default: {default}\n" for _, default in SECRETS.values())
-    return block("inputs", texts, required=True).removeprefix("inputs:\n") + defaults
+    return "".join(
+        block("inputs", {name: text}, required=True).removeprefix("inputs:\n")
+        + (f"    default: {default}\n" if default else "")
+        for name, (text, default) in SECRETS.items()
+    )
 
 
 def cell(text: str) -> str:

@@ -238,7 +238,7 @@ class Side:
         if not (own or self.shared) or any(system_inputs.EVERYTHING in each for each in answers):
             return self._files.get(agent, {})
         questions = {text for each in answers for text in each if text.startswith("file ")}
-        return system_inputs.files_of(self.inputs.tree.answers(questions))
+        return system_inputs.files_of(self.inputs.tree.answers(sorted(questions)))
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""

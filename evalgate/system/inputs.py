@@ -41,6 +41,7 @@ MOST_BYTES = 1 << 30
 """Of a file; a larger one has no answer."""
 BLOCK_BYTES = 1 << 20
 LINUX_COARSE_CLOCK = 5
+MODULE_ENDS = (".py", ".pyc", ".pyd", ".pyw", ".so")
 PACKAGE_ENDS = (".dist-info", ".egg-info", ".egg", ".egg-link")
 
 
@@ -293,7 +294,8 @@ class Tree:
                 stems.setdefault(name.partition(".")[0], []).append(name)
             self._stems[folder] = stems
         near = self._stems[folder].get(stem.partition(".")[0], ())
-        return "\0".join(self._described(folder, [name for name in near if f"{name}.".startswith(f"{stem}.")]))
+        modules = [name for name in near if name.startswith(f"{stem}.") and name.endswith(MODULE_ENDS)]
+        return "\0".join(self._described(folder, [*({stem} & {*near}), *modules]))
 
     def _packages(self, path: str) -> str:
         kind, folder = self._listed(path)

@@ -427,11 +427,11 @@ def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with
 
     runner.write_gate(reference=ANSWER, answer="Lyon is the capital of France.")
     runner.check_out()
-    step = runner.run(agent=AGENT)
+    step = runner.run(agent=AGENT, baseline="store")
 
     lyon, paris = "Lyon is the capital of France.", "Paris is the capital of France."
     later = runner.asked()[asked:]
-    assert later.count(lyon) == later.count(paris) + 1 > 1, "the base is asked beside head about what is worse alone"
+    assert later.count(lyon) > later.count(paris) == 0, "the stored results stand for the base"
     assert step.code == 1, step.stdout + step.stderr
     assert runner.base[:7] in only(double.state.comments)["body"]
     assert "(cached results, less than an hour old)" in only(double.state.comments)["body"]

@@ -54,7 +54,7 @@ def test_what_changed_in_the_agent_is_in_every_report(repo: Repository) -> None:
     assert "What changed in the agent" in (folder / "report.html").read_text()
     ((_, told),) = repo.results()["descriptions"].items()
     assert told["agents"][0]["instruction"] == "Be kind.\nThe token is ***.\nUse 1 tools."
-    assert list(told["files"]) == [".gitignore", "agent.py"]
+    assert list(told["files"]) == ["agent.py", "made_of.json"], "what it read"
     for path in folder.iterdir():
         assert path.is_dir() or SECRET not in path.read_text(), path.name
 

@@ -11,7 +11,7 @@ from evalgate import reports
 from evalgate.config import load
 from evalgate.discovery import agents
 from evalgate.discovery.agents import AgentCode, apart_of
-from evalgate.gate import run
+from evalgate.gate import earlier, run
 from evalgate.model import AgentUse
 from evalgate.results import shards
 
@@ -102,7 +102,7 @@ def test_what_other_runs_wrote_is_no_part_of_the_agent(tmp_path: Path, files: di
 
 
 def test_all_that_runs_write_is_known() -> None:
-    names = {run.JOURNAL, run.BASE_JOURNAL, run.RESULTS, run.BASE_RESULTS, shards.DURATIONS}
+    names = {*earlier.JOURNALS, run.RESULTS, run.BASE_RESULTS, shards.DURATIONS}
     assert names | {renderer.file_name for renderer in reports.RENDERERS.values()} == agents.REPORTS
 
 

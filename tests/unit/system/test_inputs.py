@@ -82,7 +82,7 @@ def expected(top: Path, kind: str, path: str) -> object:
         return sorted((p.name, p.is_dir()) for p in place.iterdir()) if place.is_dir() else place.exists()
     if kind == "module":
         near = list(place.parent.iterdir()) if place.parent.is_dir() else []
-        fitting = [p for p in near if p.name == place.name or p.name.startswith(f"{place.name}.")]
+        fitting = [p for p in near if p.name in (place.name, f"{place.name}.py")]
         return sorted((p.name, p.is_dir()) for p in fitting)
     names = folders_of(top) | files_of(top).keys()
     return sorted((name, (top / name).is_dir()) for name in names), files_of(top) if kind == "everything" else None
