@@ -303,8 +303,8 @@ class Checkout(Protocol):
     def root(self) -> Path:
         """Absolute."""
 
-    def code(self, own: str | None = None) -> Iterable[str]:
-        """The files that an agent may be made of; of its `own` folder or file more than of others."""
+    def code(self) -> Iterable[str]:
+        """The files that an agent may be made of."""
 
     def below(self, folder: str) -> Iterable[str]:
         """All files below a folder, but those of installed packages."""
@@ -347,10 +347,9 @@ class AgentDriver(ABC):
         """What is named in the options that are texts and is not there, as far as that can be told beforehand."""
         return None
 
-    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
-        """The files that make the agent what it is."""
-        own = options.get("path")
-        return checkout.code(own if isinstance(own, str) else None)
+    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:  # noqa: ARG002 - for others
+        """The files that answer in the agent's stead."""
+        return ()
 
     def is_remote(self, options: Json) -> bool:  # noqa: ARG002 - for others
         """Whether the agent runs where no checkout decides what it is."""

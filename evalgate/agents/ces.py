@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -529,10 +529,6 @@ class CesDriver(AgentDriver):
         if not path or exists(checkout.root / path):
             return None
         return Missing(option="path", message=f"there is no folder {path}")
-
-    def files(self, options: Json, checkout: Checkout) -> Iterable[str]:
-        """Those of the export."""
-        return checkout.below(str(options.get("path", "")))
 
     def is_same_place(self, options: Json, others: Json) -> bool:
         """Whether it is one version of one app."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,8 +65,6 @@ _DEPENDENCIES = re.compile(
 
 _PACKAGE = re.compile(r"pyproject\.toml|setup\.(py|cfg)")
 """Those that stand at the top of what can be installed itself."""
-
-_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]([^#\n]+)", re.MULTILINE)
 
 
 def marked(run: Run, base: Base, *, settings: Settings, suites: Sequence[Suite]) -> tuple[Run, str]:
@@ -214,21 +212,12 @@ def _changed(root: Path, head: Path, *, own: Collection[str], shared: bool) -> I
         folder = f"{top}src/" if (root / top / "src").is_dir() else top
         below = [path for path in {**theirs, **ours} if path.startswith(folder)]
         if not any(each.startswith(folder) for each in own):
-            differing = [path for path in below if _differs(path, root, head)]
-            yield from differing if differing and _are_imported(below, folder, theirs, root) else ()
+            yield from (path for path in below if _differs(path, root, head))
 
 
 def _differs(path: str, root: Path, head: Path) -> bool:
     first, second = root / path, head / path
     return not (first.is_file() and second.is_file() and first.read_bytes() == second.read_bytes())
-
-
-def _are_imported(paths: Iterable[str], folder: str, code: Iterable[str], root: Path) -> bool:
-    """Whether modules in a folder are imported by code outside of it."""
-    modules = {re.split(r"[./]", path.removeprefix(folder))[0] for path in paths if path.endswith(".py")}
-    others = (path for path in code if path.endswith(".py") and not path.startswith(folder))
-    texts = ((root / path).read_text(encoding="utf-8", errors="replace") for path in others)
-    return any(not modules.isdisjoint(re.findall(r"\w+", line)) for text in texts for line in _IMPORT.findall(text))
 
 
 # --- head beside base ---------------------------------------------------------------------------------

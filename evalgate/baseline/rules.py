@@ -478,16 +478,17 @@ def _text(path: Path) -> str:
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
     """Recorded conversations that stand in for an agent, and are others now: nothing but the change says them."""
-    codes = [
-        discovery_agents.AgentCode(settings.root, apart=discovery_agents.apart_of(settings))
-        for settings in (base, head)
-    ]
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites if not agents.is_asked(suite.agent)}
     for use in uses.values():
-        was, now = (code.fingerprint(use)[:8] for code in codes)
-        if was and was != now:
+        was, now = (_recorded(use, settings.root) for settings in (base, head))
+        if was != now:
             subject = f"recordings of {use.options.get('path') or 'the agent'}"
-            yield GateEdit(kind=EditKind.FILE, subject=subject, base=was, head=now or NO_FILE)
+            yield GateEdit(kind=EditKind.FILE, subject=subject, base=was, head=now)
+
+
+def _recorded(use: AgentUse, root: Path) -> str:
+    files = agents.DRIVERS[use.driver].files(use.options, discovery_agents.SeenCheckout(root))
+    return fingerprints.digest([(path, _text(root / path)) for path in sorted(files)])[:8]
 
 
 def _tool_files(settings: Settings) -> tuple[str, ...]:

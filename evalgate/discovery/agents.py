@@ -1,13 +1,12 @@
-"""The agents of a checkout: which one a file runs, whether it is there, and the fingerprint of what it is made of."""
+"""The agents of a checkout: which one a file runs, and whether it is there."""
 
 from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path, PurePosixPath
 
@@ -15,45 +14,33 @@ from evalgate import agents, errors
 from evalgate.ces import read as ces_read
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
-from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.discovery import walk
-from evalgate.discovery.walk import Entries, IgnoreRules, Tree
+from evalgate.discovery.walk import IgnoreRules, Tree
 from evalgate.errors import Place, Problem, Severity
-from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
-REPORTS = frozenset({
-    "journal.jsonl", "base-journal.jsonl", "results.json", "base.json", "durations.json",
-    "junit.xml", "comment.md", "summary.md", "report.html", "findings.sarif",
-})  # fmt: skip
-"""What a run writes into its output folder, whatever the folder is called."""
 
-_OURS = {"journal.jsonl": b'{"journal":', "results.json": b'{"schema_version":'}
-"""How the files begin that tell such a folder."""
-
-
-def code_files(root: Path, *, apart: Collection[str] = (), own: str | None = None) -> Iterator[str]:
+def code_files(root: Path) -> Iterator[str]:
     """Paths relative to `root`, posix, in a fixed order.
 
     Left out: what a .gitignore of the tree names, git's own folder, `.env` files, environments, `node_modules`, caches,
-    evaluation files and their criteria, evalgate.yml, what runs wrote into any folder, and the folders `apart` (posix,
-    relative). `own`: the agent's own folder or file, of which what git ignores counts as well, hidden entries aside.
+    evaluation files and their criteria, and evalgate.yml.
     """
-    seen = set()
-    if own is not None and (root / own).is_dir():
-        for path in _files(root, "" if own in ("", ".") else f"{own.strip('/')}/", apart, ignored=own in ("", ".")):
-            seen.add(path)
-            yield path
-    elif own is not None and (root / own).is_file():
-        seen.add(own)
-        yield own
-    for path in _files(root, "", apart, ignored=True):
-        if path not in seen:
-            yield path
+    pending = [("", IgnoreRules())]
+    for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None):
+        for name, entry in entries.items():
+            path = f"{prefix}{name}"
+            if name in (".git", kept.FOLDER, *walk.SKIPPED_FOLDERS) or name.startswith(".env"):
+                continue
+            if not walk.is_folder(entry):
+                if not is_evaluation_file(path) and not rules.match(path):
+                    yield path
+            elif not rules.match(f"{path}/"):
+                pending.append((f"{path}/", rules))
 
 
 def is_evaluation_file(path: str) -> bool:
@@ -65,120 +52,6 @@ def is_evaluation_file(path: str) -> bool:
         or path in config_gate_file.NAMES
         or ces_read.kind_by_folder(path) is not None
     )
-
-
-def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> Iterator[str]:
-    """All files below the prefix `start`; with `ignored` without what git ignores, else without hidden ones."""
-    pending = [(start, IgnoreRules())]
-    for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None, reads_rules=ignored):
-        written = REPORTS if _is_output(entries) else frozenset()
-        for name, entry in entries.items():
-            path = f"{prefix}{name}"
-            if name in walk.SKIPPED_FOLDERS or path in apart or name in written or _is_private(name, is_kept=ignored):
-                continue
-            if walk.is_folder(entry):
-                if not rules.match(f"{path}/"):
-                    pending.append((f"{path}/", rules))
-            elif not is_evaluation_file(path) and not rules.match(path):
-                yield path
-
-
-def _is_private(name: str, *, is_kept: bool) -> bool:
-    """Whether an entry is nobody's code: git's own folder, variables with their secrets, of which even a digest is
-    nothing to keep, and hidden entries that git may not know. `is_kept`: git's own rules are heeded."""
-    return name in (".git", kept.FOLDER) or name.startswith(".env") if is_kept else name.startswith(".")
-
-
-def _is_output(entries: Entries) -> bool:
-    """Whether a run wrote into the folder: only what it wrote is left out, never what else lies there."""
-    for name, head in _OURS.items():
-        try:
-            if name in entries:
-                with Path(entries[name].path).open("rb") as file:
-                    if file.read(len(head)) == head:
-                        return True
-        except OSError:
-            continue
-    return False
-
-
-MOST_FILES = 500
-"""Of an agent, that results name."""
-
-
-def apart_of(settings: Settings) -> tuple[str, ...]:
-    """What of a checkout is no part of any agent: what runs write, and what answers in the stead of tools and judges.
-    Relative to a side's root, or absolute."""
-    rules = settings.gate_file
-    named = (
-        *(settings.output, settings.baseline_folder, settings.cache, settings.config, settings.criteria),
-        *(rules.tools.cassettes, rules.tools.mocks, rules.judge.record, rules.judge.replay, rules.judge.calibration),
-    )
-    return tuple(each for each in named if each)
-
-
-class AgentCode:
-    """One side's checkout, read at most once.
-
-    `apart`: see `apart_of`.
-    """
-
-    def __init__(self, root: Path, *, apart: Iterable[str] = ()) -> None:
-        self._root = root
-        paths = (Path(os.path.normpath(root / each)) for each in apart)
-        self._apart = frozenset(path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root))
-        self._contents: dict[str, bytes] = {}
-        self._known: dict[str, Mapping[str, bytes]] = {}
-        self._fingerprints: dict[str, str] = {}
-
-    def fingerprint(self, use: AgentUse) -> str:
-        """16 hex digits; "" where the agent's code is elsewhere, and nothing can be told of it.
-
-        An agent may import and read what it likes, so all of the checkout counts that `code_files` gives; of
-        recordings only the recordings.
-        """
-        if not self._is_here(use):
-            return ""
-        key = fingerprints.agent_key(use)
-        if key not in self._fingerprints:
-            seen = hashlib.sha256()
-            for path, content in self._files(use).items():
-                seen.update(os.fsencode(path) + b"\0" + content + b"\0")
-            self._fingerprints[key] = seen.hexdigest()[:16]
-        return self._fingerprints[key]
-
-    def files(self, use: AgentUse) -> dict[str, str]:
-        """The same files, each with 12 hex digits; where they are too many, only those of the agent's own folder."""
-        found = self._files(use) if self._is_here(use) else {}
-        own = f"{use.options.get('path') or ''}/"
-        if len(found) > MOST_FILES:
-            found = {path: content for path, content in found.items() if path.startswith(own)}
-        return {path: content.hex()[:12] for path, content in found.items()} if len(found) <= MOST_FILES else {}
-
-    def _is_here(self, use: AgentUse) -> bool:
-        driver = agents.DRIVERS.get(use.driver)
-        return driver is not None and not driver.is_remote(use.options)
-
-    def _files(self, use: AgentUse) -> Mapping[str, bytes]:
-        key = fingerprints.agent_key(use)
-        if key not in self._known:
-            checkout = SeenCheckout(self._root, apart=self._apart)
-            found = sorted(agents.DRIVERS[use.driver].files(use.options, checkout))
-            for path in found:
-                if path not in self._contents:
-                    self._contents[path] = hashlib.sha256(_content(self._root / path)).digest()
-            self._known[key] = {path: self._contents[path] for path in found}
-        return self._known[key]
-
-
-def _content(path: Path) -> bytes:
-    try:
-        if not path.is_file():  # a link to a folder, or to nothing
-            return b"link " + os.fsencode(path.readlink()) if path.is_symlink() else b"no file"
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-    except OSError:
-        return b"unreadable"
 
 
 ENTRY_NAMES = frozenset({"root_agent", "get_agent_async"})
@@ -532,19 +405,15 @@ _RULE = re.compile(r"agents\[(\d+)\]$")
 
 
 class SeenCheckout:
-    """What drivers may look at (base.Checkout), each looked for once it is asked for.
+    """What drivers may look at (base.Checkout), each looked for once it is asked for. `tree`: of an earlier walk."""
 
-    `apart`: folders and files that are no part of any agent, see `code_files`. `tree`: of an earlier walk.
-    """
-
-    def __init__(self, root: Path, *, apart: Collection[str] = (), tree: Tree | None = None) -> None:
+    def __init__(self, root: Path, *, tree: Tree | None = None) -> None:
         self.root = root
-        self._apart = apart
         self._walked = tree
 
-    def code(self, own: str | None = None) -> Iterator[str]:
+    def code(self) -> Iterator[str]:
         """See base.Checkout."""
-        return code_files(self.root, apart=self._apart, own=own)
+        return code_files(self.root)
 
     def below(self, folder: str) -> Iterator[str]:
         """See base.Checkout."""

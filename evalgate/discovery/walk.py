@@ -93,12 +93,11 @@ def read_checkout_rules(root: Path) -> str:
 
 
 def visit(
-    root: Path, pending: list[tuple[str, IgnoreRules]], *, tell: Callable[[Problem], None], reads_rules: bool = True
+    root: Path, pending: list[tuple[str, IgnoreRules]], *, tell: Callable[[Problem], None]
 ) -> Iterator[tuple[str, Entries, IgnoreRules]]:
     """Each folder of `pending` by its prefix, with its entries by name and the rules in it; never an environment.
 
-    Whoever iterates appends the folders below to `pending`: without recursion, since trees may be deep. `reads_rules`:
-    heed .gitignore files.
+    Whoever iterates appends the folders below to `pending`: without recursion, since trees may be deep.
     """
     while pending:
         prefix, rules = pending.pop()
@@ -112,7 +111,7 @@ def visit(
             continue
         if prefix and not ENVIRONMENT_MARKS.isdisjoint(entries):
             continue
-        own = entries.get(".gitignore") if reads_rules else None
+        own = entries.get(".gitignore")
         if own is not None and own.is_file(follow_symlinks=False):  # git does not follow a linked .gitignore
             try:
                 text = Path(own.path).read_text(encoding="utf-8", errors="replace")

@@ -156,7 +156,6 @@ def opened(
                 criteria=built,
                 journal=journals[len(session.sides)],
                 inputs=inputs,
-                files_of=discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings)).files,
                 **more,
             )
 

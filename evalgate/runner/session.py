@@ -29,7 +29,6 @@ from evalgate.model import (
     INFRASTRUCTURE,
     AgentDescription,
     AgentFailure,
-    AgentUse,
     CaseKey,
     FailureKind,
     Grade,
@@ -157,14 +156,17 @@ class Addresses:
     grades: Mapping[str, str]
 
 
+MOST_FILES = 500
+"""Of an agent, that results name."""
+
+
 class Side:
     """One side of a run: serves one trial after another, on any thread, and keeps what came of it.
 
     `agents`: by `AgentUse.key`. `criteria`: of every suite, by name, in the suite's order; grades of those that only
     compute are computed again rather than kept in `journal`, which holds what is known of this side. `inputs`: what its
     agents read and run in. `skipped`: cases (suite key, case id) that this side does not run. `shared`: suites of which
-    it runs nothing and has what the side before it gave, since both have the same agent. `files_of`: an agent's own
-    files, for reports.
+    it runs nothing and has what the side before it gave, since both have the same agent.
     """
 
     def __init__(
@@ -178,7 +180,6 @@ class Side:
         inputs: SideInputs,
         skipped: Collection[CaseKey] = (),
         shared: Collection[str] = (),
-        files_of: Callable[[AgentUse], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self.suites = suites
         self.agents = agents
@@ -191,7 +192,6 @@ class Side:
         self.fingerprints: dict[CaseKey, str] = {}
         self.models: set[str] = set()
         self.inputs = inputs
-        self._files = {fingerprints.agent_key(suite.agent): files_of(suite.agent) for suite in suites}
         self._session = session
         self.prints = session.prints
         self._criteria = criteria
@@ -231,14 +231,16 @@ class Side:
         return {key: each for key, each in known.items() if each != AgentDescription()}
 
     def _files_of(self, agent: str) -> Mapping[str, str]:
-        """The files that an agent read on any side, as they are on this one; where nobody saw which, those that it may
-        be made of."""
-        answers = [side.journal.inputs.get(agent, Inputs()).answers for side in self._session.sides]
-        own = self.journal.inputs.get(agent, Inputs()).answers
-        if not (own or self.shared) or any(system_inputs.EVERYTHING in each for each in answers):
-            return self._files.get(agent, {})
-        questions = {text for each in answers for text in each if text.startswith("file ")}
-        return system_inputs.files_of(self.inputs.tree.answers(sorted(questions)))
+        """The files that an agent read on any side, as they are on this one; where nobody saw which, all of the
+        checkout; none where there are too many to list."""
+        inputs = [side.journal.inputs.get(agent, Inputs()) for side in self._session.sides]
+        questions = {question for side in inputs for question in side.answers}
+        if not (self.shared or self.journal.inputs.get(agent, Inputs()).is_known):
+            return {}
+        if system_inputs.EVERYTHING in questions:
+            questions = set(self.inputs.tree.contents())
+        files = sorted(question for question in questions if question.startswith("file "))
+        return system_inputs.files_of(self.inputs.tree.answers(files)) if len(files) <= MOST_FILES else {}
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""

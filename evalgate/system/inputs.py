@@ -144,6 +144,10 @@ class Tree:
             if self.answer(text) != other.answer(text):
                 yield path
 
+    def contents(self) -> Iterator[str]:
+        """A question for the content of each file that counts among `names`."""
+        return (question(FILE, path) for path in self._files() if not self._is_aside(path))
+
     def _files(self) -> Iterator[str]:
         for folder in self._folders:
             yield from (_join(folder, name) for name in self._visible(folder) if self._folders[folder][name] != FOLDER)

@@ -16,7 +16,6 @@ from cmarkgfm.cmark import Options
 
 import evalgate.reports
 from evalgate import reports
-from evalgate.discovery import agents
 from evalgate.model import Report
 from evalgate.reports import view
 from evalgate.text import markdown
@@ -49,11 +48,6 @@ def test_every_file_of_the_family_stands_in_its_table() -> None:
 def test_every_row_stands_in_the_docs() -> None:
     docs = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
     assert all(f"`{row.file_name}`" in docs for row in reports.RENDERERS.values())
-
-
-def test_no_report_is_taken_for_a_part_of_an_agent() -> None:
-    """A run may have written it into a folder that the next one reads."""
-    assert {row.file_name for row in reports.RENDERERS.values()} <= agents.REPORTS
 
 
 @functools.cache

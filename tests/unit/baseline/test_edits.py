@@ -173,16 +173,25 @@ def test_a_huge_file_or_one_that_is_no_text_is_told_by_its_digest(tmp_path: Path
         assert len(told.lines) <= 3
 
 
-def test_other_recordings_of_an_agent_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("driver", "options", "name", "expected"),
+    [
+        ("replay", {"path": "kept"}, "kept/a.session.json", ["recordings of kept"]),
+        ("replay", {"path": "kept"}, "agent.py", []),  # only recordings answer
+        ("replay", {}, ".adk/eval_history/b.evalset_result.json", ["recordings of the agent"]),
+        ("adk", {"path": "kept"}, "kept/a.session.json", []),  # which is asked
+    ],
+)
+def test_other_recordings_of_an_agent_are_told(
+    tmp_path: Path, driver: str, options: dict[str, str], name: str, expected: list[str]
+) -> None:
     base, head = choice(tmp_path / "base"), choice(tmp_path / "head")
     for side, text in ((base, "{}"), (head, '{"better": true}')):
-        (side.root / "kept").mkdir()
-        (side.root / "kept/a.session.json").write_text(text)
-    uses = [AgentUse(driver=driver, options={"path": "kept"}) for driver in ("replay", "adk")]
-    for use, expected in zip(uses, (["recordings of kept"], []), strict=True):
-        suites = (dataclasses.replace(suite(agent="kept"), agent=use),)
-        assert files(base, head, suites) == expected
-        assert files(base, base, suites) == []
+        (side.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (side.root / name).write_text(text)
+    suites = (dataclasses.replace(suite(agent="kept"), agent=AgentUse(driver=driver, options=options)),)
+    assert files(base, head, suites) == expected
+    assert files(base, base, suites) == []
 
 
 @pytest.mark.parametrize(

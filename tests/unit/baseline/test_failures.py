@@ -87,7 +87,7 @@ def whose(
         (PROGRAM, {**SHELF, **USES}, {"libs/shelf/shelf/book.py": None}, "libs/shelf/shelf/book.py"),
         (PROGRAM, {**SHELF, **USES}, {"libs/shelf/shelf/more.py": ""}, "libs/shelf/shelf/more.py"),
         (NAMED, {**SHELF, "desk/bot.py": "from shelf import book\n"}, EDITED, "libs/shelf/shelf/book.py"),
-        (PROGRAM, {**SHELF, "agent.py": "import os  # no shelf\n"}, EDITED, OWN),  # of no use to it
+        (PROGRAM, {**SHELF, "agent.py": "import os  # no shelf\n"}, EDITED, "libs/shelf/shelf/book.py"),  # who knows
         (AS_MODULE, {"setup.py": "", "src/bot/main.py": "1", "run.py": "import bot"}, {"src/bot/main.py": "2"},
          "src/bot/main.py"),
         # whatever is installed, its own is found first: a change may repair that

@@ -41,15 +41,11 @@ def made(root: Path, *names: str) -> Path:
         ("env/pyvenv.cfg", False),
         ("node_modules/x/index.js", False),
         ("web/__pycache__/x.pyc", False),
-        ("report/results.json", False),  # apart
-        ("own/README.md", True),  # in the agent's own folder all counts
-        ("own/trace.log", True),
-        ("own/x.evalset.json", False),
     ],
 )
 def test_what_counts(tmp_path: Path, name: str, counts: bool) -> None:
     made(tmp_path, ".gitignore", "other.py", name)
-    found = list(agents.code_files(tmp_path, apart={"report"}, own="own"))
+    found = list(agents.code_files(tmp_path))
     assert (name in found) is counts
     assert "other.py" in found
     assert len(found) == len(set(found))
@@ -61,8 +57,3 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     (root / "loop").symlink_to(root)
     (root / "out").symlink_to(tmp_path / "elsewhere")
     assert sorted(agents.code_files(root)) == ["agent.py", "loop", "out"]
-
-
-def test_an_agent_that_is_one_file(tmp_path: Path) -> None:
-    made(tmp_path, ".gitignore", "made.log", "agent.py")
-    assert sorted(agents.code_files(tmp_path, own="made.log")) == [".gitignore", "agent.py", "made.log"]
