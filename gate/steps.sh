@@ -31,10 +31,10 @@ plan() {
     way=uv
     echo "::warning title=evalgate::without isolation: $why, so agents run with the rights of this step"
   fi
-  if [ -n "$SHARD" ]; then label=${label:+$label-}shard-${SHARD%%/*}; fi
   label=${label//[\":<>|*?\\\/,[:space:]]/-}
   output way "$way"
-  output suffix "${label:+-$label}"
+  output gate "${label:+-$label}"
+  output suffix "${label:+-$label}${SHARD:+-shard-${SHARD%%/*}}"
 }
 
 # The image that the root action names: pulled by digest in a release, else built from the Dockerfile.

@@ -238,7 +238,7 @@ def _decide(given: JsonObject, gate: Callable[[Settings, Context], Report], *, e
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
     isolate = gate is gate_run.run and isolates(settings, watcher.say)
-    doors = {"reproduce": command, "show": show, "isolate": isolate, "present": present, "keep": gate is gate_run.run}
+    doors = {"reproduce": command, "show": show, "isolate": isolate, "present": present, "keep": True}
     context = prepare.make_context(settings, environ=os.environ, watcher=watcher, **doors)
     report = gate(settings, context)
     show(report.problems)

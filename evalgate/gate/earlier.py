@@ -42,10 +42,12 @@ JOURNALS = ("journal.jsonl", "base-journal.jsonl")
 @frozen_dataclass
 class Earlier:
     """`trees`: head's checkout, and the base's. `store`: where this run keeps what it measures; `entries`: what runs
-    before it kept, nearest first. `unchanged`: the suites whose agent is the same on both sides."""
+    before it kept, nearest first. `unchanged`: the suites whose agent is the same on both sides. `is_part`: of a run
+    that a merge joins, which keeps what was measured."""
 
     trees: tuple[Tree, ...]
     store: Store | None = None
+    is_part: bool = False
     entries: Sequence[Entry] = ()
     unchanged: frozenset[str] = frozenset()
 
@@ -55,12 +57,11 @@ class Earlier:
         try:
             yield
         finally:
-            for number, side in enumerate(session.sides if self.store is not None else ()):
-                try:
-                    if side.journal.trials and self.store is not None:
-                        self.store.put(side.journal.path, side=number, started_at=context.now)
-                except EvalgateError as error:
-                    context.say(f"what was measured is not kept for later runs: {error.message}")
+            if self.store is not None and not self.is_part:
+                journals = [
+                    (number, side.journal.path) for number, side in enumerate(session.sides) if side.journal.trials
+                ]
+                _put(self.store, journals, context)
 
     def other_agents(self, session: Session) -> int:
         """How many other agents this pull request's runs measured before: each had its chance of a false alarm."""
@@ -96,6 +97,25 @@ class Earlier:
         return head.answer("everything") == base.answer("everything")
 
 
+def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
+    """Keep the journals that the parts of this workflow run left in their folders."""
+    store = _store(rules, context) if rules.settings.reuse_days else None
+    if store is not None:
+        places = [(number, folder / name) for folder in folders for number, name in enumerate(JOURNALS)]
+        peeks = ((number, path, journal.peek(path)) for number, path in places)
+        of_run = [(number, path) for number, path, part in peeks if part and part.workflow_run == context.workflow_run]
+        _put(store, of_run, context)
+
+
+def _put(store: Store, journals: Iterable[tuple[int, Path]], context: Context) -> None:
+    """Keep the journals of sides, 0 of head."""
+    for number, path in journals:
+        try:
+            store.put(path, side=number, started_at=context.now)
+        except EvalgateError as error:
+            context.say(f"what was measured is not kept for later runs: {error.message}")
+
+
 def _agree(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:
     """Whether both may be of the same agents: nothing was answered in two ways."""
     return first.keys() == second.keys() and all(_agrees(first[key], second[key]) for key in first)
@@ -125,7 +145,7 @@ def opened(
     store = _store(rules, context) if settings.reuse_days else None
     oldest = max(filter(None, (context.now - timedelta(days=settings.reuse_days), moved)))
     with ExitStack() as stack:
-        earlier = Earlier(trees=trees, store=store)
+        earlier = Earlier(trees=trees, store=store, is_part=bool(settings.shard))
         if store is not None or settings.resume:
             entries = _entries(stack, settings, context, store, oldest=oldest, is_fresh=is_fresh or settings.fresh)
             earlier = replace(earlier, entries=entries)

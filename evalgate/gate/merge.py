@@ -16,7 +16,7 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import measure, run as gate_run
+from evalgate.gate import earlier, measure, run as gate_run
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
 from evalgate.results import file, history as results_history, output, shards
@@ -62,6 +62,9 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         )
         outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
         report = gate_run.conclude(report, theirs, rules, context, outcomes=outcomes)
+        earlier.keep_parts(
+            {path.parent for path in _files(places, apart=settings.root / settings.output)}, rules, context
+        )
         context.present(report)
         output.write_file(settings.root / rules.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
         return history.keep(report)

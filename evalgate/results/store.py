@@ -24,8 +24,9 @@ from evalgate.results.journal import VERSION, Journal
 from evalgate.values import Environ, frozen_dataclass
 
 FOLDER = "store"
-MOST_FILES = 24
+MOST_RUNS = 12
 MOST_BYTES = 500_000_000
+STAMP_LENGTH = len("20260102T030405Z")
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
 
 
@@ -85,11 +86,13 @@ class Store:
             packed.unlink(missing_ok=True)
 
     def _remove_old(self) -> None:
-        size = 0
-        for number, name in enumerate(sorted(self._names(), reverse=True)):
+        size, stamps = 0, set[str]()
+        for name in sorted(self._names(), reverse=True):
             path = self.folder / name
             size += path.stat().st_size
-            if number and (number >= MOST_FILES or size > MOST_BYTES):
+            is_of_newest = stamps <= {name[:STAMP_LENGTH]}
+            stamps.add(name[:STAMP_LENGTH])
+            if not is_of_newest and (len(stamps) > MOST_RUNS or size > MOST_BYTES):
                 path.unlink(missing_ok=True)
 
     def _names(self) -> list[str]:

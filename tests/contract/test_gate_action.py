@@ -188,22 +188,23 @@ def test_no_value_is_an_argument_and_none_is_run(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "suffix"),
+    ("variables", "gate", "suffix"),
     [
-        ({}, ""),
-        ({"NAME": "travel"}, "-travel"),
-        ({"SHARD": "2/8"}, "-shard-2"),
-        ({"NAME": "travel", "SHARD": "2/8"}, "-travel-shard-2"),
+        ({}, "", ""),
+        ({"NAME": "travel"}, "-travel", "-travel"),
+        # the parts of a gate have what the merge kept
+        ({"SHARD": "2/8"}, "", "-shard-2"),
+        ({"NAME": "travel", "SHARD": "2/8"}, "-travel", "-travel-shard-2"),
         # what neither a cache's key nor an artifact's name may hold
-        ({"NAME": 'a, b/c:"d"\nway=uv'}, "-a--b-c--d--way=uv"),
-        ({"NAME": "旅行"}, "-旅行"),
+        ({"NAME": 'a, b/c:"d"\nway=uv'}, "-a--b-c--d--way=uv", "-a--b-c--d--way=uv"),
+        ({"NAME": "旅行"}, "-旅行", "-旅行"),
     ],
 )
 def test_gates_of_one_workflow_run_have_caches_and_artifacts_of_their_own(
-    machine: Machine, variables: dict[str, str], suffix: str
+    machine: Machine, variables: dict[str, str], gate: str, suffix: str
 ) -> None:
     outputs = machine.run("plan", **variables)
-    assert (outputs["way"], outputs["suffix"]) == ("container", suffix)
+    assert (outputs["way"], outputs["gate"], outputs["suffix"]) == ("container", gate, suffix)
 
 
 @pytest.mark.parametrize(

@@ -432,3 +432,15 @@ def test_what_is_worse_in_all_parts_together_is_not_red_beside_stored_results(re
     assert measure_parts(repo, 2, "--base", "main", "--baseline", "rerun") == [0, 0]
     code, said = merge(repo, "--base", "main")
     assert code == 1, said
+
+
+def test_the_merge_keeps_what_the_parts_measured(tmp_path: Path, repo: Repository) -> None:
+    """For a later run that is divided in another way."""
+    repo.reuses = True
+    parts = [("run", "--shard", f"{index}/2", "--output", str(tmp_path / f"parts/{index}")) for index in (1, 2)]
+    assert [repo.call(*part)[0] for part in (*parts, parts[0])] == [0, 0, 0]
+    asked = repo.asked("head")
+    assert asked > 7, "a part alone keeps nothing"
+    assert merge(repo, "--output", str(tmp_path / "merged"), places=(str(tmp_path / "parts"),))[0] == 1
+    code, said = repo.call("run")
+    assert (code, repo.asked("head")) == (1, asked), said

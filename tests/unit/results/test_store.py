@@ -92,10 +92,10 @@ def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
-    for day in range(results_store.MOST_FILES, -1, -1):
+    for day in range(results_store.MOST_RUNS, -1, -1):
         keep(tmp_path, days_ago=day / 10)
     names = sorted(path.name for path in (tmp_path / results_store.FOLDER).glob("2*"))
-    assert len(names) == results_store.MOST_FILES
+    assert len(names) == results_store.MOST_RUNS
     assert ages(tmp_path)[0] == 0
 
 
