@@ -77,7 +77,8 @@ SECRETS: Mapping[str, tuple[str, str]] = {
         "${{ github.token }}",
     ),
     "store-key": (
-        "A secret that signs what runs keep for later runs.\nNothing else is believed; the agent never sees it.",
+        "A secret that signs what runs keep for later runs.\nNothing else is believed; the agent never sees it. "
+        "With `id-token: write` GitHub signs, and none is needed.",
         "",
     ),
 }

@@ -75,8 +75,8 @@ environment() {
   echo "time: packages of evalgate $SECONDS s"
 }
 
-# Names of variables that begin with one of GITHUB_, RUNNER_, INPUT_. awk also sees those with hyphens.
-own_names() { awk 'BEGIN {for (name in ENVIRON) if (name ~ /^(GITHUB|RUNNER|INPUT)_|^CI$/) print name}'; }
+# Names of variables that begin with one of GITHUB_, RUNNER_, INPUT_, ACTIONS_ID_TOKEN_. awk also sees those with hyphens.
+own_names() { awk 'BEGIN {for (name in ENVIRON) if (name ~ /^(GITHUB|RUNNER|INPUT|ACTIONS_ID_TOKEN)_|^CI$/) print name}'; }
 
 # Names in the context `env`, which is all that GitHub would pass to a container action besides its own. Each is on a
 # line of its own, whatever the values hold.

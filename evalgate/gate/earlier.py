@@ -21,7 +21,7 @@ from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import ConfigError, EvalgateError, Place, Problem
 from evalgate.formats import fingerprints
-from evalgate.github import events
+from evalgate.github import events, oidc
 from evalgate.model import Inputs, Suite
 from evalgate.results import journal, kept, store as results_store, stores as results_stores
 from evalgate.results.journal import Journal
@@ -250,6 +250,7 @@ def _store(rules: Rules, context: Context) -> Store | None:
         context.environ,
         context.cache,
         key=context.store_key,
+        witness=oidc.witness(context.environ),
         workflow_run=context.workflow_run,
         commit=context.commit,
     )

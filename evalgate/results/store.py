@@ -1,7 +1,8 @@
 """The store: journals of earlier runs, in which a trial is looked up by its address before an agent is asked.
 
 A journal is believed where its name holds the keyed hash of its bytes, and its first line says that it was written for
-the same pull request, branch or folder (docs/decisions/020-stored-heads.md).
+the same pull request, branch or folder (docs/decisions/020-stored-heads.md). Where there is a witness, who needs no
+key, it says that of the hash as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from evalgate import __version__
 from evalgate.errors import EvalgateError, UnavailableError
@@ -26,8 +28,20 @@ from evalgate.values import Environ, frozen_dataclass
 FOLDER = "store"
 MOST_RUNS = 12
 MOST_BYTES = 500_000_000
+WITNESSED = ".jwt"
+MOST_TOKEN_BYTES = 16_384
 STAMP_LENGTH = len("20260102T030405Z")
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{8})-([0-9a-f]{64})\.jsonl\.gz")
+
+
+class Witness(Protocol):
+    """Somebody whose word on a hash cannot be forged."""
+
+    def sign(self, digest: str) -> str:
+        """The word on a hash, public. Raises UnavailableError."""
+
+    def scope(self, digest: str, token: str) -> str:
+        """Of the run that asked for the word on the hash; "" where there is none."""
 
 
 @frozen_dataclass
@@ -38,6 +52,7 @@ class Store:
     scope: str  # what this run is of
     believed: Sequence[str]  # the scopes whose journals count, nearest first
     key: bytes = field(repr=False)  # of the hash: who does not have it can write no journal that is believed
+    witness: Witness | None = None
     workflow_run: str = ""
     commit: str = ""
 
@@ -77,7 +92,11 @@ class Store:
             stores.pack(plain, packed)
             stamp = started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
             packed.chmod(0o644)
-            packed.replace(self.folder / f"{stamp}-{secrets.token_hex(4)}-{self._mac(packed.read_bytes())}.jsonl.gz")
+            mac = self._mac(packed.read_bytes())
+            place = self.folder / f"{stamp}-{secrets.token_hex(4)}-{mac}.jsonl.gz"
+            if self.witness is not None:
+                place.with_suffix(WITNESSED).write_text(self.witness.sign(mac))
+            packed.replace(place)
             self._remove_old()
         except OSError as error:
             raise UnavailableError(f"cannot write {self.folder}: {error.strerror or error}") from error
@@ -94,6 +113,7 @@ class Store:
             stamps.add(name[:STAMP_LENGTH])
             if not is_of_newest and (len(stamps) > MOST_RUNS or size > MOST_BYTES):
                 path.unlink(missing_ok=True)
+                path.with_suffix(WITNESSED).unlink(missing_ok=True)
 
     def _names(self) -> list[str]:
         try:
@@ -107,11 +127,18 @@ class Store:
             if path.is_symlink() or path.stat().st_size > stores.MOST_PACKED_BYTES:
                 return None
             data = path.read_bytes()
-            if not hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), self._mac(data)):
+            mac = self._mac(data)
+            is_own = hmac.compare_digest(name.split("-")[2].removesuffix(".jsonl.gz"), mac)
+            scope = self.witness.scope(mac, _token(path)) if is_own and self.witness is not None else None
+            if not is_own or scope == "":
                 say(f"{path} was ignored: this repository's runs did not write it, or with another key")
                 return None
             stores.unpack(data, to)
-            return Journal.read(to)
+            journal = Journal.read(to)
+            if scope not in (None, journal.about.get("scope")):
+                journal.close()
+                return None
+            return journal
         except (stores.Unreadable, OSError, EvalgateError) as error:
             say(f"{path} was ignored: {error}")
             return None
@@ -147,8 +174,18 @@ class Entry:
         return stores.moment(at) >= self.oldest
 
 
-def of_workflow(environ: Environ, cache: Path, *, key: bytes, workflow_run: str, commit: str) -> Store | None:
-    """For the job of a workflow; None elsewhere. A pull request believes what runs of its base branch wrote as well."""
+def _token(path: Path) -> str:
+    """The witness's word that lies beside a journal; "" without one."""
+    place = path.with_suffix(WITNESSED)
+    is_token = place.is_file() and not place.is_symlink() and place.stat().st_size <= MOST_TOKEN_BYTES
+    return place.read_text(encoding="ascii", errors="replace") if is_token else ""
+
+
+def of_workflow(
+    environ: Environ, cache: Path, *, key: bytes, workflow_run: str, commit: str, witness: Witness | None = None
+) -> Store | None:
+    """For the job of a workflow; None elsewhere. A pull request believes what runs of its base branch wrote as well.
+    `witness`: needed only without a `key`."""
     repository, ref = environ.get("GITHUB_REPOSITORY", ""), environ.get("GITHUB_REF", "")
     if not (workflow_run and repository and ref):
         return None
@@ -159,6 +196,7 @@ def of_workflow(environ: Environ, cache: Path, *, key: bytes, workflow_run: str,
         scope=scopes[0],
         believed=scopes,
         key=key,
+        witness=None if key else witness,
         workflow_run=workflow_run,
         commit=commit,
     )

@@ -146,8 +146,9 @@ def machine(tmp_path: Path) -> Machine:
 def test_the_container_gets_the_runners_mounts_and_variables_and_no_more(machine: Machine) -> None:
     workspace, temp = machine.workspace, machine.temp
     credentials = f"{workspace}/gha-creds-1.json"
+    identity = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x.example/", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t"}
     workflow = {"GOOGLE_API_KEY": "key", "SEVERAL": 'lines\n  "FAKE": 1', "GOOGLE_APPLICATION_CREDENTIALS": credentials}
-    machine.run("run", WORKFLOW_ENV=json.dumps(workflow | {"PATH": "/x"}, indent=2), INPUT_NAME="n", **workflow)
+    machine.run("run", WORKFLOW_ENV=json.dumps(workflow | {"PATH": "/x"}, indent=2), INPUT_NAME="n", **workflow, **identity)
     arguments = machine.arguments()
     volumes = [value for flag, value in itertools.pairwise(arguments) if flag == "--volume"]
     assert sorted(volumes) == sorted([
@@ -160,6 +161,7 @@ def test_the_container_gets_the_runners_mounts_and_variables_and_no_more(machine
     assert arguments[arguments.index("--workdir") + 1] == "/github/workspace"
     assert arguments[-1] == machine.environment["IMAGE"]
     assert machine.passed() == {
+        **identity,
         "HOME": "/github/home",
         "GITHUB_EVENT_PATH": "/github/workflow/event.json",
         "GITHUB_OUTPUT": "/github/file_commands/set_output_1",

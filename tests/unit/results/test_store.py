@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evalgate.model import Content, Invocation, Text, Transcript, Trial, TrialKey
 from evalgate.results import store as results_store
 from evalgate.results.journal import Journal
-from evalgate.results.store import Store
+from evalgate.results.store import Store, Witness
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 PULL, MAIN = "refs/pull/7/merge", "refs/heads/main"
 
 
-def store_of(folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main") -> Store:
+def store_of(
+    folder: Path, *, ref: str = PULL, key: str = "secret", base: str = "main", witness: Witness | None = None
+) -> Store:
     environ = {"GITHUB_REPOSITORY": "o/r", "GITHUB_REF": ref, "GITHUB_BASE_REF": base}
     store = results_store.of_workflow(
-        environ, folder, key=key.encode(), workflow_run="o/r/actions/runs/1/attempts/1", commit="c"
+        environ,
+        folder,
+        key=key.encode(),
+        workflow_run="o/r/actions/runs/1/attempts/1",
+        commit="c",
+        witness=witness,
     )
     assert store is not None
     return store
 
 
-def keep(folder: Path, *, days_ago: float = 0, measured_days_ago: float | None = None, ref: str = PULL) -> None:
+def keep(
+    folder: Path,
+    *,
+    days_ago: float = 0,
+    measured_days_ago: float | None = None,
+    ref: str = PULL,
+    **whose: Any,
+) -> None:
     """What a run that many days ago kept, with one trial of `a` in the suite `s`."""
     said = Content(role="model", parts=(Text(text="yes"),))
     turn = Invocation(user_content=said, final_response=said, events=())
@@ -34,10 +50,10 @@ def keep(folder: Path, *, days_ago: float = 0, measured_days_ago: float | None =
     with Journal.create(folder / f"{days_ago}.jsonl", about={}) as journal:
         trial = Trial(key=key, outcome=Transcript(invocations=(turn,)), seconds=1.0, attempts=1)
         journal.add_trial("address", trial, measured_at=measured_at)
-        store_of(folder, ref=ref, base="" if ref == MAIN else "main").put(journal.path, side=0, started_at=at)
+        store_of(folder, ref=ref, base="" if ref == MAIN else "main", **whose).put(journal.path, side=0, started_at=at)
 
 
-def ages(folder: Path, **whose: str) -> list[float]:
+def ages(folder: Path, **whose: Any) -> list[float]:
     """How many days ago the trials were measured that count."""
     said: list[str] = []
     with store_of(folder, **whose).opened(folder, oldest=NOW - timedelta(days=7), say=said.append) as entries:
@@ -89,6 +105,50 @@ def test_what_is_damaged_is_passed_over(tmp_path: Path, damage) -> None:
     keep(tmp_path, days_ago=2)
     damage(max((tmp_path / results_store.FOLDER).glob("2*")))
     assert ages(tmp_path) == [2]
+
+
+class Herald:
+    """Gives its word on any hash, for one ref."""
+
+    def __init__(self, ref: str = PULL) -> None:
+        self.ref = ref
+
+    def sign(self, digest: str) -> str:
+        return f"{self.ref} {digest}"
+
+    def scope(self, digest: str, token: str) -> str:
+        ref, _, signed = token.partition(" ")
+        return f"o/r@{ref}" if signed == digest else ""
+
+
+def unsigned(path: Path) -> None:
+    path.with_suffix(".jwt").unlink()
+
+
+def linked(path: Path) -> None:
+    token = path.with_suffix(".jwt")
+    token.rename(token.with_suffix(".old"))
+    token.symlink_to(token.with_suffix(".old"))
+
+
+@pytest.mark.parametrize(
+    ("written", "key", "change", "found"),
+    [
+        (Herald(), "", None, [1]),
+        (None, "", None, []),  # by somebody who had no word on it
+        (Herald(MAIN), "", None, []),  # whose first line says another ref
+        (Herald(), "", unsigned, []),
+        (Herald(), "", linked, []),
+        (None, "secret", None, [1]),  # a key of one's own needs no witness
+    ],
+)
+def test_a_witness_is_believed_and_nobody_else(
+    tmp_path: Path, written: Herald | None, key: str, change: Callable[[Path], None] | None, found: list[float]
+) -> None:
+    keep(tmp_path, days_ago=1, key=key, witness=written)
+    if change is not None:
+        change(next((tmp_path / results_store.FOLDER).glob("2*.gz")))
+    assert ages(tmp_path, key=key, witness=Herald()) == found
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:

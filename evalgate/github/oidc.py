@@ -1,0 +1,85 @@
+"""GitHub's word for which run wrote a file: a token of OpenID Connect that was asked for with the file's digest.
+
+The token is as public as the file. It says who asked for it, and GitHub's published keys say whether it is GitHub's
+(https://docs.github.com/actions/concepts/security/openid-connect).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from evalgate.errors import UnavailableError
+from evalgate.system.http import Exchange, ExchangeFailed
+from evalgate.values import Environ
+
+URL, TOKEN = "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+AUDIENCE = "evalgate:"
+MOST_BYTES = 1_000_000
+TIMEOUT_S = 20.0
+
+
+class Witness:
+    """Tokens for digests, and what they say. In a job with the permission `id-token: write`."""
+
+    def __init__(self, environ: Environ) -> None:
+        self._environ = environ
+
+    def sign(self, digest: str) -> str:
+        """A token for a digest. Raises UnavailableError."""
+        url = f"{self._environ[URL]}&audience={quote(AUDIENCE + digest)}"
+        return str(self._read(url, {"Authorization": f"Bearer {self._environ[TOKEN]}"}).get("value", ""))
+
+    def scope(self, digest: str, token: str) -> str:
+        """`o/r@refs/...` of the run that asked for a token for the digest; "" where it is no such token."""
+        import jwt  # noqa: PLC0415 - takes long, and few runs ask
+
+        with suppress(jwt.PyJWTError, UnavailableError, KeyError, ValueError):
+            key = self._keys[jwt.get_unverified_header(token).get("kid")]
+            # a token is for minutes, and what it says of its digest stays true
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=["RS256"],
+                audience=AUDIENCE + digest,
+                issuer=self._issuer,
+                options={"verify_exp": False},
+            )
+            return f"{claims.get('repository')}@{claims.get('ref')}"
+        return ""
+
+    @property
+    def _issuer(self) -> str:
+        server = self._environ.get("GITHUB_SERVER_URL") or "https://github.com"
+        host = urlsplit(server).hostname or ""
+        if host == "github.com":
+            return "https://token.actions.githubusercontent.com"
+        return f"https://token.actions.{host}" if host.endswith(".ghe.com") else f"{server}/_services/token"
+
+    @functools.cached_property
+    def _keys(self) -> Mapping[str | None, Any]:
+        import jwt  # noqa: PLC0415 - as above
+
+        keys = jwt.PyJWKSet.from_dict(self._read(f"{self._issuer}/.well-known/jwks", {})).keys
+        return {key.key_id: key for key in keys}
+
+    def _read(self, url: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        exchange = Exchange(environment=self._environ, headers=headers, most_bytes=MOST_BYTES)
+        try:
+            answer = exchange.request("GET", url, timeout_s=TIMEOUT_S)
+            content = answer.json() if answer.status == 200 else None
+        except (ExchangeFailed, ValueError) as error:
+            raise UnavailableError(f"GitHub's tokens are not available: {error}") from error
+        finally:
+            exchange.close()
+        if not isinstance(content, dict):
+            raise UnavailableError(f"GitHub's tokens are not available: status {answer.status}")
+        return content
+
+
+def witness(environ: Environ) -> Witness | None:
+    """Of this job; None where it may not ask."""
+    return Witness(environ) if environ.get(URL) and environ.get(TOKEN) else None
