@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders import repositories
+from builders import identity_double, repositories
+from builders.identity_double import BEARER
 
 from evalgate.model import Drift
 from evalgate.results import history
@@ -81,6 +82,26 @@ def test_a_job_that_is_run_again_asks_nobody_and_says_the_same(job: Job) -> None
         assert (again.code, asked) == (1, 0), again.stdout
         assert again.outputs["reason"] == first.outputs["reason"]
         assert "earlier results" in again.stdout
+
+
+def test_where_github_signs_nothing_else_is_believed(job: Job) -> None:
+    """A step of another job may write the cache, but has no token of GitHub's for it."""
+    with identity_double.issuer() as issuer:
+        job.runner.environment |= {
+            "GITHUB_SERVER_URL": issuer.url,
+            "ACTIONS_ID_TOKEN_REQUEST_URL": issuer.request_url,
+            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": BEARER,
+        }
+        job.push()
+        ref = str(job.runner.environment["GITHUB_REF"])
+        issuer.claims = {"repository": REPOSITORY, "ref": ref}
+        for expected in (1, 0):
+            step, asked = job.run()
+            assert (step.code, asked) == (0, expected), step.stdout
+        job.saved[ref] = {name: data for name, data in job.saved[ref].items() if not name.endswith(".jwt")}
+        step, asked = job.run()
+        assert (step.code, asked) == (0, 1), step.stdout
+        assert "this repository's runs did not write it" in step.stdout
 
 
 def test_a_new_case_of_a_job_that_is_run_again_is_not_tried_again(job: Job) -> None:

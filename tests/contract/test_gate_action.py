@@ -148,7 +148,9 @@ def test_the_container_gets_the_runners_mounts_and_variables_and_no_more(machine
     credentials = f"{workspace}/gha-creds-1.json"
     identity = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x.example/", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t"}
     workflow = {"GOOGLE_API_KEY": "key", "SEVERAL": 'lines\n  "FAKE": 1', "GOOGLE_APPLICATION_CREDENTIALS": credentials}
-    machine.run("run", WORKFLOW_ENV=json.dumps(workflow | {"PATH": "/x"}, indent=2), INPUT_NAME="n", **workflow, **identity)
+    machine.run(
+        "run", WORKFLOW_ENV=json.dumps(workflow | {"PATH": "/x"}, indent=2), INPUT_NAME="n", **workflow, **identity
+    )
     arguments = machine.arguments()
     volumes = [value for flag, value in itertools.pairwise(arguments) if flag == "--volume"]
     assert sorted(volumes) == sorted([

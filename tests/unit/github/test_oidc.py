@@ -2,74 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from builders import identity_double
+from builders.identity_double import BEARER, OTHERS, OURS, Issuer
 
 from evalgate.errors import UnavailableError
 from evalgate.github import oidc
 from evalgate.github.oidc import Witness
 
 DIGEST = "ab" * 32
-BEARER = "of-the-job"
-OURS, OTHERS = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
-
-
-class Issuer(ThreadingHTTPServer):
-    """GitHub: gives a job its tokens, and publishes the key of them."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.status = 200
-        self.claims: dict[str, Any] = {"repository": "o/r", "ref": "refs/pull/7/merge"}
-
-    def token(self, audience: str, **claims: Any) -> str:
-        now = int(time.time())
-        usual = {"iss": f"{self.url}/_services/token", "aud": audience, "iat": now, "exp": now + 300}
-        return jwt.encode({**usual, **self.claims, **claims}, OURS, algorithm="RS256", headers={"kid": "1"})
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Issuer
-
-    def do_GET(self) -> None:
-        address = urlsplit(self.path)
-        if address.path == "/_services/token/.well-known/jwks":
-            key = jwt.algorithms.RSAAlgorithm.to_jwk(OURS.public_key(), as_dict=True)
-            content: Any = {"keys": [{**key, "kid": "1", "use": "sig", "alg": "RS256"}]}
-        else:
-            assert self.headers["Authorization"] == f"Bearer {BEARER}"
-            (audience,) = parse_qs(address.query)["audience"]
-            content = {"value": self.server.token(audience)}
-        self.send_response(self.server.status)
-        self.end_headers()
-        self.wfile.write(json.dumps(content).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with Issuer() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with identity_double.issuer() as server:
         yield server
-        server.shutdown()
 
 
 def witness_of(issuer: Issuer) -> Witness:
     environ = {
         "GITHUB_SERVER_URL": issuer.url,
-        oidc.URL: f"{issuer.url}/token?api-version=2.0",
+        oidc.URL: issuer.request_url,
         oidc.TOKEN: BEARER,
     }
     witness = oidc.witness(environ)
