@@ -212,7 +212,7 @@ class Settings(BaseModel):
     depends_on: Annotated[Listed, SETTING, COMPARING, DOOR, NONE] = Field(
         default=(),
         description="Globs of the files that an agent depends on, where nobody sees what it reads (no inotify).\n"
-        "Default: the whole checkout.",
+        "Default: the whole checkout; of an agent behind a URL nothing stands in without globs.",
     )
     save_baseline: Annotated[Literal["auto", "always", "never"], TERMINAL, COMPARING, DOOR, NONE] = Field(
         default="auto",

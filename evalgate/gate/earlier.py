@@ -198,7 +198,7 @@ def _left(
         copy = scratch / name
         shutil.copyfile(path, copy)
         try:
-            entry = Entry(journal=Journal.read(copy), oldest=oldest)
+            entry = Entry(journal=Journal.read(copy), oldest=oldest, is_continued=True)
         except EvalgateError as error:
             context.say(f"{path} was ignored: {error.message}")
             continue

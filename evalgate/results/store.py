@@ -135,13 +135,13 @@ class Store:
                 return None
             stores.unpack(data, to)
             journal = Journal.read(to)
-            if scope not in (None, journal.about.get("scope")):
-                journal.close()
-                return None
-            return journal
         except (stores.Unreadable, OSError, EvalgateError) as error:
             say(f"{path} was ignored: {error}")
             return None
+        if scope not in (None, journal.about.get("scope")):
+            journal.close()
+            return None
+        return journal
 
     def _mac(self, data: bytes) -> str:
         return hmac.new(self.key, data, hashlib.sha256).hexdigest()
@@ -149,10 +149,12 @@ class Store:
 
 @frozen_dataclass
 class Entry:
-    """What one side of an earlier run measured. `oldest`: from when on its trials count."""
+    """What one side of an earlier run measured. `oldest`: from when on its trials count; `is_continued`: whether the
+    run was interrupted, and this one continues it."""
 
     journal: Journal
     oldest: datetime
+    is_continued: bool = False
 
     @property
     def scope(self) -> str:

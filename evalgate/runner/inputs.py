@@ -36,7 +36,7 @@ class SideInputs:
     def of(self, agent: str) -> Inputs:
         """Of one agent, by its key; `environment` is "" before it has started."""
         use = self.uses[agent]
-        if use.is_absent or not agents_module.is_asked(use) or agents_module.is_remote(use):
+        if use.is_absent or not agents_module.is_asked(use) or self._is_elsewhere(agent):
             return Inputs()
         environment = self._environment(agent)
         if not environment:
@@ -46,9 +46,15 @@ class SideInputs:
             answers[asked] = self.tree.answer(asked)
         return Inputs(environment=environment, answers=dict(answers))
 
-    def stands(self, agent: str, inputs: Inputs) -> bool:
+    def _is_elsewhere(self, agent: str) -> bool:
+        """Whether nobody can tell what the agent is: a service changes without any file, unless a person says which."""
+        return agents_module.is_remote(self.uses[agent]) and not self.depends_on
+
+    def stands(self, agent: str, inputs: Inputs, *, is_continued: bool = False) -> bool:
         """Whether an agent that once had these inputs has the same here and today; it is started, to tell what it runs
-        in."""
+        in. `is_continued`: in the run that this one continues."""
+        if is_continued and agent in self.agents and self._is_elsewhere(agent):
+            return True
         if not inputs.is_known or agent not in self.agents or self.tree.first_difference(inputs.answers) is not None:
             return False
         try:
@@ -64,13 +70,16 @@ class SideInputs:
         return environment
 
     def _questions(self, agent: str) -> frozenset[str]:
+        by_hand = question(GLOB, "\n".join(self.depends_on))
+        if agents_module.is_remote(self.uses[agent]):
+            return frozenset({by_hand})
         claim = self.agents[agent].inputs()
         if claim is not None and not claim.is_opaque and self.trusts_workers:
             return claim.questions
         watches = self.watches()
         is_seen = bool(watches) and not any(watch.why_lost for watch in watches)
         if not is_seen:
-            return frozenset({question(GLOB, "\n".join(self.depends_on)) if self.depends_on else EVERYTHING})
+            return frozenset({by_hand if self.depends_on else EVERYTHING})
         questions = frozenset[str]() if claim is None else claim.questions
         if claim is None or claim.is_opaque:
             questions |= {NAMES}

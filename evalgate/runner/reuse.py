@@ -77,7 +77,11 @@ def take(entries: Sequence[Entry], suite: Suite, side: Side, *, repeats: int) ->
     which the agent failed is run again."""
     taken, agent = TakenOver(), fingerprints.agent_key(suite.agent)
     nothing = Inputs()
-    entries = [entry for entry in entries if side.inputs.stands(agent, entry.journal.inputs.get(agent, nothing))]
+    entries = [
+        entry
+        for entry in entries
+        if side.inputs.stands(agent, entry.journal.inputs.get(agent, nothing), is_continued=entry.is_continued)
+    ]
     for case in suite.eval_set.cases if entries else ():
         for purpose in Purpose:
             for number in range(repeats) if purpose is Purpose.FIRST else itertools.count():
@@ -101,7 +105,7 @@ def _take(entries: Sequence[Entry], task: Task, side: Side, taken: TakenOver) ->
         if not entry.is_recent(measured_at):
             continue
         agent = fingerprints.agent_key(task.suite.agent)
-        side.journal.add_inputs(agent, journal.inputs[agent])
+        side.journal.add_inputs(agent, journal.inputs.get(agent, Inputs()))
         side.journal.add_trial(addresses.trial, trial, agent=agent, measured_at=measured_at)
         for address in addresses.grades.values():
             grade = journal.grade(address)

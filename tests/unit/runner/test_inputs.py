@@ -10,7 +10,7 @@ import pytest
 
 from evalgate.agents.base import AgentInputs
 from evalgate.formats import fingerprints
-from evalgate.model import Inputs
+from evalgate.model import AgentUse, Inputs
 from evalgate.runner.inputs import SideInputs
 from evalgate.system.watching import Watch
 from tests.unit.runner import fakes
@@ -92,6 +92,37 @@ def test_what_counts_as_read(
     inputs = side(top, claim, *watches, **more).of(AGENT)
     assert set(inputs.answers) == questions
     assert inputs.environment == "v1"
+
+
+def remote(top: Path, **more: object) -> tuple[SideInputs, str]:
+    use = AgentUse(driver="http", options={"url": "http://x.example"})
+    key = fingerprints.agent_key(use)
+    inputs = side(top, None, **more)
+    return replace(inputs, uses={key: use}, agents={key: fakes.FakeAgent()}), key
+
+
+@pytest.mark.parametrize(
+    ("more", "change", "is_continued", "stands"),
+    [
+        # a service changes without any file: it says nothing of a later run, but to that which continues
+        ({}, "", False, False),
+        ({}, "", True, True),
+        ({}, "data/rows.csv", True, True),
+        # unless a person says which files it is made of
+        ({"depends_on": ("*.py",)}, "", False, True),
+        ({"depends_on": ("*.py",)}, "data/rows.csv", False, True),
+        ({"depends_on": ("*.py",)}, "agent.py", False, False),
+        ({"depends_on": ("*.py",)}, "agent.py", True, False),
+    ],
+)
+def test_of_a_service_elsewhere_nobody_sees_what_it_is(
+    top: Path, more: dict[str, object], change: str, *, is_continued: bool, stands: bool
+) -> None:
+    before, key = remote(top, **more)
+    inputs = before.of(key)
+    if change:
+        (top / change).write_text("other")
+    assert remote(top, **more)[0].stands(key, inputs, is_continued=is_continued) is stands
 
 
 @pytest.mark.parametrize(
