@@ -77,8 +77,7 @@ SECRETS: Mapping[str, tuple[str, str]] = {
         "${{ github.token }}",
     ),
     "store-key": (
-        "A secret that signs what runs keep for later runs.\nNothing else is believed; the agent never sees it. "
-        "With `id-token: write` GitHub signs, and none is needed.",
+        "A secret that signs what runs keep for later runs.\nThe agent never sees it. `id-token: write` serves as well.",
         "",
     ),
 }

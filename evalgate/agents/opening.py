@@ -37,6 +37,7 @@ from evalgate.model import (
 from evalgate.system import git, isolation, python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
+from evalgate.system.seals import Seals
 from evalgate.text import words
 from evalgate.values import Environ
 
@@ -152,12 +153,11 @@ def _setting(
             environment=environment,
             install_environment=variables.installer_environment(),
             cache=str(context.cache),
-            key=context.store_key,
             log=context.watcher.say,
             tell_time=(lambda _: None) if context.is_attended else context.say,
             sandbox=sandboxes[0],
             metrics=sandboxes[1],
-            environments=context.environments,
+            seals=Seals(key=context.store_key, verified=context.environments),
         ),
         limits=AgentLimits(
             turn_timeout_s=settings.turn_timeout,

@@ -38,7 +38,7 @@ from evalgate.model import (
 )
 from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
-from evalgate.results.stores import Found, Store
+from evalgate.results.stores import BaselineFolder, Found
 from evalgate.simulation import user
 from evalgate.system import git, python_env
 from evalgate.system.git import Repository
@@ -241,7 +241,7 @@ def _from_git(
     )
 
 
-def _of_today(store: Store, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
+def _of_today(store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
     """The stored results, but none from before the provider moved: another model gave them."""
     found = stores.find(store, repo, sha, say=say)
     if found is None:

@@ -25,7 +25,7 @@ class Context:
     other users (docs/security.md). `keep`: where somebody's own machine runs this, the run is kept (`results.kept`),
     and continued if it is interrupted. `scored`: the criteria that this run scores, by name; the others are skipped and
     so not measured; None: all. `show`: is given problems as they are found. `present`: is given the report
-    while its conversations can be read. `environments`: see `python_env.World`.
+    while its conversations can be read. `environments`: see `seals.Seals.verified`.
     """
 
     environ: Environ

@@ -30,7 +30,7 @@ from evalgate.runner import reuse
 from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session
 from evalgate.system import git, isolation
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import Snapshot
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
@@ -45,7 +45,7 @@ class Earlier:
     before it kept, nearest first. `unchanged`: the suites whose agent is the same on both sides. `is_part`: of a run
     that a merge joins, which keeps what was measured."""
 
-    trees: tuple[Tree, ...]
+    trees: tuple[Snapshot, ...]
     store: Store | None = None
     is_part: bool = False
     entries: Sequence[Entry] = ()
@@ -221,14 +221,14 @@ def _not_continued(path: Path, why: str, settings: Settings) -> ConfigError:
     )
 
 
-def _tree(top: Path, apart: Iterable[str | Path], root: Path, context: Context) -> Tree:
+def _tree(top: Path, apart: Iterable[str | Path], root: Path, context: Context) -> Snapshot:
     """The checkout at `top`, of head or of the base: all of that is a commit's."""
 
     def is_committed(path: Path) -> bool:
         return not root.is_relative_to(top) or git.first_committed([path], root, context.environ) is not None
 
     is_aside = discovery_agents.is_evaluation_file
-    return Tree(top, _within(top, root, apart), is_aside=is_aside, is_committed=is_committed)
+    return Snapshot(top, _within(top, root, apart), is_aside=is_aside, is_committed=is_committed)
 
 
 def _within(top: Path, root: Path, paths: Iterable[str | Path]) -> frozenset[str]:
@@ -250,7 +250,7 @@ def _store(rules: Rules, context: Context) -> Store | None:
         context.environ,
         context.cache,
         key=context.store_key,
-        witness=oidc.witness(context.environ),
+        witness=oidc.identity(context.environ),
         workflow_run=context.workflow_run,
         commit=context.commit,
     )

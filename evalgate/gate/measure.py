@@ -57,7 +57,7 @@ from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
 
@@ -127,7 +127,9 @@ def opened(
         environment = AgentVariables.of(settings, context, judge_keys).environment()
         apart = settings.model_copy(update={"isolate": context.isolate})
 
-        def side(suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: Tree, **more: Any) -> Side:
+        def side(
+            suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: Snapshot, **more: Any
+        ) -> Side:
             tools = toolbox.fingerprint(settings, root)
 
             def environment_of(agent: Agent) -> str:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from pathlib import Path
 
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
@@ -17,13 +17,13 @@ from evalgate.values import frozen_dataclass
 class Watches:
     """The watches of each checkout: one, or one of each copy that agents and metrics see."""
 
-    trees: Sequence[Tree]
+    trees: Sequence[Snapshot]
     stack: ExitStack
     by_top: dict[Path, list[Watch]] = field(default_factory=dict)
 
     @classmethod
     @contextmanager
-    def opened(cls, trees: Sequence[Tree]) -> Iterator[Watches]:
+    def opened(cls, trees: Sequence[Snapshot]) -> Iterator[Watches]:
         """Watches of these checkouts, none of which has begun; they end with the block."""
         with ExitStack() as stack:
             yield cls(trees=trees, stack=stack)
@@ -45,6 +45,6 @@ class Watches:
                     self.stack.enter_context(Watch(copy, {*tree.apart, *tree.environments}))
                 )
 
-    def of(self, tree: Tree) -> Sequence[Watch]:
+    def of(self, tree: Snapshot) -> Sequence[Watch]:
         """The watches of a checkout; none before they have begun."""
         return tuple(self.by_top.get(tree.top, ()))

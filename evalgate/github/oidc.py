@@ -22,7 +22,7 @@ MOST_BYTES = 1_000_000
 TIMEOUT_S = 20.0
 
 
-class Witness:
+class Identity:
     """Tokens for digests, and what they say. In a job with the permission `id-token: write`."""
 
     def __init__(self, environ: Environ) -> None:
@@ -80,6 +80,6 @@ class Witness:
         return content
 
 
-def witness(environ: Environ) -> Witness | None:
+def identity(environ: Environ) -> Identity | None:
     """Of this job; None where it may not ask."""
-    return Witness(environ) if environ.get(URL) and environ.get(TOKEN) else None
+    return Identity(environ) if environ.get(URL) and environ.get(TOKEN) else None

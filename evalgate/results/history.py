@@ -26,7 +26,7 @@ from evalgate.model.run import Count
 from evalgate.model.trial import MOST
 from evalgate.results import shapes, stores as results_stores
 from evalgate.results.shapes import entry
-from evalgate.results.stores import HISTORY, Revise, Store, Warn
+from evalgate.results.stores import HISTORY, BaselineFolder, Revise, Warn
 from evalgate.system import git
 from evalgate.system.git import Repository
 from evalgate.text import words
@@ -116,7 +116,7 @@ class History:
     settings: Settings
     context: Context
     repo: Repository | None = None
-    store: Store | None = None
+    store: BaselineFolder | None = None
     past: PastRuns | None = None
     problems: tuple[Problem, ...] = ()
 
@@ -438,7 +438,7 @@ def parse_history(text: bytes) -> PastRuns:
     return past
 
 
-def read_history(store: Store) -> PastRuns:
+def read_history(store: BaselineFolder) -> PastRuns:
     """The history of a store, an empty one where it has none.
 
     Raises UnavailableError where the store is out of reach or what it has cannot be read: that is not the same as none.
@@ -453,7 +453,7 @@ def read_history(store: Store) -> PastRuns:
 
 
 def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
-    """What `Store.save` makes of the history: this run is added.
+    """What `BaselineFolder.save` makes of the history: this run is added.
 
     An unreadable history starts anew, with a warning; that of a later evalgate stays as it is, with one.
     """

@@ -125,7 +125,7 @@ def pack(results: Path, to: Path) -> None:
     if packed > MOST_PACKED_BYTES:
         raise UnavailableError(
             f"the results are too large to store: {size(packed)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
-            hint="Store them as an artifact or in a folder, or split the gate into several jobs.",
+            hint="BaselineFolder them as an artifact or in a folder, or split the gate into several jobs.",
         )
 
 
@@ -184,7 +184,7 @@ LOCK = ".lock"
 LEFTOVER_S = 86400.0
 
 
-class Store:
+class BaselineFolder:
     """A folder that keeps results of runs on the base branch; a data branch of earlier versions, checked out, is one.
 
     Writers take turns; readers need not wait, since every file appears whole. Every method raises UnavailableError
@@ -324,7 +324,7 @@ class Found:
     distance: int
 
 
-def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> Store | None:
+def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> BaselineFolder | None:
     """The store that the settings name, but no folder that the commit brings along: a change could write what it is
     compared with."""
     if not settings.baseline_folder:
@@ -333,10 +333,10 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
     if git.is_committed(folder, repo):
         say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
         return None
-    return Store(folder, scratch=repo.folder / "stored", warn=say)
+    return BaselineFolder(folder, scratch=repo.folder / "stored", warn=say)
 
 
-def find(store: Store, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
+def find(store: BaselineFolder, repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
     """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What is passed over, or
     wrong with the store, is said, and the next nearest is taken."""
     return next(_usable(store, _candidates(repo, sha, say=say), say=say), None)
@@ -359,7 +359,7 @@ def moment(written: str) -> datetime:
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 
-def _usable(store: Store, candidates: Sequence[str], *, say: Callable[[str], None]) -> Iterator[Found]:
+def _usable(store: BaselineFolder, candidates: Sequence[str], *, say: Callable[[str], None]) -> Iterator[Found]:
     """What one store has, the nearest first; a run that cannot be compared with hides no earlier one."""
     try:
         for kept in itertools.islice(store.find(candidates), MOST_PASSED_OVER):

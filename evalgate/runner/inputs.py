@@ -10,7 +10,7 @@ from evalgate import agents as agents_module
 from evalgate.agents.base import Agent, AgentFailed
 from evalgate.model import AgentUse, Inputs
 from evalgate.system import watching
-from evalgate.system.inputs import EVERYTHING, GLOB, NAMES, Tree, parse, question
+from evalgate.system.inputs import EVERYTHING, GLOB, NAMES, Snapshot, parse, question
 from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
 
@@ -23,15 +23,14 @@ class SideInputs:
     memory. Where nobody saw what was read, everything was.
     """
 
-    tree: Tree
+    tree: Snapshot
     uses: Mapping[str, AgentUse]  # by `agent_key`
     agents: Mapping[str, Agent]  # by `agent_key`
     environment_of: Callable[[Agent], str]
     watches: Callable[[], Sequence[Watch]] = tuple
     depends_on: Sequence[str] = ()  # globs: what counts where everything would
     trusts_workers: bool = False  # whether a worker's word is enough: many programs read a person's own checkout
-    answers: dict[str, dict[str, str]] = field(default_factory=dict)
-    environments: dict[str, str] = field(default_factory=dict)
+    known: dict[str, Inputs] = field(default_factory=dict)
 
     def of(self, agent: str) -> Inputs:
         """Of one agent, by its key; `environment` is "" before it has started."""
@@ -41,10 +40,11 @@ class SideInputs:
         environment = self._environment(agent)
         if not environment:
             return Inputs()
-        answers = self.answers.setdefault(agent, {})
-        for asked in self._questions(agent) - answers.keys():
-            answers[asked] = self.tree.answer(asked)
-        return Inputs(environment=environment, answers=dict(answers))
+        answers = self.known.get(agent, Inputs()).answers
+        more = {asked: self.tree.answer(asked) for asked in self._questions(agent) - answers.keys()}
+        if more or agent not in self.known:
+            self.known[agent] = Inputs(environment=environment, answers={**answers, **more})
+        return self.known[agent]
 
     def _is_elsewhere(self, agent: str) -> bool:
         """Whether nobody can tell what the agent is: a service changes without any file, unless a person says which."""
@@ -64,10 +64,8 @@ class SideInputs:
         return self._environment(agent) == inputs.environment
 
     def _environment(self, agent: str) -> str:
-        environment = self.environments.get(agent) or self.environment_of(self.agents[agent])
-        if environment:
-            self.environments[agent] = environment
-        return environment
+        known = self.known.get(agent)
+        return known.environment if known is not None else self.environment_of(self.agents[agent])
 
     def _questions(self, agent: str) -> frozenset[str]:
         by_hand = question(GLOB, "\n".join(self.depends_on))

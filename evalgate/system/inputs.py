@@ -86,7 +86,7 @@ def files_of(answers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-class Tree:
+class Snapshot:
     """The checkout at `top`, as it lies on disk at the moment of construction.
 
     `apart`: folders that are no part of it, absolute or relative to the top. `environments`: relative paths of the
@@ -137,7 +137,7 @@ class Tree:
         order = sorted(answers, key=lambda each: (each == EVERYTHING, each.startswith((FILE, "entries")), each))
         return next((each for each in order if self.answer(each) != answers[each]), None)
 
-    def differing(self, other: Tree) -> Iterator[str]:
+    def differing(self, other: Snapshot) -> Iterator[str]:
         """The files that one of two checkouts lacks, or that differ; as `everything` counts them."""
         for path in sorted({*self._files(), *other._files()}):
             text = question(FILE, path)
@@ -337,15 +337,15 @@ class Tree:
         return _digest(parts())
 
 
-_KINDS: Final[Mapping[str, Callable[[Tree, str], str]]] = {
-    "file": Tree._file,  # noqa: SLF001 - the class's own table
-    "name": Tree._name,  # noqa: SLF001 - as above
-    "folder": Tree._folder,  # noqa: SLF001 - as above
-    "entries": Tree._entries,  # noqa: SLF001 - as above
-    "module": Tree._module,  # noqa: SLF001 - as above
-    "packages": Tree._packages,  # noqa: SLF001 - as above
-    GLOB: Tree._glob,  # noqa: SLF001 - as above
-    "pyc": Tree._pyc,  # noqa: SLF001 - as above
+_KINDS: Final[Mapping[str, Callable[[Snapshot, str], str]]] = {
+    "file": Snapshot._file,  # noqa: SLF001 - the class's own table
+    "name": Snapshot._name,  # noqa: SLF001 - as above
+    "folder": Snapshot._folder,  # noqa: SLF001 - as above
+    "entries": Snapshot._entries,  # noqa: SLF001 - as above
+    "module": Snapshot._module,  # noqa: SLF001 - as above
+    "packages": Snapshot._packages,  # noqa: SLF001 - as above
+    GLOB: Snapshot._glob,  # noqa: SLF001 - as above
+    "pyc": Snapshot._pyc,  # noqa: SLF001 - as above
     NAMES: lambda tree, _: tree._everything(contents=False),  # noqa: SLF001 - as above
     EVERYTHING: lambda tree, _: tree._everything(contents=True),  # noqa: SLF001 - as above
 }

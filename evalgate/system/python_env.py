@@ -21,6 +21,7 @@ from pathlib import Path
 from evalgate.system import process, python_needs, redact, seals
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_needs import NeedKind, Needs, PythonRule
+from evalgate.system.seals import Seals
 from evalgate.values import Environ, frozen_dataclass
 
 INSTALL_TIMEOUT_S = 1800.0
@@ -72,9 +73,8 @@ class World:
 
     `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
     of a package index and are for installing children only. `sandbox`: what all of it runs in, as other users;
-    `metrics`: what custom metrics run in. None: they run as we do. `tell_time`: is told what making it took. `key`:
-    what seals of environments are signed with, which no agent sees; empty for none. `environments`: those
-    that this run has compared with their seals, or made, and the notes of their installation.
+    `metrics`: what custom metrics run in. None: they run as we do. `tell_time`: is told what making it took. `seals`:
+    of the environments in the cache.
     """
 
     environment: Environ
@@ -84,8 +84,7 @@ class World:
     tell_time: Callable[[str], None] = lambda _: None
     sandbox: Sandbox | None = None
     metrics: Sandbox | None = None
-    key: bytes = field(default=b"", repr=False)
-    environments: dict[Path, str] = field(default_factory=dict)
+    seals: Seals = field(default_factory=Seals)
 
 
 @frozen_dataclass
@@ -354,7 +353,7 @@ def _made(needs: Needs, base: _About, world: World) -> str:
         has looked at."""
         base, cache = python.resolve(), _cache(world).resolve()
         is_known = not base.is_relative_to(cache) or any(
-            base.is_relative_to(each.resolve()) for each in world.environments
+            base.is_relative_to(each.resolve()) for each in world.seals.verified
         )
         return is_known and base.exists()
 
@@ -377,11 +376,11 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
 
     def compare() -> str:
         """Why it has to be made; "" where it can be used."""
-        if folder not in world.environments:
-            why, note = seals.compare(folder, key=world.key)
+        if folder not in world.seals.verified:
+            why, note = seals.compare(folder, key=world.seals.key)
             if why:
                 return why
-            world.environments[folder] = note
+            world.seals.verified[folder] = note
         return "" if is_whole() else "lacks its Python"
 
     if compare():
@@ -391,9 +390,9 @@ def _once(folder: Path, world: World, *, fill: Callable[[], str], is_whole: Call
             if why:
                 if os.path.lexists(folder):
                     world.log(f"the environment {folder.name} {why}: making it again")
-                world.environments.pop(folder, None)
-                world.environments[folder] = _fill_afresh(folder, world, fill)
-    return world.environments[folder]
+                world.seals.verified.pop(folder, None)
+                world.seals.verified[folder] = _fill_afresh(folder, world, fill)
+    return world.seals.verified[folder]
 
 
 def _fill_afresh(folder: Path, world: World, fill: Callable[[], str]) -> str:
@@ -410,7 +409,7 @@ def _fill_afresh(folder: Path, world: World, fill: Callable[[], str]) -> str:
     finally:
         if sandbox is not None:
             sandbox.seal(folder)
-    seals.write(folder, key=world.key, note=note)
+    seals.write(folder, key=world.seals.key, note=note)
     return note
 
 

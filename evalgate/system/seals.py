@@ -16,10 +16,11 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
 from pathlib import Path
 
 from evalgate.system import isolation
-from evalgate.values import JsonObject
+from evalgate.values import JsonObject, frozen_dataclass
 
 BYTECODE = "__pycache__"
 THREADS = min(4, os.cpu_count() or 1)
@@ -28,6 +29,15 @@ BATCH = 100
 
 BLOCK_BYTES = 1024 * 1024
 NO_SEAL = "has no valid seal (its installation was interrupted, or is none of ours)"
+
+
+@frozen_dataclass
+class Seals:
+    """`key`: what seals are signed with, which no agent sees; empty for none. `verified`: the environments that this
+    run has compared with their seals, or made, and the notes of their installation."""
+
+    key: bytes = field(default=b"", repr=False)
+    verified: dict[Path, str] = field(default_factory=dict)
 
 
 def write(folder: Path, *, key: bytes, note: str) -> None:

@@ -20,7 +20,7 @@ from builders.repositories import ENVIRON, git as git_
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.results import stores
-from evalgate.results.stores import Store
+from evalgate.results.stores import BaselineFolder
 from evalgate.system import git
 
 pytestmark = pytest.mark.integration
@@ -33,7 +33,7 @@ SAVES = 8  # by each of two writers
 class Make(Protocol):
     """Opens the store under test once more, as another run would."""
 
-    def __call__(self, *, keep: int = 50, warnings: list[str] | None = None) -> Store: ...
+    def __call__(self, *, keep: int = 50, warnings: list[str] | None = None) -> BaselineFolder: ...
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def origin(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Make:
-    def make(*, keep: int = 50, warnings: list[str] | None = None) -> Store:
+    def make(*, keep: int = 50, warnings: list[str] | None = None) -> BaselineFolder:
         warn = (warnings if warnings is not None else []).append
-        return Store(tmp_path / "stored", scratch=tmp_path / "scratch", keep=keep, warn=warn)
+        return BaselineFolder(tmp_path / "stored", scratch=tmp_path / "scratch", keep=keep, warn=warn)
 
     return make
 
@@ -179,7 +179,7 @@ def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
     (tmp_path / f"stored/runs/20260105T000000Z-{A}.json.gz").symlink_to(tmp_path / "secret.gz")
     (tmp_path / "stored/history.json").symlink_to(tmp_path / "secret.gz")
     warnings: list[str] = []
-    folder = Store(tmp_path / "stored", scratch=tmp_path / "scratch", warn=warnings.append)
+    folder = BaselineFolder(tmp_path / "stored", scratch=tmp_path / "scratch", warn=warnings.append)
     assert next(folder.find([A]), None) is None
     assert "is a symbolic link" in warnings[0]
     with pytest.raises(UnavailableError, match="symbolic link"):
@@ -187,7 +187,7 @@ def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
 
 
 def test_later_steps_can_read_a_folder(tmp_path: Path) -> None:
-    Store(tmp_path / "stored", scratch=tmp_path).save(A, results(tmp_path, "x"), now=NOW, revise=count_up)
+    BaselineFolder(tmp_path / "stored", scratch=tmp_path).save(A, results(tmp_path, "x"), now=NOW, revise=count_up)
     umask = os.umask(0)
     os.umask(umask)
     for path in (tmp_path / "stored").rglob("*"):
@@ -197,7 +197,7 @@ def test_later_steps_can_read_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    folder = Store(tmp_path / "file" / "stored", scratch=tmp_path)
+    folder = BaselineFolder(tmp_path / "file" / "stored", scratch=tmp_path)
     with pytest.raises(UnavailableError, match="cannot use the folder"):
         folder.save(A, results(tmp_path, "x"), now=NOW)
 
@@ -218,7 +218,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
 
 
 def write_to_folder(folder: str, scratch: str, letter: str) -> None:
-    store = Store(Path(folder), scratch=Path(scratch), keep=100)
+    store = BaselineFolder(Path(folder), scratch=Path(scratch), keep=100)
     for number in range(SAVES):
         commit = f"{letter}{number:039d}"
         store.save(commit, results(Path(scratch), commit), now=NOW + timedelta(seconds=number), revise=count_up)
@@ -230,7 +230,7 @@ def test_writers_of_a_folder_take_turns(tmp_path: Path) -> None:
         (tmp_path / letter).mkdir()
         arguments.append((str(tmp_path / "stored"), str(tmp_path / letter), letter))
     in_processes(write_to_folder, arguments)
-    store = Store(tmp_path / "stored", scratch=tmp_path / "scratch")
+    store = BaselineFolder(tmp_path / "stored", scratch=tmp_path / "scratch")
     assert json.loads(store.read("history.json") or b"")["count"] == 2 * SAVES
     for letter in "ab":
         assert all(next(store.find([f"{letter}{number:039d}"]), None) for number in range(SAVES))
@@ -253,7 +253,7 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
 def test_a_data_branch_is_read_once_checked_out(origin: Path, tmp_path: Path) -> None:
     """Its files lie as those of a folder: one `git worktree add` moves what it holds."""
     branch = made.made(tmp_path / "branch")
-    Store(branch, scratch=tmp_path).save(A, results(tmp_path, "old"), now=NOW, revise=count_up)
+    BaselineFolder(branch, scratch=tmp_path).save(A, results(tmp_path, "old"), now=NOW, revise=count_up)
     made.commit(branch, {})
     git_(branch, "push", "--quiet", str(origin), "HEAD:refs/heads/evalgate-data")
     workspace = made.cloned(origin, tmp_path / "workspace")

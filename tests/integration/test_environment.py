@@ -18,6 +18,7 @@ from builders.packages import MINOR, VERSION, index, mirror, wheel
 
 from evalgate.system import process, python_env, seals
 from evalgate.system.python_env import InstallFailed, Wanted, World
+from evalgate.system.seals import Seals
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +55,7 @@ class Place:
             install_environment=self.installers,
             cache=str(self.cache),
             log=self.log.append,
-            key=key,
+            seals=Seals(key=key),
         )
 
     def version(self, python: str) -> str:

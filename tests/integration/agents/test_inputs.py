@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import Snapshot
 from tests.integration.agents.line_client import Worker, adk_python, texts
 
 pytestmark = pytest.mark.integration
@@ -272,7 +272,7 @@ class Reading:
     top: Path
     worker: Worker
     questions: frozenset[str]
-    tree: Tree
+    tree: Snapshot
 
 
 @pytest.fixture(scope="module", params=["python", "adk"])
@@ -280,7 +280,7 @@ def reading(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     top = checkout(tmp_path_factory.mktemp("asked") / "check out")
     options = {"python": {"call": "bot:reply"}, "adk": {"path": "desk"}}[request.param]
     python = adk_python("new") if request.param == "adk" else sys.executable
-    tree = Tree(top)
+    tree = Snapshot(top)
     worker = Worker(python, request.param, options, top, {}, inputs=str(top))
     assert worker.greeting["type"] == "ready", worker.greeting
     worker.ask("nothing")
@@ -308,9 +308,9 @@ def test_what_is_read_is_asked_and_nothing_else(reading: Reading, name: str, tmp
     before = reading.tree.answers(reading.questions | asked(reading.worker))
     assert "everything" not in before
 
-    assert Tree(changed(reading.top, tmp_path / "read", row.change)).first_difference(before) is not None
+    assert Snapshot(changed(reading.top, tmp_path / "read", row.change)).first_difference(before) is not None
     unread = [write(path, text) for path, text in UNREAD.items()]
-    other = Tree(changed(reading.top, tmp_path / "unread", *unread))
+    other = Snapshot(changed(reading.top, tmp_path / "unread", *unread))
     if row.stands:
         assert other.first_difference(before) is None
 

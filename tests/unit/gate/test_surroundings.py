@@ -15,7 +15,7 @@ from evalgate.gate import measure
 from evalgate.gate.earlier import Earlier
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
 from evalgate.results.journal import Journal
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import Snapshot
 
 SUITE = Suite(
     key="a.evalset.json",
@@ -31,7 +31,7 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(tmp_path: Path, mo
     monkeypatch.setattr(measure, "isolated", lambda *_: contextlib.nullcontext())
     rules = Rules(settings=Settings(root=tmp_path), suites=(SUITE,), books=(RuleBook(policy=Policy()),))
     environments = set()
-    known = Earlier(trees=(Tree(tmp_path),))
+    known = Earlier(trees=(Snapshot(tmp_path),))
     for isolate in (False, True):
         context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path / "cache", isolate=isolate)
         journal = Journal.create(tmp_path / "journal.jsonl", about={})

@@ -12,7 +12,7 @@ from builders.identity_double import BEARER, OTHERS, OURS, Issuer
 
 from evalgate.errors import UnavailableError
 from evalgate.github import oidc
-from evalgate.github.oidc import Witness
+from evalgate.github.oidc import Identity
 
 DIGEST = "ab" * 32
 
@@ -23,13 +23,13 @@ def issuer() -> Iterator[Issuer]:
         yield server
 
 
-def witness_of(issuer: Issuer) -> Witness:
+def witness_of(issuer: Issuer) -> Identity:
     environ = {
         "GITHUB_SERVER_URL": issuer.url,
         oidc.URL: issuer.request_url,
         oidc.TOKEN: BEARER,
     }
-    witness = oidc.witness(environ)
+    witness = oidc.identity(environ)
     assert witness is not None
     return witness
 
@@ -80,7 +80,7 @@ def test_an_outage_signs_nothing_and_believes_nothing(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("lacking", [oidc.URL, oidc.TOKEN])
 def test_a_job_without_the_permission_has_no_witness(lacking: str) -> None:
-    assert oidc.witness({oidc.URL: "http://x.example/?a", oidc.TOKEN: "t"} | {lacking: ""}) is None
+    assert oidc.identity({oidc.URL: "http://x.example/?a", oidc.TOKEN: "t"} | {lacking: ""}) is None
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_a_job_without_the_permission_has_no_witness(lacking: str) -> None:
     ],
 )
 def test_the_issuer_is_of_the_server(server: str, issuer: str) -> None:
-    assert Witness({"GITHUB_SERVER_URL": server})._issuer == issuer
+    assert Identity({"GITHUB_SERVER_URL": server})._issuer == issuer

@@ -37,7 +37,7 @@ from evalgate.model import (
     Usage,
 )
 from evalgate.runner.inputs import SideInputs
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import Snapshot
 
 AGENTS = (AgentDetails(name="desk", instructions="Answer.", tool_declarations=({"name": "look"},)),)
 
@@ -64,7 +64,7 @@ def inputs_of(suites: Sequence[Suite], agent: FakeAgent, top: Path, *, environme
     """Of a side with one agent that is all suites', in the checkout `top`."""
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     return SideInputs(
-        tree=Tree(top),
+        tree=Snapshot(top),
         uses=uses,
         agents=cast("dict[str, Agent]", dict.fromkeys(uses, agent)),
         environment_of=lambda _: environment,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from evalgate.system import inputs
-from evalgate.system.inputs import Tree
+from evalgate.system.inputs import Snapshot
 from evalgate.worker import inputs as worker_inputs
 
 NAME = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -44,7 +44,7 @@ def test_a_question_is_one_line_and_can_be_read_back(kind: str, parts: list[str]
     ],
 )
 def test_a_question_that_is_none_equals_no_other(tmp_path: Path, asked: str) -> None:
-    tree = Tree(tmp_path)
+    tree = Snapshot(tmp_path)
     answers = tree.answers([asked])
     assert tree.first_difference(answers) == asked
 
@@ -100,7 +100,7 @@ def test_an_answer_changes_where_what_is_asked_changes(
     plant(old, before)
     plant(new, {place: text for place, text in files_of(old).items() if place not in removed})
     plant(new, added)
-    one, other = Tree(old), Tree(new)
+    one, other = Snapshot(old), Snapshot(new)
     places = {*before, *added, *removed, "nowhere"}
     kinds = ("file", "name", "folder", "module")
     questions = {(kind, place) for place in places for kind in kinds} | {("folder", "."), ("file", ".")}
@@ -120,7 +120,7 @@ def test_an_answer_changes_where_what_is_asked_changes(
 def test_what_changes_later_has_no_answer_and_what_appears_later_is_absent(tmp_path: Path) -> None:
     for name in ("same", "rewritten", "removed"):
         (tmp_path / name).write_text("1")
-    tree = Tree(tmp_path)
+    tree = Snapshot(tmp_path)
     (tmp_path / "rewritten").write_text("1")
     (tmp_path / "removed").unlink()
     (tmp_path / "later").write_text("1")
@@ -134,7 +134,7 @@ def test_what_changes_later_has_no_answer_and_what_appears_later_is_absent(tmp_p
 def test_a_file_that_was_written_just_before_is_known(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / "a").write_text(str(number))
-        tree = Tree(tmp_path)
+        tree = Snapshot(tmp_path)
         assert tree.answer("file a") == tree.answer("file a")
 
 
@@ -169,16 +169,16 @@ def furnished(tmp_path: Path) -> Path:
 )
 def test_what_is_no_part_of_the_checkout_changes_no_names(furnished: Path, place: str) -> None:
     questions = ["names", "everything", "folder .", "folder code", "name .venv", "name .git", "module agent"]
-    before = Tree(furnished, apart=["report"]).answers(questions)
+    before = Snapshot(furnished, apart=["report"]).answers(questions)
     plant(furnished, {place: "0" * 20})
-    after = Tree(furnished, apart=[str(furnished / "report")])
+    after = Snapshot(furnished, apart=[str(furnished / "report")])
     assert after.first_difference(before) is None
     assert after.environments == [".venv"]
 
 
 @pytest.mark.parametrize("asked", ["file .git/HEAD", "file .venv/lib/tool.py", "folder report", "file module/.git"])
 def test_what_is_left_out_has_no_answer(furnished: Path, asked: str) -> None:
-    tree = Tree(furnished, apart=["report"])
+    tree = Snapshot(furnished, apart=["report"])
     assert tree.first_difference(tree.answers([asked])) == asked
 
 
@@ -196,26 +196,26 @@ def test_what_is_left_out_has_no_answer(furnished: Path, asked: str) -> None:
     ],
 )
 def test_links_are_followed(furnished: Path, asked: str, same: str) -> None:
-    tree = Tree(furnished)
+    tree = Snapshot(furnished)
     assert tree.answer(asked) == tree.answer(same)
 
 
 def test_a_link_that_leads_elsewhere_is_another_name(furnished: Path) -> None:
-    before = Tree(furnished).answers(["name link", "name out", "name gone"])
-    assert Tree(furnished).first_difference(before) is None
+    before = Snapshot(furnished).answers(["name link", "name out", "name gone"])
+    assert Snapshot(furnished).first_difference(before) is None
     (furnished / "link").unlink()
     (furnished / "link").symlink_to("full/agent.py")
-    assert Tree(furnished).first_difference(before) == "name link"
+    assert Snapshot(furnished).first_difference(before) == "name link"
 
 
 def test_content_out_of_the_checkout_counts_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "shared.txt").write_text("1")
     (tmp_path / "top").mkdir()
     (tmp_path / "top/link").symlink_to("../shared.txt")
-    before = Tree(tmp_path / "top").answers(["file link"])
-    assert Tree(tmp_path / "top").first_difference(before) is None
+    before = Snapshot(tmp_path / "top").answers(["file link"])
+    assert Snapshot(tmp_path / "top").first_difference(before) is None
     (tmp_path / "shared.txt").write_text("2")
-    assert Tree(tmp_path / "top").first_difference(before) == "file link"
+    assert Snapshot(tmp_path / "top").first_difference(before) == "file link"
 
 
 @pytest.mark.parametrize(
@@ -232,23 +232,23 @@ def test_bytecode_counts_where_it_may_run_in_place_of_its_source(
     source = tmp_path / "a.py"
     source.write_text("A = 1")
     asked = "pyc __pycache__/a.pyc"
-    before = Tree(tmp_path).answers([asked, "names", "everything"])
+    before = Snapshot(tmp_path).answers([asked, "names", "everything"])
     py_compile.compile(str(source), cfile=str(tmp_path / "__pycache__/a.pyc"), invalidation_mode=mode)
-    after = Tree(tmp_path)
+    after = Snapshot(tmp_path)
     assert (after.first_difference(before) is None) is is_source
     assert (after.answer(asked) == "source") is is_source
 
 
 def test_the_executable_bit_is_part_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
-    before = Tree(tmp_path).answers(["file run"])
+    before = Snapshot(tmp_path).answers(["file run"])
     (tmp_path / "run").chmod(0o755)
-    assert Tree(tmp_path).first_difference(before) == "file run"
+    assert Snapshot(tmp_path).first_difference(before) == "file run"
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert Tree(tmp_path).answer("file pipe") == "other"
+    assert Snapshot(tmp_path).answer("file pipe") == "other"
 
 
 def test_many_names_take_little_time(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_many_names_take_little_time(tmp_path: Path) -> None:
         for name in range(50):
             (tmp_path / str(folder) / str(name)).touch()
     began = time.process_time()
-    tree = Tree(tmp_path)
+    tree = Snapshot(tmp_path)
     tree.answers([f"module {folder}/{stem}" for folder in range(100) for stem in range(50)])
     assert time.process_time() - began < 2.0
 
@@ -277,30 +277,30 @@ GLOBS = inputs.question("glob", "src/**\n*.md\n!README.md")
 )
 def test_globs_ask_for_the_files_that_match(tmp_path: Path, place: str, *, is_same: bool) -> None:
     plant(tmp_path, dict.fromkeys(("src/a/agent.py", "docs/guide.md", "README.md", "data/rows.csv"), "text"))
-    answers = Tree(tmp_path).answers([GLOBS])
+    answers = Snapshot(tmp_path).answers([GLOBS])
     plant(tmp_path, {place: "other"})
-    assert (Tree(tmp_path).first_difference(answers) is None) is is_same
+    assert (Snapshot(tmp_path).first_difference(answers) is None) is is_same
 
 
 def test_an_evaluation_file_that_comes_is_no_name_and_is_among_everything(tmp_path: Path) -> None:
     plant(tmp_path, {"agent.py": "text"})
-    answers = Tree(tmp_path).answers(["names", "everything"])
+    answers = Snapshot(tmp_path).answers(["names", "everything"])
     plant(tmp_path, {"a.evalset.json": "{}"})
-    tree = Tree(tmp_path, is_aside=lambda path: path.endswith(".evalset.json"))
+    tree = Snapshot(tmp_path, is_aside=lambda path: path.endswith(".evalset.json"))
     assert [tree.answer(asked) == answers[asked] for asked in ("names", "everything")] == [True, False]
 
 
 def test_no_commit_hides_a_folder_behind_an_environment(tmp_path: Path) -> None:
     plant(tmp_path, {"prompts/pyvenv.cfg": "", "prompts/system.md": "Be brief."})
-    committed = Tree(tmp_path, is_committed=lambda _: True)
+    committed = Snapshot(tmp_path, is_committed=lambda _: True)
     assert committed.environments == []
     answers = committed.answers(["names", "everything", "file prompts/system.md"])
     plant(tmp_path, {"prompts/system.md": "Be verbose."})
-    after = Tree(tmp_path, is_committed=lambda _: True)
+    after = Snapshot(tmp_path, is_committed=lambda _: True)
     assert [after.answer(asked) == answers[asked] for asked in answers] == [True, False, False]
 
 
 def test_what_differs_between_two_checkouts(tmp_path: Path) -> None:
     plant(tmp_path / "one", {"a.py": "1", "b/c.md": "2", "d": "3"})
     plant(tmp_path / "two", {"a.py": "1", "b/c.md": "other", "e": "4"})
-    assert list(Tree(tmp_path / "one").differing(Tree(tmp_path / "two"))) == ["b/c.md", "d", "e"]
+    assert list(Snapshot(tmp_path / "one").differing(Snapshot(tmp_path / "two"))) == ["b/c.md", "d", "e"]
