@@ -77,7 +77,7 @@ SECRETS: Mapping[str, tuple[str, str]] = {
         "${{ github.token }}",
     ),
     "store-key": (
-        "A secret that signs what runs keep for later runs.\nThe agent never sees it. `id-token: write` serves as well.",
+        "A secret that signs what runs keep for later runs.\nThe agent never sees it. Or give `id-token: write`.",
         "",
     ),
 }
