@@ -14,6 +14,8 @@ from evalgate.system.inputs import EVERYTHING, GLOB, NAMES, Snapshot, parse, que
 from evalgate.system.watching import Watch
 from evalgate.values import frozen_dataclass
 
+BYTECODE = (".pyc", "__pycache__")
+
 
 @frozen_dataclass
 class SideInputs:
@@ -90,7 +92,7 @@ class SideInputs:
         opaque = [key for key, claim in inputs.items() if claim is None or claim.is_opaque]
         attributed = watching.attributed(opened, claims, opaque)[agent]
         # bytecode is its worker's to tell apart; an import lists folders to find a module, which a worker asks for
-        unexplained = (path for path in attributed - claims[agent] if not path.endswith(".pyc") or not claims[agent])
+        unexplained = (path for path in attributed - claims[agent] if not path.endswith(BYTECODE) or not claims[agent])
         is_folder = {path: self.tree.answer(question("name", path)) == "folder" for path in unexplained}
         # all names count already for an opaque agent
         folders = () if agent in opaque else (question("folder", path) for path, folder in is_folder.items() if folder)

@@ -69,6 +69,7 @@ CLAIM = told("file agent.py", "module agent")
         (CLAIM, [Seen("agent.py"), Seen("data")], {}, {"file agent.py", "module agent", "folder data"}),
         # bytecode is the worker's to tell apart
         (CLAIM, [Seen("__pycache__/agent.cpython-311.pyc")], {}, {"file agent.py", "module agent"}),
+        (CLAIM, [Seen("data/__pycache__")], {}, {"file agent.py", "module agent"}),
         # a worker that told wrong things breaks nothing
         (told("file ../x", "nonsense"), [Seen("agent.py")], {}, {"file ../x", "nonsense", "file agent.py"}),
         # another language, or a child that tells nothing: all names, and what was opened
