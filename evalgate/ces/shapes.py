@@ -31,7 +31,7 @@ MOST_TURNS = 100
 class Handling(enum.StrEnum):
     """What becomes of a field."""
 
-    READ = "read"  # validated, listed, compared, converted; decides what is asked or how it is scored
+    READ = "read"  # validated, listed, compared; decides what is asked or how it is scored
     KEPT = "kept"  # validated and kept as it is written; nothing reads it
     OUTPUT = "output only"  # the platform writes it: kept in files, ignored in updates
     NOT_RUN = "not run"  # kept in files; an evaluation that has it is not run, and `validate` says so

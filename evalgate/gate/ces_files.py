@@ -1,5 +1,5 @@
-"""CES files at the terminal's request: converted to ADK evaluation sets and back; two versions compared by field;
-a live app's evaluations beside them: what differs, what one has written to the other.
+"""CES files at the terminal's request: two versions compared by field; a live app's evaluations beside them: what
+differs, what one has written to the other.
 
 Every update of an app has a mask of what changed and the etag that was read.
 """
@@ -14,45 +14,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalgate.ces import compare, convert, edit, live, read, shapes
+from evalgate.ces import compare, edit, live, read, shapes
 from evalgate.ces.compare import Change, Relaxation
-from evalgate.ces.convert import Loss
-from evalgate.ces.cxas import Simulation
 from evalgate.ces.edit import Refused
 from evalgate.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.ces.read import Kind, Library, Resource
-from evalgate.ces.shapes import Evaluation, EvaluationExpectation, Proto
+from evalgate.ces.shapes import Proto
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
-from evalgate.formats import eval_set
-from evalgate.formats.adk_shapes import case_json
 from evalgate.gate.resources import COLLECTION_OF, Resources
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
-
-
-@dataclass(slots=True)
-class Converted:
-    """The files that a conversion gives, how many cases are in them, and what is lost: `told` in words,
-    of which `lost` are more than remarks. `problems`: warnings of the files that were read."""
-
-    files: dict[Path, JsonObject] = field(default_factory=dict)
-    count: int = 0
-    told: list[str] = field(default_factory=list)
-    lost: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-    def add_losses(self, where: str, losses: Iterable[Loss]) -> None:
-        """Note what is lost of one evaluation."""
-        for each in losses:
-            self.told.append(f"{where}: {each}")
-            self.lost += each.effect is not convert.Effect.NOTE
-
-    def write(self) -> None:
-        """Write the files."""
-        for path, content in self.files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @frozen_dataclass
@@ -99,47 +71,6 @@ def library(paths: Iterable[Path]) -> Library:
     if not of_ces:
         raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
     return found
-
-
-# --- converting -------------------------------------------------------------------------------------
-
-
-def to_adk(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
-    """CES evaluations as one ADK evaluation set; expectations that they name are looked for in the paths as well."""
-    found = library(paths)
-    made = Converted(problems=list(found.problems))
-    expectations = ((each.id, each.message) for each in found.of(Kind.EXPECTATION))
-    prompts = {
-        key: message.llm_criteria.prompt
-        for key, message in expectations
-        if isinstance(message, EvaluationExpectation) and message.llm_criteria is not None
-    }
-    prompts |= read.written_prompts(found.readings.values())
-    cases = []
-    for resource in found.tests:
-        message = resource.message
-        if isinstance(message, Evaluation):
-            case, losses = convert.to_adk(message, app=_app_of(message, app), prompts=prompts)
-            cases.append(case)
-        elif isinstance(message, Simulation):
-            case, losses = convert.simulation_to_adk(message, app=app)
-            cases.append(case)
-        else:
-            losses = [Loss(path=(), why="ADK has no tests of a tool alone")]
-        made.add_losses(f"{resource.place.file}: {resource.title}", losses)
-    if cases:
-        made.files[output] = {
-            "eval_set_id": eval_set.stem(output.name),
-            "eval_cases": [case_json(case) for case in cases],
-        }
-    made.count = len(cases)
-    return made
-
-
-def _app_of(evaluation: Evaluation, given: str) -> str:
-    """The app of an evaluation by its name; the one that is given for one without."""
-    head, mark, _ = evaluation.name.partition("/evaluations/")
-    return head if mark and given == read.LOCAL_APP else given
 
 
 # --- comparing --------------------------------------------------------------------------------------
