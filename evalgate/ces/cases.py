@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from evalgate import errors
 from evalgate.ces import compare, outcomes, read, shapes
@@ -15,7 +15,6 @@ from evalgate.ces.read import AppEvaluation, Kind, Library, Resource
 from evalgate.ces.shapes import (
     AgentTransfer,
     Chunk,
-    ComparisonType,
     Evaluation,
     EvaluationPersona,
     EvaluationSettings,
@@ -141,21 +140,13 @@ def _app(found: Library, folder: str) -> _App:
 
 def why_not_run(message: Proto) -> str:
     """Why an evaluation is not run: it needs more than text."""
-    pending: list[Any] = [message]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, tuple):
-            pending.extend(each)
-        elif isinstance(each, Proto):
-            if isinstance(each, shapes.Result):
-                continue
-            for name in type(each).model_fields:
-                value = getattr(each, name)
-                if value and shapes.handling_of(type(each), name) is shapes.Handling.NOT_RUN:
-                    return f"`{shapes.key_of(type(each), name)}` is not text"
-                if value is SemanticSimilarityChannel.AUDIO:
-                    return "its answers are compared as audio"
-                pending.append(value)
+    for each in shapes.messages_in(message, beside=shapes.Result):
+        for name in type(each).model_fields:
+            value = getattr(each, name)
+            if value and shapes.handling_of(type(each), name) is shapes.Handling.NOT_RUN:
+                return f"`{shapes.key_of(type(each), name)}` is not text"
+            if value is SemanticSimilarityChannel.AUDIO:
+                return "its answers are compared as audio"
     return ""
 
 
@@ -167,12 +158,11 @@ def _case(resource: Resource, app: _App, name: str) -> Case:
     return (_of_golden if message.golden is not None else _of_scenario)(message, resource, app, name)
 
 
-def _plan(app: _App, evaluation: Evaluation, goals: tuple[str, ...] = ()) -> Plan:
+def _plan(app: _App, evaluation: Evaluation) -> Plan:
     bare = Evaluation.model_validate(shapes.comparable(evaluation))  # what the platform writes decides nothing
-    inputs = bare.golden or bare.scenario
-    named = [each.rpartition("/")[2] for each in inputs.evaluation_expectations] if inputs else []
-    prompts = {each: app.plan.prompts[each] for each in named if each in app.plan.prompts}
-    return Plan(evaluation=bare, thresholds=app.plan.thresholds, config=app.plan.config, prompts=prompts, goals=goals)
+    plan = replace(app.plan, evaluation=bare)
+    names = [each.rpartition("/")[2] for each in plan.named]
+    return replace(plan, prompts={each: plan.prompts[each] for each in names if each in plan.prompts})
 
 
 # --- goldens --------------------------------------------------------------------------------------------
@@ -328,7 +318,8 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
     yield EXPECTATIONS  # at least that nothing unexpected is said or called
     expected = [step.expectation for turn in plan.turns for step in turn.steps if step.expectation is not None]
     counted = [each for each in expected if not each.skip_evaluation]
-    if any(_is_by_judge(plan, each) for each in counted):
+    compares_calls = plan.compares_tools(of_step=True)
+    if any(plan.judges_answer(each) or (compares_calls and _has_semantic(each)) for each in counted):
         yield SIMILARITY
     if any(plan.assesses_hallucination(turn) for turn in plan.turns):
         yield HALLUCINATION
@@ -336,13 +327,9 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
         yield NAMED
 
 
-def _is_by_judge(plan: Plan, expected: GoldenExpectation) -> bool:
-    if expected.tool_call is not None:
-        return plan.compares_tools(of_step=True) and outcomes.has_semantic(expected.tool_call, expected.comparison_type)
-    if expected.agent_response is None or not outcomes.text_of(expected.agent_response):
-        return False
-    is_text = expected.comparison_type in (ComparisonType.EQUALS, ComparisonType.CONTAINS)
-    return not is_text and plan.compares_answers(expected)
+def _has_semantic(expected: GoldenExpectation) -> bool:
+    call = expected.tool_call
+    return call is not None and outcomes.has_semantic(call, expected.comparison_type)
 
 
 # --- scenarios ------------------------------------------------------------------------------------------
@@ -351,9 +338,8 @@ def _is_by_judge(plan: Plan, expected: GoldenExpectation) -> bool:
 def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
     scenario = evaluation.scenario or Scenario()
     plan = _plan(app, evaluation)
-    facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
-    task = scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
-    if plan.goal is UserGoalBehavior.USER_GOAL_REJECTED:
+    task = outcomes.task_of(scenario)
+    if not plan.goal_score:
         task += "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
     return Case(
         case_id=name,
@@ -392,22 +378,18 @@ def _session(state: Json | None) -> AdkSession | None:
 def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
     given = []
     for each in scenario.scenario_expectations:
-        tool = each.tool_expectation
-        if tool is not None and tool.mock_tool_response is not None and tool.expected_tool_call is not None:
-            given.append((tool.mock_tool_response, tool.expected_tool_call.args))
+        tool, call = each.tool_expectation, outcomes.call_in(each)
+        if tool is not None and tool.mock_tool_response is not None and call is not None:
+            given.append((tool.mock_tool_response, call.args))
     fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
     return TurnSetup(tools=_rules(given), mocks=bool(given), fakes=fakes)
 
 
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
-    tools = [
-        each.tool_expectation.expected_tool_call
-        for each in scenario.scenario_expectations
-        if each.tool_expectation and each.tool_expectation.expected_tool_call
-    ]
-    answers = [each.agent_response for each in scenario.scenario_expectations if each.agent_response]
-    says = any(outcomes.text_of(each) for each in answers)
-    is_open = [outcomes.has_semantic(each, outcomes.AS_WRITTEN) for each in tools]
+    expected = scenario.scenario_expectations
+    says = any(outcomes.text_of(each.agent_response) for each in expected)
+    calls = [call for each in expected if (call := outcomes.call_in(each)) is not None]
+    is_open = [outcomes.has_semantic(each, outcomes.AS_WRITTEN) for each in calls]
     if plan.compares_scenario and not all(is_open):
         yield EXPECTATIONS
     if plan.compares_scenario and (says or any(is_open)):
@@ -443,13 +425,7 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
             task=plan_text, user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED, evaluation_expectations=names
         ),
     )
-    plan = Plan(
-        evaluation=evaluation,
-        thresholds=app.plan.thresholds,
-        config=app.plan.config,
-        prompts=prompts,
-        goals=goals,
-    )
+    plan = replace(app.plan, evaluation=evaluation, prompts=prompts, goals=goals)
     scenario = ConversationScenario(
         starting_prompt=first or _beginning(app),
         conversation_plan=plan_text,

@@ -14,7 +14,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, ForwardRef, TypeAlias, get_args, get_origin
 
@@ -218,6 +218,18 @@ def comparable(message: Proto) -> JsonObject:
         else:
             made[key] = written[key]
     return made
+
+
+def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
+    """The message and all that it holds, but for messages of the shape `beside`, and what those hold."""
+    pending: list[Any] = [message]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tuple):
+            pending.extend(each)
+        elif isinstance(each, Proto) and not isinstance(each, beside):
+            yield each
+            pending.extend(getattr(each, name) for name in type(each).model_fields)
 
 
 def given_of(message: Proto) -> str:

@@ -32,6 +32,11 @@ def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -
     return otherwise if close is None else f"Did you mean `{close}`?"
 
 
+def suggest(word: str, candidates: Iterable[str]) -> str:
+    """The same behind a message: `did you mean ...?`."""
+    return did_you_mean(word, candidates).replace("Did", "did", 1)
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 case`, `2 cases`, `1,204 cases`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
