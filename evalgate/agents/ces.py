@@ -38,6 +38,7 @@ from evalgate.agents.base import (
 from evalgate.agents.conversation import Stopwatch
 from evalgate.ces.cxas import TRANSFER
 from evalgate.ces.live import APP_NAME, Live, LiveFailed
+from evalgate.ces.results import tool_name
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -327,18 +328,14 @@ def _chunks(content: Content, app: str) -> list[JsonObject]:
             case ToolCall(name=name, args=args, id=call_id) if name == TRANSFER:
                 made.append({"agentTransfer": {"targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"}})
             case ToolCall(name=name, args=args, id=call_id):
-                call = {"tool": _tool(name, app), "args": dict(args or {}), "id": call_id or ""}
+                call = {"tool": tool_name(name, app), "args": dict(args or {}), "id": call_id or ""}
                 made.append({"toolCall": call})
             case ToolResponse(name=name, response=response, id=call_id):
-                answer = {"tool": _tool(name, app), "response": dict(response or {}), "id": call_id or ""}
+                answer = {"tool": tool_name(name, app), "response": dict(response or {}), "id": call_id or ""}
                 made.append({"toolResponse": answer})
             case Attachment(data=data):
                 made.append(_attachment(data))
     return made
-
-
-def _tool(name: str, app: str) -> str:
-    return name if "/" in name else f"{app}/tools/{name}"
 
 
 def _attachment(data: Json) -> JsonObject:
@@ -358,7 +355,11 @@ def _inputs(content: Content, app: str) -> list[JsonObject]:
                 made.append({"event": {"event": event[1]}} if event else {"text": text})
             case ToolResponse(name=name, response=response, id=call_id):
                 responses.append(
-                    {"tool": _tool(name, app), "response": dict(response or {}), **({"id": call_id} if call_id else {})}
+                    {
+                        "tool": tool_name(name, app),
+                        "response": dict(response or {}),
+                        **({"id": call_id} if call_id else {}),
+                    }
                 )
             case Attachment(data=data):
                 made.append(_attachment(data))

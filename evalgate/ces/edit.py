@@ -40,20 +40,12 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
 def mask_of(given: Any, body: Json, shape: type[Proto]) -> list[Path]:
     """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
 
-    `given` is a text with commas, a list, or `{"paths": [...]}`. Without one it is what the body holds. Output-only
-    fields and the name are left out. Raises Refused for a path that leads nowhere.
+    Without a mask it is what the body holds. Output-only fields and the name are left out. Raises Refused for a path
+    that leads nowhere.
     """
-    if isinstance(given, dict):
-        if set(given) - {"paths"}:
-            raise Refused("INVALID_ARGUMENT", "updateMask: expected {paths: [...]}", [("updateMask", "unknown key")])
-        given = given.get("paths")
-    listed = given.split(",") if isinstance(given, str) else given
-    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
-        message = "expected text with commas, a list of texts, or {paths: [...]}"
-        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
-    paths = [each.strip() for each in listed or () if each.strip()]
-    if not paths:
-        paths = [key for key in body if key in shapes.fields_of(shape)]
+    if isinstance(given, dict) and set(given) - {"paths"}:
+        raise Refused("INVALID_ARGUMENT", "updateMask: expected {paths: [...]}", [("updateMask", "unknown key")])
+    paths = paths_of(given) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
             raise Refused("INVALID_ARGUMENT", "updateMask: `*` stands alone", [("updateMask", "`*` stands alone")])
@@ -67,6 +59,16 @@ def mask_of(given: Any, body: Json, shape: type[Proto]) -> list[Path]:
     if wrong:
         raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
     return list(dict.fromkeys(each for each in found if each))
+
+
+def paths_of(given: Any) -> list[str]:
+    """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for anything else."""
+    given = given.get("paths") if isinstance(given, dict) else given
+    listed = given.split(",") if isinstance(given, str) else given
+    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
+        message = "expected text with commas, a list of texts, or {paths: [...]}"
+        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
+    return [each.strip() for each in listed or () if each.strip()]
 
 
 def _keys(path: str, shape: type[Proto]) -> Path:
@@ -83,8 +85,8 @@ def _keys(path: str, shape: type[Proto]) -> Path:
             if step in here.oneofs or to_snake(step) in here.oneofs:
                 members = words.listed([f"`{shapes.key_of(here, each)}`" for each in here.oneofs[to_snake(step)]])
                 raise ValueError(f"names a group of fields; name one of {members}")
-            near = words.nearest(step[:100], [shapes.key_of(here, each) for each in here.model_fields])
-            raise ValueError(f"`{step[:60]}` is not a field" + (f"; did you mean `{near}`?" if near else ""))
+            hint = words.suggest(step[:100], [shapes.key_of(here, each) for each in here.model_fields], before="; ")
+            raise ValueError(f"`{step[:60]}` is not a field{hint}")
         is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
         is_last = number == len(steps) - 1
         if shapes.is_repeated(here, name) and not is_last:
@@ -113,23 +115,17 @@ def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) 
 
 
 def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
-    key = path[0]
-    if value is None:
-        if len(path) == 1:
-            here.pop(key, None)
-        elif key in here:  # what is not there has nothing to clear
-            inner = shapes.message_in(shape, shapes.fields_of(shape)[key])
-            _put(here[key], path[1:], None, inner or shape)
-        return
-    name = shapes.fields_of(shape)[key]
-    for fields in shape.oneofs.values():
-        for other in fields if name in fields else ():
-            if other != name:
-                here.pop(shapes.key_of(shape, other), None)
-    if len(path) == 1:
-        here[key] = value
+    key, name = path[0], shapes.fields_of(shape)[path[0]]
+    inner = shapes.message_in(shape, name) or shape
+    for other in shapes.siblings(shape, name) if value is not None else ():
+        here.pop(other, None)
+    if len(path) > 1:
+        if value is not None or key in here:  # what is not there has nothing to clear
+            _put(here.setdefault(key, {}), path[1:], value, inner)
+    elif value is None:
+        here.pop(key, None)
     else:
-        _put(here.setdefault(key, {}), path[1:], value, shapes.message_in(shape, name) or shape)
+        here[key] = value
 
 
 # --- the text of a file ---------------------------------------------------------------------------------

@@ -252,6 +252,12 @@ def key_of(shape: type[Proto], field: str) -> str:
     return shape.model_fields[field].alias or field
 
 
+def siblings(shape: type[Proto], field: str) -> list[str]:
+    """The keys of the fields beside which a field cannot be given."""
+    groups = (fields for fields in shape.oneofs.values() if field in fields)
+    return [key_of(shape, other) for fields in groups for other in fields if other != field]
+
+
 NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
 """Values of enums that are kept, and with which an evaluation is not run."""
 

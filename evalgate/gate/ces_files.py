@@ -22,7 +22,7 @@ from evalgate.ces.read import Kind, Library, Resource
 from evalgate.ces.shapes import Proto
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
-from evalgate.gate.resources import COLLECTION_OF, Resources
+from evalgate.gate.resources import COLLECTION_OF, ID, Resources
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
 
@@ -120,7 +120,6 @@ ORDER: Final = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
 """What others refer to comes first."""
 
 _OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
-_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 
 
 @frozen_dataclass
@@ -322,7 +321,7 @@ class AppFiles:
 
     def _created(self, pair: Pair, mine: JsonObject) -> JsonObject:
         collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
-        made = self._live.create(self.app, collection, mine, resource_id=own_id if _ID.fullmatch(own_id) else "")
+        made = self._live.create(self.app, collection, mine, resource_id=own_id if ID.fullmatch(own_id) else "")
         self._names[collection, pair.title] = str(made["name"])
         return made
 
@@ -376,17 +375,13 @@ def _read(raw: Json, kind: Kind) -> Pair:
 
 
 def _joined(resource: Resource, content: JsonObject, name: str, match: Pair | None) -> Pair:
-    return Pair(
-        kind=resource.kind,
+    return replace(
+        match or Pair(kind=resource.kind, title="", name=name),
         title=resource.title,
         file=resource.file,
         path=resource.path,
         mine=content,
         my_etag=str(getattr(resource.message, "etag", "")),
-        theirs=match.theirs if match else None,
-        name=match.name if match else name,
-        etag=match.etag if match else "",
-        unknown=match.unknown if match else (),
     )
 
 

@@ -45,7 +45,7 @@ RUNS: Final = f"{kept.FOLDER}/ces"
 """Where runs that were started here keep what they gave."""
 PAGE, MOST_PAGE = 50, 1000
 LOCK_SECONDS: Final = 30.0
-_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 
@@ -228,7 +228,7 @@ class Resources:
         return message
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
-        if not _ID.fullmatch(resource_id):
+        if not ID.fullmatch(resource_id):
             raise _invalid(f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first")
         name = _within(parent or self._app, kind) + resource_id
         if any(self.name_of(each) == name or each.id == resource_id for each in library.of(kind)):
@@ -535,8 +535,7 @@ class EvalCases:
         if len(found) > 1:
             raise Refused("FAILED_PRECONDITION", f"{file} has {len(found)} cases {eval_id!r}")
         if not found:
-            near = words.nearest(eval_id[:200], [each.case_id for each in reading.eval_set.cases])
-            hint = f"; did you mean `{near}`?" if near else ""
+            hint = words.suggest(eval_id[:200], [each.case_id for each in reading.eval_set.cases], before="; ")
             raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
         return _Held(file=file, source=source, raw=cases[found[0]], path=(key, found[0]))
 
@@ -562,20 +561,13 @@ def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
 
 def _mask(given: Any, body: Json) -> list[str]:
     """The fields that an update names, as ADK writes them."""
-    if isinstance(given, dict):
-        given = given.get("paths")
-    listed = given.split(",") if isinstance(given, str) else given
-    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
-        message = "expected text with commas, a list of texts, or {paths: [...]}"
-        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
-    paths = [each.strip() for each in listed or () if each.strip()] or list(body)
+    paths = edit.paths_of(given) or list(body)
     if paths == [EVERYTHING]:
         return list(FIELDS)
     wrong = []
     for path in paths:
         if to_snake(path) not in EvalCaseWire.model_fields:
-            near = words.nearest(to_snake(path)[:100], FIELDS)
-            hint = f"; did you mean `{near}`?" if near else ""
+            hint = words.suggest(to_snake(path)[:100], FIELDS, before="; ")
             wrong.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
     if wrong:
         raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)

@@ -66,8 +66,7 @@ class Tool:
         known: Json = self.takes["properties"]
         for key, value in arguments.items():
             if key not in known:
-                near = words.nearest(key[:100], known)
-                hint = f"; did you mean `{near}`?" if near else ""
+                hint = words.suggest(key[:100], known, before="; ")
                 raise Refused("INVALID_ARGUMENT", f"unknown argument `{key[:100]}`{hint}", [(key[:100], "unknown")])
             kind = known[key].get("type")
             expected = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}.get(

@@ -32,9 +32,10 @@ def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -
     return otherwise if close is None else f"Did you mean `{close}`?"
 
 
-def suggest(word: str, candidates: Iterable[str]) -> str:
-    """The same behind a message: `did you mean ...?`."""
-    return did_you_mean(word, candidates).replace("Did", "did", 1)
+def suggest(word: str, candidates: Iterable[str], *, before: str = "") -> str:
+    """The same within a message: `did you mean ...?`, with what stands before it."""
+    close = nearest(word, candidates)
+    return "" if close is None else f"{before}did you mean `{close}`?"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -269,11 +269,12 @@ evals:
 
 
 def test_a_list_with_nothing_in_it_and_a_broken_file_beside_it() -> None:
-    text = "common_expectations:\nconversations:\n  - {conversation: a, turns: [{user: Hi}], expectations: [Be polite.]}\n"
-    texts = {"evals/a.yaml": text, "evals/b.yaml": "conversations: [x, {turns: 1}]\n"}
+    text = "common_expectations:\nconversations:\n- conversation: a\n  expectations: [Hi.]\n  turns: [{user: Hi}]\n"
+    broken = "conversations:\n- x\n- turns: 1\n"
+    texts = {"evals/a.yaml": text, "evals/b.yaml": broken}
     sets, _ = cases.eval_sets(read.library(texts))
     (case,) = sets["evals/a.yaml"].cases
-    assert list(outcomes.Plan.read(case.ces or {}).prompts.values()) == ["Be polite."]
+    assert list(outcomes.Plan.read(case.ces or {}).prompts.values()) == ["Hi."]
 
 
 NOT_RUN = [
