@@ -410,9 +410,9 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
 def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
     """A simulation: its goals are the plan, and each is scored in order. `inject_variables` of the first step are there
     from the beginning; those of later steps reach nobody."""
-    first = simulation.steps[0].static_utterance if simulation.steps else ""
+    first = simulation.steps[0]
     goals = tuple(_goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal)
-    state = {**simulation.session_parameters, **(simulation.steps[0].inject_variables if simulation.steps else {})}
+    state = {**simulation.session_parameters, **first.inject_variables}
     turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
     names = tuple(f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(each)}" for each in simulation.expectations)
     prompts = {expectation_id(each): each for each in simulation.expectations}
@@ -427,7 +427,7 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
     )
     plan = replace(app.plan, evaluation=evaluation, prompts=prompts, goals=goals)
     scenario = ConversationScenario(
-        starting_prompt=first or _beginning(app),
+        starting_prompt=first.static_utterance or _beginning(app),
         conversation_plan=plan_text,
         persona=_persona(app, name),
         max_turns=min(turns or shapes.MOST_TURNS, shapes.MOST_TURNS),

@@ -3,7 +3,6 @@ the changed values replaced."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any, Final
 import json_source_map
 import yaml as pyyaml
 
-from evalgate.ces import shapes
+from evalgate.ces import compare, shapes
 from evalgate.ces.shapes import Handling, Proto
 from evalgate.config import yaml
 from evalgate.formats.json_source import Path
@@ -137,7 +136,7 @@ class _Node:
 
     start: int
     end: int
-    kind: str  # dict, list, other
+    kind: str  # dict, list, or else
     at: int = 0
     is_block: bool = False
     members: list[tuple[str, _Node]] = field(default_factory=list)
@@ -165,8 +164,7 @@ def _json_tree(text: str) -> _Node:
         entry = entries[pointer]
         start, end = int(entry.value_start.position), int(entry.value_end.position)
         at = int(entry.key_start.position) if entry.key_start else start
-        kind = "dict" if isinstance(value, dict) else "list" if isinstance(value, list) else "other"
-        made = _Node(start, end, kind, at=at)
+        made = _Node(start, end, type(value).__name__, at=at)
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         for key, each in items:
             escaped = str(key).replace("~", "~0").replace("/", "~1")
@@ -180,8 +178,7 @@ def _yaml_tree(text: str) -> _Node:
     loader = yaml.JsonLoader(text)
     top = loader.get_single_node()
     if re.search(r"(^|[\s\[{,])[&*]\w", text) and any(
-        isinstance(each, pyyaml.AliasEvent) or getattr(each, "anchor", None)
-        for each in pyyaml.parse(text, pyyaml.SafeLoader)
+        getattr(each, "anchor", None) for each in pyyaml.parse(text, pyyaml.SafeLoader)
     ):
         raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
 
@@ -193,13 +190,10 @@ def _yaml_tree(text: str) -> _Node:
         if is_map:
             made.members = [(str(key.value), node(each, key.start_mark.index)) for key, each in value.value]
         elif is_list:
-            made.members = [
-                (
-                    str(number),
-                    node(each, text.rfind("-", 0, each.start_mark.index) if made.is_block else each.start_mark.index),
-                )
-                for number, each in enumerate(value.value)
-            ]
+            for number, each in enumerate(value.value):
+                begin = each.start_mark.index
+                item = node(each, text.rfind("-", 0, begin) if made.is_block else begin)
+                made.members.append((str(number), item))
         if made.is_block and made.members:  # PyYAML counts the blanks and comments behind to it
             made.end = made.members[-1][1].end
         elif not is_map and not is_list and getattr(value, "style", None) in ("|", ">"):
@@ -246,9 +240,8 @@ class _Splicer:
         self._insert(node, last, list(added.items()))
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
-        left, right = ([json.dumps(each, sort_keys=True) for each in items] for items in (old, new))
         gone: list[int] = []
-        for _, start, end, begin, stop in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        for start, end, begin, stop in compare.differing(old, new):
             pairs = min(end - start, stop - begin)
             for number in range(pairs):
                 self.change(node.members[start + number][1], old[start + number], new[begin + number])

@@ -97,7 +97,7 @@ class Plan:
     def json(self) -> JsonObject:
         """As `Case.ces` has it."""
         return {
-            "evaluation": {**self.evaluation.json()},
+            "evaluation": self.evaluation.json(),
             "thresholds": self.thresholds.json(),
             "config": self.config.json(),
             "prompts": dict(self.prompts),
@@ -646,13 +646,12 @@ class _Turn:
         return _explained(expected, passed=bool(right), why=why, observed_tool_response=observed)
 
     def _of_transfer(self, expected: GoldenExpectation, wanted: AgentTransfer) -> GoldenExpectationOutcome:
-        target = wanted.target_agent.rpartition("/")[2]
-        named = {target, wanted.display_name} - {""}
-        calls = [call for call in self._actual.tool_calls if call.name == TRANSFER]
-        transfers = [str((call.args or {}).get("agent_name") or (call.args or {}).get("agent") or "") for call in calls]
-        authors = [event.author for event in self._actual.events or ()]
         if self._actual.events is None:
             return _explained(expected, passed=None, why=_UNRECORDED)
+        named = {wanted.target_agent.rpartition("/")[2], wanted.display_name} - {""}
+        calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
+        transfers = [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
+        authors = [event.author for event in self._actual.events]
         reached = next((name for name in (*transfers, *authors) if name in named), "")
         other = reached or next(iter(transfers), "")
         observed = AgentTransfer(target_agent=f"{self._plan.app}/agents/{other}") if other else None
@@ -1000,8 +999,5 @@ def status(found: Iterable[Check]) -> Outcome | None:
     None where something could not be told: the execution state is then ERROR (METRIC_CALCULATION_FAILURE).
     """
     outcomes = {each.outcome for each in found}
-    if UNKNOWN in outcomes:
-        return None
-    if Outcome.FAIL in outcomes:
-        return Outcome.FAIL
-    return Outcome.PASS if Outcome.PASS in outcomes else Outcome.SKIPPED
+    decisive = (each for each in (UNKNOWN, Outcome.FAIL, Outcome.PASS) if each in outcomes)
+    return next(decisive, Outcome.SKIPPED) or None

@@ -227,10 +227,9 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
-    if raw is None and not problems.failed:
-        problems.error("wrong-type", "expected an object, found an empty file")
-    if raw is not None and not isinstance(raw, dict):
-        problems.error("wrong-type", f"expected an object, found {described(raw)}")
+    if not isinstance(raw, dict) and not (raw is None and problems.failed):
+        found = "an empty file" if raw is None else described(raw)
+        problems.error("wrong-type", f"expected an object, found {found}")
     if problems.failed or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(file, kind, problems, raw)
@@ -463,23 +462,19 @@ class _Reader:
             return
         taken = {shapes.fields_of(shape).get(each) for each in raw if isinstance(each, str)}
         free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in taken]
-        near = words.nearest(key[:100], [*free, *_MEANT.get(shape.__name__, {})], cutoff=0.6)
-        near = _MEANT.get(shape.__name__, {}).get(near or "", near)
-        what = f"{shape.__name__}" if shape.__name__[:1].isupper() else "this"
-        self.problems.unknown_key(what, path=(*path, key), near=near, is_error=True)
+        meant = _MEANT.get(shape.__name__, {})
+        near = words.nearest(key[:100], [*free, *meant])
+        self.problems.unknown_key(shape.__name__, path=(*path, key), near=meant.get(near or "", near), is_error=True)
 
     def _check_given(self, shape: type[Proto], made: JsonObject, path: Path) -> None:
         """Required fields and oneofs of a message."""
-        is_result = issubclass(shape, shapes.Result)
         for fields in shape.oneofs.values():
             keys = [shapes.key_of(shape, name) for name in fields]
             given = [key for key in keys if key in made]
             if len(given) > 1:
                 message = f"only one of {words.listed([f'`{key}`' for key in given])} may be given"
                 self.problems.error("ces-oneof", message, path=(*path, given[1]))
-            elif self.is_partial:
-                continue
-            elif not given and not is_result and not issubclass(shape, cxas.Cxas):
+            elif not (given or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 self.problems.error("ces-oneof", message, path=path)
         for name in shape.required if not self.is_partial else ():

@@ -19,7 +19,6 @@ from evalgate.ces.compare import Change, Relaxation
 from evalgate.ces.edit import Refused
 from evalgate.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.ces.read import Kind, Library, Resource
-from evalgate.ces.shapes import Proto
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
 from evalgate.gate.resources import COLLECTION_OF, ID, Resources
@@ -41,10 +40,10 @@ class Difference:
 # --- reading ----------------------------------------------------------------------------------------
 
 
-def _files(paths: Iterable[Path], endings: tuple[str, ...]) -> Iterator[Path]:
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(each for each in path.rglob("*") if each.name.endswith(endings) and each.is_file())
+            yield from sorted(each for each in path.rglob("*") if each.name.endswith(read.ENDINGS) and each.is_file())
         elif path.exists():
             yield path
         else:
@@ -62,7 +61,7 @@ def _text(path: Path) -> str:
 def library(paths: Iterable[Path]) -> Library:
     """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of CES."""
     named = tuple(paths)
-    texts = {str(path): _text(path) for path in _files(named, read.ENDINGS)}
+    texts = {str(path): _text(path) for path in _files(named)}
     is_meant = {str(path) for path in named}
     of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
     found = read.library(of_ces)
@@ -137,11 +136,6 @@ class Pair:
     name: str = ""
     etag: str = ""
     unknown: tuple[str, ...] = ()
-
-    @property
-    def shape(self) -> type[Proto]:
-        """The message that it is."""
-        return read.SHAPES[self.kind]
 
 
 @dataclass(slots=True)
@@ -239,9 +233,11 @@ class AppFiles:
     # --- reading ----------------------------------------------------------------------------------------
 
     def _pairs(self) -> list[Pair]:
-        """Every resource on either side, and the settings of the app."""
+        """Every resource on either side, and the settings of the app. Raises ConfigError for what cannot be read."""
         with _told():
-            theirs = {kind: self._theirs(kind) for kind in ORDER}
+            theirs = {
+                kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])] for kind in ORDER
+            }
             app = self._live.get(self.app)
             self._learn_names(theirs)
         mine = self._library.of(*ORDER)
@@ -258,10 +254,6 @@ class AppFiles:
                 found.append(_joined(resource, content, name, match))
             found += left
         return [*found, *self._of_app(app)]
-
-    def _theirs(self, kind: Kind) -> list[Pair]:
-        """What the app has of a kind. Raises ConfigError for what cannot be read."""
-        return [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
 
     def _of_app(self, raw: Json) -> list[Pair]:
         """What app.json says beside what the app says."""
@@ -328,7 +320,7 @@ class AppFiles:
     def _updated(self, pair: Pair, mine: JsonObject, *, overwrite: bool) -> JsonObject:
         theirs = pair.theirs or {}
         wanted = {**theirs, **mine} if pair.kind is Kind.APP else mine
-        paths = live.mask(theirs, wanted, pair.shape)
+        paths = live.mask(theirs, wanted, read.SHAPES[pair.kind])
         lost = [each for each in pair.unknown if any(each.startswith(path) for path in paths)]
         if lost:
             raise Refused("FAILED_PRECONDITION", f"{words.listed(lost)}, which evalgate does not know, would be lost")

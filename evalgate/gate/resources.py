@@ -411,25 +411,24 @@ _WHAT: Final[Mapping[str, str]] = {
     "session_input": "session",
     "conversation_scenario": "scenario",
 }
-_FREE: Final = frozenset({("conversation", "invocation_id"), ("conversation", "creation_timestamp")}) | {
-    ("conversation", *above, "id")
-    for above in (
-        *(("intermediate_data", each) for each in ("tool_uses", "tool_responses")),
-        *(
-            (*parent, "parts", each)
-            for parent in (
-                ("user_content",),
-                ("final_response",),
-                ("intermediate_data", "invocation_events", "content"),
-            )
-            for each in ("function_call", "function_response")
-        ),
-    )
-}
+_FREE: Final = frozenset(
+    {
+        "conversation.invocation_id",
+        "conversation.creation_timestamp",
+        "conversation.user_content.parts.function_call.id",
+        "conversation.user_content.parts.function_response.id",
+        "conversation.final_response.parts.function_call.id",
+        "conversation.final_response.parts.function_response.id",
+        "conversation.intermediate_data.tool_uses.id",
+        "conversation.intermediate_data.tool_responses.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_call.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_response.id",
+    }
+)
 """Fields that neither ask nor expect anything, by the keys on the way: an argument may have the same name."""
 _STATE: Final = "final_session_state"
 _NEW: Final = frozenset(
-    {("rubrics",), (_STATE,)} | {("conversation", each) for each in ("final_response", "intermediate_data", "rubrics")}
+    {"rubrics", _STATE, "conversation.final_response", "conversation.intermediate_data", "conversation.rubrics"}
 )
 """Fields that expect more where there was nothing before."""
 
@@ -605,10 +604,10 @@ def case_relaxations(found: Sequence[Change]) -> Iterator[Relaxation]:
     """Those of the changes of a case after which less may be asked or expected: whatever is removed, replaced or added
     to. A new expectation where there was none is none."""
     for each in found:
-        keys = tuple(step for step in each.path if isinstance(step, str))
-        is_item = isinstance(each.path[-1], int)
-        is_new = each.old is MISSING and not is_item and (keys in _NEW or (len(keys) == 2 and keys[0] == _STATE))
-        if keys in _FREE or is_new:
+        keys = [step for step in each.path if isinstance(step, str)]
+        is_item, named = isinstance(each.path[-1], int), ".".join(keys)
+        is_new = each.old is MISSING and not is_item and (named in _NEW or (len(keys) == 2 and keys[0] == _STATE))
+        if named in _FREE or is_new:
             continue
         what = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
         how = "removed" if each.new is MISSING else "replaced by another"
