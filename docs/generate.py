@@ -1,5 +1,6 @@
 """Writes what stands in several places from where it stands once: both action.yml, tables of settings, criteria and
-reports, the picture of the rooms, and the JSON schemas of the files that we write and of those that people write.
+reports, the picture of the rooms, the messages of CES, and the JSON schemas of the files that we write and of those
+that people write.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import ces_shapes
 import picture
 import schemas
 
@@ -270,6 +272,7 @@ def documents() -> dict[Path, str]:
         COMPOSITE: render_composite(COMPOSITE.read_text(encoding="utf-8")),
         ROOT / "examples" / "workflows" / "minimal.yml": EXAMPLE_HEAD + starter.template(),
         ROOT / "docs" / "images" / "rooms.svg": picture.render(),
+        **ces_shapes.render(),
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
         ROOT / "docs" / "calibration.schema.json": json.dumps(calibration_file.schema(), indent=2) + "\n",

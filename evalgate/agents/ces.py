@@ -38,6 +38,7 @@ from evalgate.agents.base import (
 from evalgate.agents.conversation import Stopwatch
 from evalgate.ces.cxas import TRANSFER
 from evalgate.ces.live import APP_NAME, Live, LiveFailed
+from evalgate.ces.results import tool_name
 from evalgate.model import (
     AgentFailure,
     Attachment,
@@ -327,18 +328,12 @@ def _chunks(content: Content, app: str) -> list[JsonObject]:
             case ToolCall(name=name, args=args, id=call_id) if name == TRANSFER:
                 made.append({"agentTransfer": {"targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"}})
             case ToolCall(name=name, args=args, id=call_id):
-                call = {"tool": _tool(name, app), "args": dict(args or {}), "id": call_id or ""}
-                made.append({"toolCall": call})
+                made.append({"toolCall": _of_tool(name, app, call_id, args=dict(args or {}))})
             case ToolResponse(name=name, response=response, id=call_id):
-                answer = {"tool": _tool(name, app), "response": dict(response or {}), "id": call_id or ""}
-                made.append({"toolResponse": answer})
+                made.append({"toolResponse": _of_tool(name, app, call_id, response=dict(response or {}))})
             case Attachment(data=data):
                 made.append(_attachment(data))
     return made
-
-
-def _tool(name: str, app: str) -> str:
-    return name if "/" in name else f"{app}/tools/{name}"
 
 
 def _attachment(data: Json) -> JsonObject:
@@ -347,23 +342,22 @@ def _attachment(data: Json) -> JsonObject:
     return {"image" if mime.startswith("image/") else "blob": {"mimeType": mime, "data": inline.get("data", "")}}
 
 
+def _of_tool(name: str, app: str, call_id: str | None, **more: JsonObject) -> JsonObject:
+    return {"tool": tool_name(name, app), **more, **({"id": call_id} if call_id else {})}
+
+
 def _inputs(content: Content, app: str) -> list[JsonObject]:
-    """What a user says, as SessionInputs."""
+    """What a user says, as SessionInputs; a user calls no tools."""
     made: list[JsonObject] = []
     responses = []
-    for part in content.parts:
-        match part:
-            case Text(text=text):
-                event = _EVENT.fullmatch(text)
-                made.append({"event": {"event": event[1]}} if event else {"text": text})
-            case ToolResponse(name=name, response=response, id=call_id):
-                responses.append(
-                    {"tool": _tool(name, app), "response": dict(response or {}), **({"id": call_id} if call_id else {})}
-                )
-            case Attachment(data=data):
-                made.append(_attachment(data))
-            case ToolCall():
-                pass  # a user calls no tools
+    for chunk in _chunks(content, app):
+        event = _EVENT.fullmatch(chunk.get("text", ""))
+        if event:
+            made.append({"event": {"event": event[1]}})
+        elif "toolResponse" in chunk:
+            responses.append(chunk["toolResponse"])
+        elif chunk.keys().isdisjoint({"toolCall", "agentTransfer"}):
+            made.append(chunk)
     return [*made, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
 
 

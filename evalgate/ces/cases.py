@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from evalgate import errors
-from evalgate.ces import compare, convert, outcomes, read, shapes
-from evalgate.ces.cxas import Simulation, expectation_id
+from evalgate.ces import compare, outcomes, read, shapes
+from evalgate.ces.cxas import TRANSFER, Goal, Simulation, expectation_id
 from evalgate.ces.outcomes import Plan
 from evalgate.ces.read import AppEvaluation, Kind, Library, Resource
 from evalgate.ces.shapes import (
-    ComparisonType,
+    AgentTransfer,
+    Chunk,
     Evaluation,
     EvaluationPersona,
     EvaluationSettings,
@@ -22,11 +23,13 @@ from evalgate.ces.shapes import (
     GoldenExpectation,
     GoldenRunMethod,
     GoldenTurn,
+    Message,
     Proto,
     Scenario,
     ScenarioConversationInitiator,
     SemanticSimilarityChannel,
-    Step,
+    SessionInput,
+    ToolCall,
     ToolResponse,
     UserGoalBehavior,
 )
@@ -37,11 +40,13 @@ from evalgate.model import (
     Content,
     ConversationScenario,
     EvalSet,
+    Event,
     Invocation,
     Part,
     Persona,
     SessionInput as AdkSession,
     Text,
+    ToolCall as AdkCall,
     ToolResponse as AdkResponse,
     TurnSetup,
 )
@@ -135,21 +140,13 @@ def _app(found: Library, folder: str) -> _App:
 
 def why_not_run(message: Proto) -> str:
     """Why an evaluation is not run: it needs more than text."""
-    pending: list[Any] = [message]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, tuple):
-            pending.extend(each)
-        elif isinstance(each, Proto):
-            if isinstance(each, shapes.Result):
-                continue
-            for name in type(each).model_fields:
-                value = getattr(each, name)
-                if value and shapes.handling_of(type(each), name) is shapes.Handling.NOT_RUN:
-                    return f"`{shapes.key_of(type(each), name)}` is not text"
-                if value is SemanticSimilarityChannel.AUDIO:
-                    return "its answers are compared as audio"
-                pending.append(value)
+    for each in shapes.messages_in(message, beside=shapes.Result):
+        for name in type(each).model_fields:
+            value = getattr(each, name)
+            if value and shapes.handling_of(type(each), name) is shapes.Handling.NOT_RUN:
+                return f"`{shapes.key_of(type(each), name)}` is not text"
+            if value is SemanticSimilarityChannel.AUDIO:
+                return "its answers are compared as audio"
     return ""
 
 
@@ -161,12 +158,11 @@ def _case(resource: Resource, app: _App, name: str) -> Case:
     return (_of_golden if message.golden is not None else _of_scenario)(message, resource, app, name)
 
 
-def _plan(app: _App, evaluation: Evaluation, goals: tuple[str, ...] = ()) -> Plan:
+def _plan(app: _App, evaluation: Evaluation) -> Plan:
     bare = Evaluation.model_validate(shapes.comparable(evaluation))  # what the platform writes decides nothing
-    inputs = bare.golden or bare.scenario
-    named = [each.rpartition("/")[2] for each in inputs.evaluation_expectations] if inputs else []
-    prompts = {each: app.plan.prompts[each] for each in named if each in app.plan.prompts}
-    return Plan(evaluation=bare, thresholds=app.plan.thresholds, config=app.plan.config, prompts=prompts, goals=goals)
+    plan = replace(app.plan, evaluation=bare)
+    names = [each.rpartition("/")[2] for each in plan.named]
+    return replace(plan, prompts={each: plan.prompts[each] for each in names if each in plan.prompts})
 
 
 # --- goldens --------------------------------------------------------------------------------------------
@@ -177,14 +173,9 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
     is_stable = app.settings.golden_run_method is not GoldenRunMethod.NAIVE
     fakes = app.settings.golden_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
     plan = _plan(app, evaluation)
-    written, _ = convert.to_adk(_as_history(evaluation), app=plan.app, prompts={})
-    conversation = tuple(
-        Invocation(user_content=_said(turn), final_response=made.final_response, events=made.events)
-        for turn, made in zip(golden.turns, written.conversation or (), strict=True)
-    )
     return Case(
         case_id=name,
-        conversation=conversation,
+        conversation=tuple(_invocation(turn) for turn in golden.turns),
         place=resource.place,
         setups=tuple(_setup(turn, is_stable=is_stable, fakes=fakes) for turn in golden.turns),
         isolated=is_stable and len(golden.turns) > 1,
@@ -193,48 +184,82 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
     )
 
 
-def _as_history(evaluation: Evaluation) -> Evaluation:
-    """The evaluation with all that happens in it: also answers that are not evaluated, and what mocks answer."""
-    turns = []
-    for turn in (evaluation.golden or Golden()).turns:
-        expected = [step.expectation for step in turn.steps if step.expectation is not None]
-        answered = {outcomes.names_of(each.tool_response) for each in expected if each.tool_response}
-        steps = []
-        for step in turn.steps:
-            each = step.expectation
-            if each is not None:
-                mock = each.mock_tool_response
-                if mock is not None and outcomes.names_of(mock) not in answered:
-                    each = GoldenExpectation(tool_response=mock)
-                step = Step(expectation=each.model_copy(update={"skip_evaluation": False}))  # noqa: PLW2901 - the same step, read as if it were evaluated
-            steps.append(step)
-        turns.append(turn.model_copy(update={"steps": tuple(steps)}))
-    return Evaluation(display_name=evaluation.display_name, golden=Golden(turns=tuple(turns)))
+def _invocation(turn: GoldenTurn) -> Invocation:
+    """A turn with all that happens in it: also answers that are not evaluated, and what mocks answer. The last answer
+    is the final one; `events` None: the turn says nothing of calls."""
+    expected = [step.expectation for step in turn.steps if step.expectation is not None]
+    answered = {outcomes.names_of(each.tool_response) for each in expected if each.tool_response}
+    events: list[Event] = []
+    last: int | None = None
+    for each in expected:
+        parts = _happening(each, answered)
+        if parts is None:
+            continue
+        said = each.agent_response
+        last = last if said is None else len(events)
+        author = said.role if said is not None and said.role not in ("", "user") else "agent"
+        role = "user" if each.tool_response or each.mock_tool_response else "model"
+        events.append(Event(author=author, content=Content(parts=tuple(parts), role=role)))
+    answer = None if last is None else events.pop(last).content
+    is_told = events or any(each.no_tool_calls is not None for each in expected)
+    return Invocation(user_content=_said(turn), final_response=answer, events=tuple(events) if is_told else None)
+
+
+def _happening(expected: GoldenExpectation, answered: Collection[frozenset[str]]) -> list[Part] | None:
+    """What the agent does, or its tools do, where all is as expected. `answered`: the tools whose response is expected:
+    a mock of theirs says nothing more."""
+    match getattr(expected, shapes.given_of(expected), None):
+        case Message(chunks=chunks):
+            parts = [part for chunk in chunks for part in _plain(chunk)]
+            return parts if parts or not chunks else None
+        case AgentTransfer(target_agent=target):
+            return [AdkCall(name=TRANSFER, args={"agent_name": target.rpartition("/")[2]})]
+        case ToolCall() as call:
+            name = _names(call)[0]
+            name = f"{TRANSFER}_tool" if name == TRANSFER else name  # the bare name means a transfer
+            return [AdkCall(name=name, args=None if call.args is None else _literal(call.args), id=call.id or None)]
+        case ToolResponse() as given if expected.tool_response or outcomes.names_of(given) not in answered:
+            return [_response(given)]
+    return None
+
+
+def _literal(args: Json) -> JsonObject:
+    """Arguments as a call has them: of those that say how they are compared the value, where they have one."""
+    made: JsonObject = {}
+    for name, value in args.items():
+        if not isinstance(value, Mapping) or "$matchType" not in value:
+            made[name] = value
+        elif value["$matchType"] != "ignore" and "$originalValue" in value:
+            made[name] = value["$originalValue"]
+    return made
 
 
 def _said(turn: GoldenTurn) -> Content:
     parts: list[Part] = []
     for step in turn.steps:
-        given = step.user_input
-        if given is None:
-            continue
-        if given.text is not None:
-            parts.append(Text(text=given.text))
-        elif given.event is not None:
+        given = step.user_input or SessionInput()
+        if given.event is not None:
             parts.append(Text(text=f"<event>{given.event.event}</event>"))
-        elif held := given.image or given.blob:
-            parts.append(Attachment(data={"inline_data": {"mime_type": held.mime_type, "data": held.data}}))
         elif given.tool_responses is not None:
-            parts += [_client_response(each) for each in given.tool_responses.tool_responses]
+            parts += map(_response, given.tool_responses.tool_responses)
+        else:
+            parts += _plain(given)
     return Content(parts=tuple(parts), role="user")
 
 
-def _client_response(given: ToolResponse) -> AdkResponse:
-    name = _names(given)[0]
-    return AdkResponse(name=name, response=dict(given.response or {}), id=given.id or None)
+def _plain(said: SessionInput | Chunk) -> list[Part]:
+    """The words or the data of it; nothing where it is something else."""
+    if said.text is not None:
+        return [Text(text=said.text)]
+    held = said.image or said.blob
+    return [Attachment(data={"inline_data": {"mime_type": held.mime_type, "data": held.data}})] if held else []
 
 
-def _names(tool: shapes.ToolCall | ToolResponse) -> list[str]:
+def _response(given: ToolResponse) -> AdkResponse:
+    return AdkResponse(name=_names(given)[0], response=dict(given.response or {}), id=given.id or None)
+
+
+def _names(tool: ToolCall | ToolResponse) -> list[str]:
     """The names of a tool, its own first."""
     own = tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
     every = sorted(outcomes.names_of(tool))
@@ -293,7 +318,8 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
     yield EXPECTATIONS  # at least that nothing unexpected is said or called
     expected = [step.expectation for turn in plan.turns for step in turn.steps if step.expectation is not None]
     counted = [each for each in expected if not each.skip_evaluation]
-    if any(_is_by_judge(plan, each) for each in counted):
+    compares_calls = plan.compares_tools(of_step=True)
+    if any(plan.judges_answer(each) or (compares_calls and _has_semantic(each)) for each in counted):
         yield SIMILARITY
     if any(plan.assesses_hallucination(turn) for turn in plan.turns):
         yield HALLUCINATION
@@ -301,13 +327,9 @@ def _criteria_of_golden(plan: Plan) -> Iterator[str]:
         yield NAMED
 
 
-def _is_by_judge(plan: Plan, expected: GoldenExpectation) -> bool:
-    if expected.tool_call is not None:
-        return plan.compares_tools(of_step=True) and outcomes.has_semantic(expected.tool_call, expected.comparison_type)
-    if expected.agent_response is None or not outcomes.text_of(expected.agent_response):
-        return False
-    is_text = expected.comparison_type in (ComparisonType.EQUALS, ComparisonType.CONTAINS)
-    return not is_text and plan.compares_answers(expected)
+def _has_semantic(expected: GoldenExpectation) -> bool:
+    call = expected.tool_call
+    return call is not None and outcomes.has_semantic(call, expected.comparison_type)
 
 
 # --- scenarios ------------------------------------------------------------------------------------------
@@ -316,9 +338,8 @@ def _is_by_judge(plan: Plan, expected: GoldenExpectation) -> bool:
 def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
     scenario = evaluation.scenario or Scenario()
     plan = _plan(app, evaluation)
-    facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
-    task = scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
-    if plan.goal is UserGoalBehavior.USER_GOAL_REJECTED:
+    task = outcomes.task_of(scenario)
+    if not plan.goal_score:
         task += "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
     return Case(
         case_id=name,
@@ -357,22 +378,18 @@ def _session(state: Json | None) -> AdkSession | None:
 def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
     given = []
     for each in scenario.scenario_expectations:
-        tool = each.tool_expectation
-        if tool is not None and tool.mock_tool_response is not None and tool.expected_tool_call is not None:
-            given.append((tool.mock_tool_response, tool.expected_tool_call.args))
+        tool, call = each.tool_expectation, outcomes.call_in(each)
+        if tool is not None and tool.mock_tool_response is not None and call is not None:
+            given.append((tool.mock_tool_response, call.args))
     fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
     return TurnSetup(tools=_rules(given), mocks=bool(given), fakes=fakes)
 
 
 def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
-    tools = [
-        each.tool_expectation.expected_tool_call
-        for each in scenario.scenario_expectations
-        if each.tool_expectation and each.tool_expectation.expected_tool_call
-    ]
-    answers = [each.agent_response for each in scenario.scenario_expectations if each.agent_response]
-    says = any(outcomes.text_of(each) for each in answers)
-    is_open = [outcomes.has_semantic(each, outcomes.AS_WRITTEN) for each in tools]
+    expected = scenario.scenario_expectations
+    says = any(outcomes.text_of(each.agent_response) for each in expected)
+    calls = [call for each in expected if (call := outcomes.call_in(each)) is not None]
+    is_open = [outcomes.has_semantic(each, outcomes.AS_WRITTEN) for each in calls]
     if plan.compares_scenario and not all(is_open):
         yield EXPECTATIONS
     if plan.compares_scenario and (says or any(is_open)):
@@ -393,29 +410,24 @@ def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
 def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
     """A simulation: its goals are the plan, and each is scored in order. `inject_variables` of the first step are there
     from the beginning; those of later steps reach nobody."""
-    written, _ = convert.simulation_to_adk(simulation, app=read.LOCAL_APP)
-    first = simulation.steps[0].static_utterance if simulation.steps else ""
+    first = simulation.steps[0]
     goals = tuple(_goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal)
-    state = {**simulation.session_parameters, **(simulation.steps[0].inject_variables if simulation.steps else {})}
+    state = {**simulation.session_parameters, **first.inject_variables}
     turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
     names = tuple(f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(each)}" for each in simulation.expectations)
     prompts = {expectation_id(each): each for each in simulation.expectations}
-    plan_text = written.scenario.conversation_plan if written.scenario else ""
+    plan_text = "Follow these goals in order, one after another:\n" + "\n".join(
+        _step_text(number, step) for number, step in enumerate(simulation.steps, start=1)
+    )
     evaluation = Evaluation(
         display_name=name,
         scenario=Scenario(
             task=plan_text, user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED, evaluation_expectations=names
         ),
     )
-    plan = Plan(
-        evaluation=evaluation,
-        thresholds=app.plan.thresholds,
-        config=app.plan.config,
-        prompts=prompts,
-        goals=goals,
-    )
+    plan = replace(app.plan, evaluation=evaluation, prompts=prompts, goals=goals)
     scenario = ConversationScenario(
-        starting_prompt=first or _beginning(app),
+        starting_prompt=first.static_utterance or _beginning(app),
         conversation_plan=plan_text,
         persona=_persona(app, name),
         max_turns=min(turns or shapes.MOST_TURNS, shapes.MOST_TURNS),
@@ -432,7 +444,13 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
     )
 
 
-def _goal(number: int, step: Any) -> str:
+def _step_text(number: int, step: Goal) -> str:
+    said = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
+    done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
+    return " ".join(text for text in (f"{number}.", said, step.goal, step.response_guide, done) if text)
+
+
+def _goal(number: int, step: Goal) -> str:
     done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
     after = f" Goal {number - 1} was reached before it." if number > 1 else ""
     return f"Goal {number} was reached: {step.goal}{done}{after}"

@@ -72,10 +72,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Change]:
-    left, right = ([json.dumps(each, sort_keys=True) for each in items] for items in (old, new))
-    for _, start, end, begin, stop in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        if left[start:end] == right[begin:stop]:
-            continue
+    for start, end, begin, stop in differing(old, new):
         pairs = min(end - start, stop - begin)
         for number in range(pairs):
             yield from changes(old[start + number], new[begin + number], (*path, start + number))
@@ -83,6 +80,14 @@ def _of_lists(old: Sequence[Any], new: Sequence[Any], path: Path) -> Iterator[Ch
             yield Change(path=(*path, number), old=old[number], new=MISSING)
         for number in range(begin + pairs, stop):
             yield Change(path=(*path, number), old=MISSING, new=new[number], is_last=end == len(old))
+
+
+def differing(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int, int, int, int]]:
+    """The stretches of two lists that differ: where one begins and ends in the old list, and in the new one."""
+    left, right = ([json.dumps(each, sort_keys=True) for each in items] for items in (old, new))
+    for kind, start, end, begin, stop in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield start, end, begin, stop
 
 
 # --- what relaxes ---------------------------------------------------------------------------------------

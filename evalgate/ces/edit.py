@@ -3,7 +3,6 @@ the changed values replaced."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any, Final
 import json_source_map
 import yaml as pyyaml
 
-from evalgate.ces import shapes
+from evalgate.ces import compare, shapes
 from evalgate.ces.shapes import Handling, Proto
 from evalgate.config import yaml
 from evalgate.formats.json_source import Path
@@ -40,20 +39,12 @@ class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of
 def mask_of(given: Any, body: Json, shape: type[Proto]) -> list[Path]:
     """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
 
-    `given` is a text with commas, a list, or `{"paths": [...]}`. Without one it is what the body holds. Output-only
-    fields and the name are left out. Raises Refused for a path that leads nowhere.
+    Without a mask it is what the body holds. Output-only fields and the name are left out. Raises Refused for a path
+    that leads nowhere.
     """
-    if isinstance(given, dict):
-        if set(given) - {"paths"}:
-            raise Refused("INVALID_ARGUMENT", "updateMask: expected {paths: [...]}", [("updateMask", "unknown key")])
-        given = given.get("paths")
-    listed = given.split(",") if isinstance(given, str) else given
-    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
-        message = "expected text with commas, a list of texts, or {paths: [...]}"
-        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
-    paths = [each.strip() for each in listed or () if each.strip()]
-    if not paths:
-        paths = [key for key in body if key in shapes.fields_of(shape)]
+    if isinstance(given, dict) and set(given) - {"paths"}:
+        raise Refused("INVALID_ARGUMENT", "updateMask: expected {paths: [...]}", [("updateMask", "unknown key")])
+    paths = paths_of(given) or [key for key in body if key in shapes.fields_of(shape)]
     if EVERYTHING in paths:
         if len(paths) > 1:
             raise Refused("INVALID_ARGUMENT", "updateMask: `*` stands alone", [("updateMask", "`*` stands alone")])
@@ -67,6 +58,16 @@ def mask_of(given: Any, body: Json, shape: type[Proto]) -> list[Path]:
     if wrong:
         raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
     return list(dict.fromkeys(each for each in found if each))
+
+
+def paths_of(given: Any) -> list[str]:
+    """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for anything else."""
+    given = given.get("paths") if isinstance(given, dict) else given
+    listed = given.split(",") if isinstance(given, str) else given
+    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
+        message = "expected text with commas, a list of texts, or {paths: [...]}"
+        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
+    return [each.strip() for each in listed or () if each.strip()]
 
 
 def _keys(path: str, shape: type[Proto]) -> Path:
@@ -83,8 +84,8 @@ def _keys(path: str, shape: type[Proto]) -> Path:
             if step in here.oneofs or to_snake(step) in here.oneofs:
                 members = words.listed([f"`{shapes.key_of(here, each)}`" for each in here.oneofs[to_snake(step)]])
                 raise ValueError(f"names a group of fields; name one of {members}")
-            near = words.nearest(step[:100], [shapes.key_of(here, each) for each in here.model_fields])
-            raise ValueError(f"`{step[:60]}` is not a field" + (f"; did you mean `{near}`?" if near else ""))
+            hint = words.suggest(step[:100], [shapes.key_of(here, each) for each in here.model_fields], before="; ")
+            raise ValueError(f"`{step[:60]}` is not a field{hint}")
         is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
         is_last = number == len(steps) - 1
         if shapes.is_repeated(here, name) and not is_last:
@@ -113,23 +114,17 @@ def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) 
 
 
 def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
-    key = path[0]
-    if value is None:
-        if len(path) == 1:
-            here.pop(key, None)
-        elif key in here:  # what is not there has nothing to clear
-            inner = shapes.message_in(shape, shapes.fields_of(shape)[key])
-            _put(here[key], path[1:], None, inner or shape)
-        return
-    name = shapes.fields_of(shape)[key]
-    for fields in shape.oneofs.values():
-        for other in fields if name in fields else ():
-            if other != name:
-                here.pop(shapes.key_of(shape, other), None)
-    if len(path) == 1:
-        here[key] = value
+    key, name = path[0], shapes.fields_of(shape)[path[0]]
+    inner = shapes.message_in(shape, name) or shape
+    for other in shapes.siblings(shape, name) if value is not None else ():
+        here.pop(other, None)
+    if len(path) > 1:
+        if value is not None or key in here:  # what is not there has nothing to clear
+            _put(here.setdefault(key, {}), path[1:], value, inner)
+    elif value is None:
+        here.pop(key, None)
     else:
-        _put(here.setdefault(key, {}), path[1:], value, shapes.message_in(shape, name) or shape)
+        here[key] = value
 
 
 # --- the text of a file ---------------------------------------------------------------------------------
@@ -141,7 +136,7 @@ class _Node:
 
     start: int
     end: int
-    kind: str  # dict, list, other
+    kind: str  # dict, list, or else
     at: int = 0
     is_block: bool = False
     members: list[tuple[str, _Node]] = field(default_factory=list)
@@ -169,8 +164,7 @@ def _json_tree(text: str) -> _Node:
         entry = entries[pointer]
         start, end = int(entry.value_start.position), int(entry.value_end.position)
         at = int(entry.key_start.position) if entry.key_start else start
-        kind = "dict" if isinstance(value, dict) else "list" if isinstance(value, list) else "other"
-        made = _Node(start, end, kind, at=at)
+        made = _Node(start, end, type(value).__name__, at=at)
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         for key, each in items:
             escaped = str(key).replace("~", "~0").replace("/", "~1")
@@ -184,8 +178,7 @@ def _yaml_tree(text: str) -> _Node:
     loader = yaml.JsonLoader(text)
     top = loader.get_single_node()
     if re.search(r"(^|[\s\[{,])[&*]\w", text) and any(
-        isinstance(each, pyyaml.AliasEvent) or getattr(each, "anchor", None)
-        for each in pyyaml.parse(text, pyyaml.SafeLoader)
+        getattr(each, "anchor", None) for each in pyyaml.parse(text, pyyaml.SafeLoader)
     ):
         raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
 
@@ -197,13 +190,10 @@ def _yaml_tree(text: str) -> _Node:
         if is_map:
             made.members = [(str(key.value), node(each, key.start_mark.index)) for key, each in value.value]
         elif is_list:
-            made.members = [
-                (
-                    str(number),
-                    node(each, text.rfind("-", 0, each.start_mark.index) if made.is_block else each.start_mark.index),
-                )
-                for number, each in enumerate(value.value)
-            ]
+            for number, each in enumerate(value.value):
+                begin = each.start_mark.index
+                item = node(each, text.rfind("-", 0, begin) if made.is_block else begin)
+                made.members.append((str(number), item))
         if made.is_block and made.members:  # PyYAML counts the blanks and comments behind to it
             made.end = made.members[-1][1].end
         elif not is_map and not is_list and getattr(value, "style", None) in ("|", ">"):
@@ -250,9 +240,8 @@ class _Splicer:
         self._insert(node, last, list(added.items()))
 
     def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
-        left, right = ([json.dumps(each, sort_keys=True) for each in items] for items in (old, new))
         gone: list[int] = []
-        for _, start, end, begin, stop in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        for start, end, begin, stop in compare.differing(old, new):
             pairs = min(end - start, stop - begin)
             for number in range(pairs):
                 self.change(node.members[start + number][1], old[start + number], new[begin + number])

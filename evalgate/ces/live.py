@@ -213,8 +213,7 @@ def mask(old: Json, new: Json, shape: type[Proto], before: str = "") -> list[str
         left, right, path = old.get(key), new.get(key), f"{before}{key}"
         name = shapes.fields_of(shape)[key]
         inner = shapes.message_in(shape, name)
-        siblings = [each for fields in shape.oneofs.values() if name in fields for each in fields if each != name]
-        if left == right or (key not in new and any(shapes.key_of(shape, each) in new for each in siblings)):
+        if left == right or (key not in new and not new.keys().isdisjoint(shapes.siblings(shape, name))):
             continue
         if inner and isinstance(left, dict) and isinstance(right, dict) and not shapes.is_repeated(shape, name):
             found += mask(left, right, inner, f"{path}.")

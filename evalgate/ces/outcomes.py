@@ -7,9 +7,10 @@ Pure: what a judge has to say arrives as verdicts, which `questions` asks for. W
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, Self, TypeVar
+from functools import partial
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from evalgate.ces import read, shapes
 from evalgate.ces.cxas import TRANSFER
@@ -34,6 +35,7 @@ from evalgate.ces.shapes import (
     Outcome,
     OverallToolInvocationResult,
     Scenario,
+    ScenarioExpectation,
     ScenarioExpectationOutcome,
     ScenarioResult,
     ScenarioRubricOutcome,
@@ -50,14 +52,13 @@ from evalgate.model import Invocation, Text, ToolCall as ActualCall, ToolRespons
 from evalgate.model.json_match import Matcher
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
-SIMILARITY_LABELS: Final = (
-    "Completely Inconsistent / Contradictory",
-    "Largely Inconsistent (Major Omissions)",
-    "Partially Consistent (Minor Omissions)",
-    "Mostly Consistent",
-    "Fully Consistent",
-)
-"""By score, from 0."""
+SIMILARITY_LABELS: Final = {
+    0: "Completely Inconsistent / Contradictory",
+    1: "Largely Inconsistent (Major Omissions)",
+    2: "Partially Consistent (Minor Omissions)",
+    3: "Mostly Consistent",
+    4: "Fully Consistent",
+}
 HALLUCINATION_LABELS: Final = {1: "Justified", 0: "Not Justified", -1: "No Claim To Assess"}
 GOAL_LABELS: Final = {1: "User Task Satisfied", 0: "User Task Not Satisfied", -1: "User Task Unspecified"}
 
@@ -65,13 +66,14 @@ UNEXPECTED_RESPONSE: Final = "UNEXPECTED RESPONSE"
 UNEXPECTED_CALL: Final = "UNEXPECTED TOOL CALL"
 UNKNOWN: Final = Outcome.OUTCOME_UNSPECIFIED
 AS_WRITTEN: Final = ComparisonType.COMPARISON_TYPE_UNSPECIFIED
+LITERAL: Final = (ComparisonType.EQUALS, ComparisonType.CONTAINS)
 T = TypeVar("T")
 DEFAULT_SIMILARITY: Final = 3
 
 
-def outcome_of(*, passed: bool) -> Outcome:
-    """PASS or FAIL."""
-    return Outcome.PASS if passed else Outcome.FAIL
+def outcome_of(*, passed: bool | None) -> Outcome:
+    """PASS or FAIL; `passed` None: unknown."""
+    return UNKNOWN if passed is None else Outcome.PASS if passed else Outcome.FAIL
 
 
 def _nearest(given: Iterable[T | None], default: T) -> T:
@@ -95,7 +97,7 @@ class Plan:
     def json(self) -> JsonObject:
         """As `Case.ces` has it."""
         return {
-            "evaluation": {**self.evaluation.json()},
+            "evaluation": self.evaluation.json(),
             "thresholds": self.thresholds.json(),
             "config": self.config.json(),
             "prompts": dict(self.prompts),
@@ -164,27 +166,25 @@ class Plan:
         """Whether calls that nothing expects are let pass."""
         settings = (each.tool_matching_settings for each in self._golden_levels())
         given = (each.extra_tool_call_behavior for each in settings if each is not None)
-        return next((each for each in given if each), None) is ExtraToolCallBehavior.ALLOW
+        return next(filter(None, given), None) is ExtraToolCallBehavior.ALLOW
 
     def assesses_hallucination(self, turn: GoldenTurn | None) -> bool:
         """Whether made-up claims count; unspecified is not enabled."""
-        said: list[HallucinationMetricBehavior] = []
-        if turn is not None:
-            own = [step.expectation for step in turn.steps if step.expectation is not None]
-            overrides = [
-                each.agent_response_hallucination_metrics_config_override.enable_hallucination_metrics
-                for each in own
-                if each.agent_response_hallucination_metrics_config_override is not None
-            ]
-            if overrides:
-                return any(overrides)
-            said.append(turn.hallucination_metric_behavior_override)
+        overrides = [
+            own.enable_hallucination_metrics
+            for step in (turn.steps if turn else ())
+            if step.expectation
+            and (own := step.expectation.agent_response_hallucination_metrics_config_override) is not None
+        ]
+        if overrides:
+            return any(overrides)
+        said = [turn.hallucination_metric_behavior_override] if turn else []
         for level in self._levels():
             if self.evaluation.scenario is not None:
                 said.append(level.scenario_hallucination_metric_behavior)
             else:
                 said += [level.golden_hallucination_metric_behavior, level.hallucination_metric_behavior]
-        return next((each for each in said if each), None) is HallucinationMetricBehavior.ENABLED
+        return next(filter(None, said), None) is HallucinationMetricBehavior.ENABLED
 
     def _is_on(self, group: str, name: str, *, of: str = "") -> bool:
         """Whether a metric is switched on: by the evaluation, else by the app, else by default. `of`: what the metric
@@ -200,6 +200,11 @@ class Plan:
         """Whether an expected answer is compared by a judge, where its comparison is by meaning."""
         own = expected.agent_response_semantic_similarity_metrics_config_override
         return self._is_on("golden", "semantic_similarity") if own is None else own.enable_semantic_similarity_metrics
+
+    def judges_answer(self, expected: GoldenExpectation) -> bool:
+        """Whether an expected answer has words that a judge compares."""
+        has_words = expected.agent_response is not None and bool(text_of(expected.agent_response))
+        return has_words and expected.comparison_type not in LITERAL and self.compares_answers(expected)
 
     def compares_tools(self, *, of_step: bool) -> bool:
         """Whether tool calls count: each of them (`of_step`), or those of a turn together."""
@@ -224,6 +229,11 @@ class Plan:
             return scenario.user_goal_behavior
         # the numbers of the deprecated values mean the same
         return UserGoalBehavior(scenario.task_completion_behavior or UserGoalBehavior.USER_GOAL_SATISFIED)
+
+    @property
+    def goal_score(self) -> int:
+        """The score that a judge should give: 0 where the goal is to be refused."""
+        return 0 if self.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
 
 
 # --- what a judge is asked ------------------------------------------------------------------------------
@@ -252,31 +262,44 @@ class Asked:
     passes: frozenset[int] = frozenset({1})
 
     @property
-    def key(self) -> tuple[Kind, int, int, str]:
+    def key(self) -> Key:
         """What its verdict is found by."""
         return self.kind, self.turn, self.step, self.argument
 
 
 @frozen_dataclass
 class Verdict:
-    """What a judge said; `score` None: it said nothing that could be used."""
+    """What a judge said; `score` None: it said nothing that could be used, or was not asked."""
 
-    score: int | None
+    score: int | None = None
     explanation: str = ""
 
+    def outcome(self, passes: Container[int]) -> Outcome:
+        """PASS where the score is one of these."""
+        return outcome_of(passed=None if self.score is None else self.score in passes)
 
-Verdicts = Mapping[tuple[Kind, int, int, str], Verdict]
+    def rated(self, labels: Mapping[int, str]) -> JsonObject:
+        """The fields that results of judges have in common."""
+        label = "" if self.score is None else labels[self.score]
+        return {"score": self.score, "label": label, "explanation": self.explanation}
+
+
+Key: TypeAlias = tuple[str, int, int, str]
+Verdicts: TypeAlias = Mapping[Key, Verdict]
 """By `Asked.key`; what is not there was not asked."""
 NAMED = "named"
 RUBRICS = "rubrics"
+
+
+def _verdict(verdicts: Verdicts, kind: str, turn: int = -1, step: int = -1, argument: str = "") -> Verdict:
+    return verdicts.get((kind, turn, step, argument)) or Verdict()
 
 
 def questions(plan: Plan, actual: Sequence[Invocation]) -> list[Asked]:
     """Everything that only a judge can decide, in the order of the turns."""
     found: list[Asked] = []
     for number, (turn, invocation) in enumerate(zip(plan.turns, actual, strict=False)):
-        scored = _Turn(plan, turn, invocation, number)
-        found += scored.asked()
+        found += _Turn(plan, turn, invocation, number).asked()
     scenario = plan.evaluation.scenario
     if scenario is not None:
         found += _asked_of_scenario(plan, scenario, actual)
@@ -294,22 +317,29 @@ def _makes_claims(plan: Plan, number: int, invocation: Invocation) -> bool:
 
 def _asked_of_scenario(plan: Plan, scenario: Scenario, actual: Sequence[Invocation]) -> Iterator[Asked]:
     messages = [text for invocation in actual for text in messages_of(invocation)]
+    calls = [call for invocation in actual for call in calls_of(invocation)]
     for step, each in enumerate(scenario.scenario_expectations if plan.compares_scenario else ()):
-        if each.agent_response is not None:
-            wanted = text_of(each.agent_response)
-            if wanted and not _is_said(wanted, messages):
-                yield Asked(kind=Kind.SAID, step=step, expected=wanted, actual="\n".join(messages))
-        elif each.tool_expectation is not None and each.tool_expectation.expected_tool_call is not None:
-            call = each.tool_expectation.expected_tool_call
-            best = _best(call, [each for invocation in actual for each in calls_of(invocation)])
-            for name in _open_arguments(call, best, AS_WRITTEN):
-                wanted, got = _argument_texts(call, best, name)
-                yield Asked(kind=Kind.ARGUMENT, step=step, argument=name, expected=wanted, actual=got)
+        text, call = text_of(each.agent_response), call_in(each)
+        if text and not _message_of(text, messages):
+            yield Asked(kind=Kind.SAID, step=step, expected=text, actual="\n".join(messages))
+        elif call is not None:
+            yield from _asked_of_arguments(call, _best(call, calls), AS_WRITTEN, step=step)
     if plan.judges_goal:
-        wants = 0 if plan.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
-        facts = "\n".join(f"- {fact.name}: {fact.value}" for fact in scenario.user_facts)
-        task = f"{scenario.task}\n\nWhat the user knows:\n{facts}" if facts else scenario.task
-        yield Asked(kind=Kind.GOAL, expected=task, passes=frozenset({wants}))
+        yield Asked(kind=Kind.GOAL, expected=task_of(scenario), passes=frozenset({plan.goal_score}))
+
+
+def _asked_of_arguments(
+    call: ToolCall, actual: ActualCall | None, comparison: ComparisonType, *, turn: int = -1, step: int
+) -> Iterator[Asked]:
+    if actual is None:
+        return
+    got: Json = actual.args or {}
+    for name, met in _arguments(call, actual, comparison).items():
+        if met is None:
+            wanted = _wanted_text(call, name)
+            yield Asked(
+                kind=Kind.ARGUMENT, turn=turn, step=step, argument=name, expected=wanted, actual=str(got.get(name))
+            )
 
 
 # --- what the agent did ---------------------------------------------------------------------------------
@@ -322,19 +352,30 @@ def calls_of(invocation: Invocation) -> list[ActualCall]:
 
 def messages_of(invocation: Invocation) -> list[str]:
     """What the agent said to the user in a turn, in order: on the way, and at last."""
-    found = []
-    for event in invocation.events or ():
-        parts = event.content.parts if event.content and event.author.lower() != "user" else ()
-        found.append("".join(part.text for part in parts if isinstance(part, Text) and not part.thought))
-    answer = invocation.final_response.parts if invocation.final_response else ()
-    found.append("".join(part.text for part in answer if isinstance(part, Text) and not part.thought))
-    return [text for text in found if text.strip()]
+    contents = [event.content for event in invocation.events or () if event.author.lower() != "user"]
+    texts = (
+        "".join(part.text for part in content.parts if isinstance(part, Text) and not part.thought)
+        for content in (*contents, invocation.final_response)
+        if content is not None
+    )
+    return [text for text in texts if text.strip()]
 
 
-def text_of(message: Message) -> str:
+def text_of(message: Message | None) -> str:
     """The words of an expected answer; "" where it has none: any answer holds blanks."""
-    text = "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks)
+    text = "".join(chunk.text or chunk.transcript or "" for chunk in message.chunks) if message else ""
     return text if text.strip() else ""
+
+
+def call_in(expected: ScenarioExpectation) -> ToolCall | None:
+    """The call that a scenario expects."""
+    return expected.tool_expectation.expected_tool_call if expected.tool_expectation else None
+
+
+def task_of(scenario: Scenario) -> str:
+    """What the user of a scenario wants, and knows."""
+    facts = "".join(f"\n- {fact.name}: {fact.value}" for fact in scenario.user_facts)
+    return scenario.task + (f"\n\nWhat the user knows:{facts}" if facts else "")
 
 
 def _plain(text: str) -> str:
@@ -362,10 +403,6 @@ def same(expected: Any, actual: Any) -> bool:
     return isinstance(expected, bool) == isinstance(actual, bool) and bool(expected == actual)
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
-
-
 def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | None:  # noqa: PLR0911 - a row each
     """Whether an argument is as expected; None where a judge has to say."""
     match, wanted = "", expected
@@ -380,10 +417,10 @@ def _argument(expected: Any, actual: Any, comparison: ComparisonType) -> bool | 
     if actual is json_match.MISSING:
         return False
     if match == "contains":
-        return _as_text(wanted) in _as_text(actual)
+        return str(wanted) in str(actual)
     if match == "regexp":
         try:
-            return json_match.holds(Matcher(regex=_as_text(wanted)), _as_text(actual), wanted)
+            return json_match.holds(Matcher(regex=str(wanted)), str(actual), wanted)
         except ValueError:  # no regular expression: `validate` warns of it
             return False
     if same(wanted, actual):
@@ -399,16 +436,9 @@ def _arguments(call: ToolCall, actual: ActualCall, comparison: ComparisonType) -
     }
 
 
-def _open_arguments(call: ToolCall, actual: ActualCall | None, comparison: ComparisonType) -> list[str]:
-    if actual is None:
-        return []
-    return [name for name, found in _arguments(call, actual, comparison).items() if found is None]
-
-
-def _argument_texts(call: ToolCall, actual: ActualCall | None, name: str) -> tuple[str, str]:
+def _wanted_text(call: ToolCall, name: str) -> str:
     wanted: Any = (call.args or {})[name]
-    wanted = wanted.get("$originalValue") if isinstance(wanted, Mapping) else wanted
-    return _as_text(wanted), _as_text(((actual.args if actual else None) or {}).get(name))
+    return str(wanted.get("$originalValue") if isinstance(wanted, Mapping) else wanted)
 
 
 def _likeness(call: ToolCall, actual: ActualCall, comparison: ComparisonType = AS_WRITTEN) -> tuple[float, int]:
@@ -473,6 +503,7 @@ class _Turn:
         self._found = _paired(expected, self._calls)
         self._messages = messages_of(invocation)
         self._answers = [step for step, each in self._steps if each.agent_response is not None]
+        self._similar = range(plan.similarity(turn), len(SIMILARITY_LABELS))
 
     def _said(self, step: int) -> tuple[str, ...]:
         """What was said where an answer is expected. Of more messages than answers are expected, the last answer is
@@ -486,30 +517,18 @@ class _Turn:
         for step, each in self._steps:
             if each.skip_evaluation:
                 continue
-            if each.agent_response is not None and self._is_by_meaning(each):
-                said = "\n".join(self._said(step))
-                wanted = text_of(each.agent_response)
-                if said and wanted:
-                    least = self._plan.similarity(self._turn)
-                    yield Asked(
-                        kind=Kind.ANSWER,
-                        turn=self._number,
-                        step=step,
-                        expected=wanted,
-                        actual=said,
-                        passes=frozenset(range(least, len(SIMILARITY_LABELS))),
-                    )
+            if self._plan.judges_answer(each) and (said := self._said(step)):
+                yield Asked(
+                    kind=Kind.ANSWER,
+                    turn=self._number,
+                    step=step,
+                    expected=text_of(each.agent_response),
+                    actual="\n".join(said),
+                    passes=frozenset(self._similar),
+                )
             elif each.tool_call is not None and self._plan.compares_tools(of_step=True):
                 call = self._found.get(step)
-                for name in _open_arguments(each.tool_call, call, each.comparison_type):
-                    wanted, got = _argument_texts(each.tool_call, call, name)
-                    yield Asked(
-                        kind=Kind.ARGUMENT, turn=self._number, step=step, argument=name, expected=wanted, actual=got
-                    )
-
-    def _is_by_meaning(self, expected: GoldenExpectation) -> bool:
-        is_semantic = expected.comparison_type in (AS_WRITTEN, ComparisonType.SEMANTIC_SIMILARITY)
-        return is_semantic and self._plan.compares_answers(expected)
+                yield from _asked_of_arguments(each.tool_call, call, each.comparison_type, turn=self._number, step=step)
 
     def result(self, verdicts: Verdicts, *, state: Json | None) -> TurnReplayResult:
         """The outcomes of the turn; `state`: the session's at its end."""
@@ -525,13 +544,13 @@ class _Turn:
             extra = (call for call in self._calls if id(call) not in taken)
             outcomes += [_outcome(expected, Outcome.FAIL, observed_tool_call=self._observed(call)) for call in extra]
         similar = [each.semantic_similarity_result for each in outcomes if each.semantic_similarity_result]
-        known = [each for each in similar if each.score is not None]
+        is_known = all(each.score is not None for each in similar)
         return TurnReplayResult(
             expectation_outcome=tuple(outcomes),
             hallucination_result=_claims(self._plan, self._number, self._actual, verdicts),
             # the turn is as consistent as its least consistent answer
-            semantic_similarity_result=min(known, key=lambda each: each.score or 0)
-            if known and len(known) == len(similar)
+            semantic_similarity_result=min(similar, key=lambda each: each.score or 0, default=None)
+            if is_known
             else None,
             overall_tool_invocation_result=overall,
             tool_ordered_invocation_score=order,
@@ -583,36 +602,31 @@ class _Turn:
     ) -> GoldenExpectationOutcome:
         said, text = self._said(step), text_of(wanted)
         observed = Message(role="agent", chunks=tuple(Chunk(text=each) for each in said)) if said else None
-        if not text:  # a payload, an image: there is nothing to compare
-            return _outcome(expected, Outcome.SKIPPED, observed_agent_response=observed)
-        if expected.comparison_type in (ComparisonType.EQUALS, ComparisonType.CONTAINS):
+        outcome, result = Outcome.SKIPPED, None  # a payload, an image: there is nothing to compare
+        if text and expected.comparison_type in LITERAL:
             answer = said[-1] if said else ""  # what is said on the way is none
             is_equal = text.strip() == answer.strip()
-            passed = is_equal if expected.comparison_type is ComparisonType.EQUALS else text in answer
-            return _outcome(expected, outcome_of(passed=passed), observed_agent_response=observed)
-        if not self._plan.compares_answers(expected):
-            return _outcome(expected, Outcome.SKIPPED, observed_agent_response=observed)
-        given = verdicts.get((Kind.ANSWER, self._number, step, "")) if said else Verdict(score=0, explanation=_SILENT)
-        result = similarity(given, least=self._plan.similarity(self._turn))
-        return _outcome(expected, result.outcome, semantic_similarity_result=result, observed_agent_response=observed)
+            outcome = outcome_of(
+                passed=is_equal if expected.comparison_type is ComparisonType.EQUALS else text in answer
+            )
+        elif self._plan.judges_answer(expected):
+            silent = Verdict(score=0, explanation="the agent said nothing")
+            verdict = _verdict(verdicts, Kind.ANSWER, self._number, step) if said else silent
+            outcome = verdict.outcome(self._similar)
+            result = SemanticSimilarityResult(**verdict.rated(SIMILARITY_LABELS), outcome=outcome)
+        return _outcome(expected, outcome, semantic_similarity_result=result, observed_agent_response=observed)
 
     def _of_call(
         self, step: int, expected: GoldenExpectation, wanted: ToolCall, verdicts: Verdicts
     ) -> GoldenExpectationOutcome:
         call = self._found.get(step)
         if call is None:
-            result = ToolInvocationResult(
-                parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation="it was not called"
-            )
+            why = "it was not called"
+            result = ToolInvocationResult(parameter_correctness_score=0.0, outcome=Outcome.FAIL, explanation=why)
             return _outcome(expected, Outcome.FAIL, tool_invocation_result=result)
-        place = (Kind.ARGUMENT, self._number, step)
-        result = parameters(
-            wanted,
-            call,
-            comparison=expected.comparison_type,
-            verdict_of=lambda name: verdicts.get((*place, name)),
-            least=self._plan.parameters(expected),
-        )
+        verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, self._number, step)
+        least = self._plan.parameters(expected)
+        result = _parameters(wanted, call, comparison=expected.comparison_type, verdict_of=verdict_of, least=least)
         observed = self._observed(call, wanted)
         return _outcome(expected, result.outcome, tool_invocation_result=result, observed_tool_call=observed)
 
@@ -632,13 +646,12 @@ class _Turn:
         return _explained(expected, passed=bool(right), why=why, observed_tool_response=observed)
 
     def _of_transfer(self, expected: GoldenExpectation, wanted: AgentTransfer) -> GoldenExpectationOutcome:
-        target = wanted.target_agent.rpartition("/")[2]
-        named = {target, wanted.display_name} - {""}
-        calls = [call for call in self._actual.tool_calls if call.name == TRANSFER]
-        transfers = [str((call.args or {}).get("agent_name") or (call.args or {}).get("agent") or "") for call in calls]
-        authors = [event.author for event in self._actual.events or ()]
         if self._actual.events is None:
             return _explained(expected, passed=None, why=_UNRECORDED)
+        named = {wanted.target_agent.rpartition("/")[2], wanted.display_name} - {""}
+        calls = (call.args or {} for call in self._actual.tool_calls if call.name == TRANSFER)
+        transfers = [str(args.get("agent_name") or args.get("agent") or "") for args in calls]
+        authors = [event.author for event in self._actual.events]
         reached = next((name for name in (*transfers, *authors) if name in named), "")
         other = reached or next(iter(transfers), "")
         observed = AgentTransfer(target_agent=f"{self._plan.app}/agents/{other}") if other else None
@@ -646,7 +659,6 @@ class _Turn:
         return _explained(expected, passed=bool(reached), why=why, observed_agent_transfer=observed)
 
 
-_SILENT: Final = "the agent said nothing"
 _UNRECORDED: Final = "the agent's steps were not recorded"
 
 
@@ -658,7 +670,7 @@ def _explained(
     expected: GoldenExpectation, *, passed: bool | None, why: str, **observed: Any
 ) -> GoldenExpectationOutcome:
     """An outcome whose reason has no field of its own; `passed` None: unknown."""
-    outcome = UNKNOWN if passed is None else outcome_of(passed=passed)
+    outcome = outcome_of(passed=passed)
     told = ToolInvocationResult(outcome=outcome, explanation=why) if why else None
     return _outcome(expected, outcome, tool_invocation_result=told, **observed)
 
@@ -684,11 +696,8 @@ def _same_response(wanted: Json, actual: ActualResponse) -> bool:
 
 def observed_call(call: ActualCall, *, app: str, expected: ToolCall | None = None) -> ToolCall:
     """A call as CES writes it; under the name of the expected one, where it is that."""
-    if expected is not None:
-        identifier: JsonObject = {"tool": expected.tool, "toolset_tool": expected.toolset_tool}
-    else:
-        identifier = {"tool": f"{app}/tools/{call.name}"}
-    return ToolCall(**identifier, id=call.id or "", args=dict(call.args or {}))
+    named = expected or ToolCall(tool=f"{app}/tools/{call.name}")
+    return ToolCall(tool=named.tool, toolset_tool=named.toolset_tool, id=call.id or "", args=dict(call.args or {}))
 
 
 def observed_response(response: ActualResponse, expected: ToolCall | ToolResponse) -> ToolResponse:
@@ -697,23 +706,25 @@ def observed_response(response: ActualResponse, expected: ToolCall | ToolRespons
     return ToolResponse(tool=expected.tool, toolset_tool=expected.toolset_tool, id=expected.id, response=given)
 
 
-def parameters(
-    wanted: ToolCall, call: ActualCall, *, comparison: ComparisonType, verdict_of: Any, least: float
+def _parameters(
+    wanted: ToolCall,
+    call: ActualCall,
+    *,
+    comparison: ComparisonType,
+    verdict_of: Callable[[str], Verdict],
+    least: float,
 ) -> ToolInvocationResult:
     """The share of the expected parameters that a call has; unknown where a judge that has to say did not."""
-    found = _arguments(wanted, call, comparison)
-    lacking = False
-    for name, met in found.items():
-        if met is None:
-            verdict = verdict_of(name)
-            lacking = lacking or verdict is None or verdict.score is None
-            found[name] = bool(verdict and verdict.score)
-    if lacking:
+    found: dict[str, int | bool | None] = {
+        name: verdict_of(name).score if met is None else met
+        for name, met in _arguments(wanted, call, comparison).items()
+    }
+    if None in found.values():
         return ToolInvocationResult(explanation="no verdict on an argument that is compared by its meaning")
     score = sum(map(bool, found.values())) / len(found) if found else 1.0
     args = call.args or {}
     wrong = "; ".join(
-        f"{name}: expected {_argument_texts(wanted, call, name)[0]!r}, got {args.get(name, 'nothing')!r}"[:300]
+        f"{name}: expected {_wanted_text(wanted, name)!r}, got {args.get(name, 'nothing')!r}"[:300]
         for name, met in found.items()
         if not met
     )
@@ -722,28 +733,12 @@ def parameters(
     )
 
 
-def similarity(verdict: Verdict | None, *, least: int) -> SemanticSimilarityResult:
-    """A verdict on an answer; without one the outcome is unknown."""
-    if verdict is None or verdict.score is None:
-        return SemanticSimilarityResult(explanation=verdict.explanation if verdict else "")
-    return SemanticSimilarityResult(
-        score=verdict.score,
-        label=SIMILARITY_LABELS[verdict.score],
-        explanation=verdict.explanation,
-        outcome=outcome_of(passed=verdict.score >= least),
-    )
-
-
-def hallucination(verdict: Verdict) -> HallucinationResult:
-    """A verdict on what an agent claims."""
-    label = "" if verdict.score is None else HALLUCINATION_LABELS[verdict.score]
-    return HallucinationResult(score=verdict.score, label=label, explanation=verdict.explanation)
-
-
 def _claims(plan: Plan, number: int, invocation: Invocation, verdicts: Verdicts) -> HallucinationResult | None:
     """What a judge said of a turn's claims; None where it is not to be asked."""
-    verdict = verdicts.get((Kind.HALLUCINATION, number, -1, ""))
-    return hallucination(verdict or Verdict(score=None)) if _makes_claims(plan, number, invocation) else None
+    verdict = _verdict(verdicts, Kind.HALLUCINATION, number)
+    return (
+        HallucinationResult(**verdict.rated(HALLUCINATION_LABELS)) if _makes_claims(plan, number, invocation) else None
+    )
 
 
 def golden_result(
@@ -758,25 +753,22 @@ def golden_result(
     return GoldenResult(turn_replay_results=tuple(made), evaluation_expectation_results=_named(plan, verdicts))
 
 
-def named_key(number: int, kind: str = NAMED) -> tuple[Any, int, int, str]:
+def named_key(number: int, kind: str = NAMED) -> Key:
     """Where the verdict on an expectation of the whole conversation is found, or on a rubric (`RUBRICS`)."""
     return kind, -1, number, ""
 
 
 def _named(plan: Plan, verdicts: Verdicts) -> tuple[EvaluationExpectationResult, ...]:
-    made = []
-    for number, name in enumerate(plan.named):
-        verdict = verdicts.get(named_key(number))
-        outcome = UNKNOWN if verdict is None or verdict.score is None else outcome_of(passed=verdict.score == 1)
-        made.append(
-            EvaluationExpectationResult(
-                evaluation_expectation=name,
-                prompt=plan.prompts.get(name.rpartition("/")[2], ""),
-                outcome=outcome,
-                explanation=verdict.explanation if verdict else "",
-            )
+    return tuple(
+        EvaluationExpectationResult(
+            evaluation_expectation=name,
+            prompt=plan.prompts.get(name.rpartition("/")[2], ""),
+            outcome=verdict.outcome({1}),
+            explanation=verdict.explanation,
         )
-    return tuple(made)
+        for number, name in enumerate(plan.named)
+        for verdict in (_verdict(verdicts, NAMED, step=number),)
+    )
 
 
 # --- scenarios ------------------------------------------------------------------------------------------
@@ -798,20 +790,14 @@ def scenario_result(plan: Plan, actual: Sequence[Invocation], *, verdicts: Verdi
         rubric_outcomes=tuple(
             ScenarioRubricOutcome(
                 rubric=text,
-                score=None if verdict is None or verdict.score is None else float(verdict.score),
-                score_explanation=verdict.explanation if verdict else "",
+                score=None if verdict.score is None else float(verdict.score),
+                score_explanation=verdict.explanation,
             )
             for number, text in enumerate(scenario.rubrics)
-            for verdict in (verdicts.get(named_key(number, RUBRICS)),)
+            for verdict in (_verdict(verdicts, RUBRICS, step=number),)
         ),
         hallucination_result=tuple(each for each in rated if each is not None),
-        user_goal_satisfaction_result=None
-        if goal is None
-        else UserGoalSatisfactionResult(
-            score=goal.score,
-            label="" if goal.score is None else GOAL_LABELS[goal.score],
-            explanation=goal.explanation,
-        ),
+        user_goal_satisfaction_result=UserGoalSatisfactionResult(**goal.rated(GOAL_LABELS)) if goal else None,
         all_expectations_satisfied=satisfied,
         evaluation_expectation_results=_named(plan, verdicts),
     )
@@ -822,8 +808,7 @@ def _is_completed(result: ScenarioResult) -> bool | None:
     """All expectations are satisfied, nothing is made up, and the user's goal is met; None where one is not known."""
     goal = result.user_goal_satisfaction_result
     made_up = [each.score for each in result.hallucination_result]
-    known = goal is not None and goal.score is not None and None not in made_up
-    if result.all_expectations_satisfied is None or goal is None or not known:
+    if result.all_expectations_satisfied is None or goal is None or goal.score is None or None in made_up:
         return None
     return result.all_expectations_satisfied and 0 not in made_up and goal.score == 1
 
@@ -836,20 +821,16 @@ def _scenario_outcomes(
     responses = [response for invocation in actual for response in invocation.tool_responses]
     is_recorded = all(invocation.events is not None for invocation in actual)
     for step, each in enumerate(scenario.scenario_expectations):
-        if each.agent_response is not None:
-            yield _said_somewhere(each, text_of(each.agent_response), said, verdicts.get((Kind.SAID, -1, step, "")))
-            continue
-        wanted = each.tool_expectation.expected_tool_call if each.tool_expectation else None
+        wanted = call_in(each)
         if wanted is None:
-            yield ScenarioExpectationOutcome(expectation=each, outcome=Outcome.SKIPPED)
+            yield _said_somewhere(each, said, _verdict(verdicts, Kind.SAID, step=step))
             continue
         call = _best(wanted, calls)
         if call is None:
-            outcome = Outcome.FAIL if is_recorded else UNKNOWN
-            yield ScenarioExpectationOutcome(expectation=each, outcome=outcome)
+            yield ScenarioExpectationOutcome(expectation=each, outcome=Outcome.FAIL if is_recorded else UNKNOWN)
             continue
-        verdict_of = {name: verdicts.get((Kind.ARGUMENT, -1, step, name)) for name in wanted.args or {}}.get
-        found = parameters(wanted, call, comparison=AS_WRITTEN, verdict_of=verdict_of, least=plan.parameters(None))
+        verdict_of = partial(_verdict, verdicts, Kind.ARGUMENT, -1, step)
+        found = _parameters(wanted, call, comparison=AS_WRITTEN, verdict_of=verdict_of, least=plan.parameters(None))
         answer = next((one for one in responses if call.id is not None and one.id == call.id), None)
         observed = ObservedToolCall(
             tool_call=observed_call(call, app=plan.app, expected=wanted),
@@ -858,22 +839,20 @@ def _scenario_outcomes(
         yield ScenarioExpectationOutcome(expectation=each, outcome=found.outcome, observed_tool_call=observed)
 
 
-def _is_said(wanted: str, messages: Iterable[str]) -> bool:
-    """Whether a message says just this: "a refund is possible" is not said in "no, a refund is possible elsewhere"."""
-    return any(_plain(wanted) == _plain(text) for text in messages)
+def _message_of(wanted: str, messages: Iterable[str]) -> str:
+    """The message that says just this: "a refund is possible" is not said in "no, a refund is possible elsewhere"."""
+    return next((text for text in messages if _plain(wanted) == _plain(text)), "")
 
 
-def _said_somewhere(each: Any, wanted: str, said: Sequence[str], verdict: Verdict | None) -> ScenarioExpectationOutcome:
+def _said_somewhere(each: ScenarioExpectation, said: Sequence[str], verdict: Verdict) -> ScenarioExpectationOutcome:
     """An answer that a scenario expects: a message of these words, else by a judge."""
+    wanted = text_of(each.agent_response)
     if not wanted:
         return ScenarioExpectationOutcome(expectation=each, outcome=Outcome.SKIPPED)
-    found = next((text for text in said if _is_said(wanted, [text])), "")
-    if found:
-        outcome = Outcome.PASS
-    else:
-        outcome = UNKNOWN if verdict is None or verdict.score is None else outcome_of(passed=verdict.score == 1)
+    found = _message_of(wanted, said)
     shown = found or (said[-1] if said else "")
     observed = Message(role="agent", chunks=(Chunk(text=shown),)) if shown else None
+    outcome = Outcome.PASS if found else verdict.outcome({1})
     return ScenarioExpectationOutcome(expectation=each, outcome=outcome, observed_agent_response=observed)
 
 
@@ -931,11 +910,10 @@ def _of_golden(plan: Plan, result: GoldenResult) -> Iterator[Check]:
 
 
 def _of_hallucination(result: HallucinationResult, turn: int) -> Check:
-    outcome = UNKNOWN if result.score is None else outcome_of(passed=result.score != 0)
     return Check(
         group=Group.HALLUCINATION,
         subject=result.label or "claims",
-        outcome=outcome,
+        outcome=Verdict(score=result.score).outcome({1, -1}),
         turn=turn,
         explanation=result.explanation,
         score=result.score,
@@ -964,26 +942,25 @@ def _of_expectation(each: GoldenExpectationOutcome, turn: int) -> Check:
 
 def _of_scenario(plan: Plan, result: ScenarioResult) -> Iterator[Check]:
     for each in result.expectation_outcomes:
-        asked = each.expectation
-        tool = asked.tool_expectation.expected_tool_call if asked and asked.tool_expectation else None
-        is_open = has_semantic(tool, AS_WRITTEN) if tool is not None else True
-        text = text_of(asked.agent_response) if asked and asked.agent_response else ""
+        asked = each.expectation or ScenarioExpectation()
+        tool = call_in(asked)
+        is_open = tool is None or has_semantic(tool, AS_WRITTEN)
+        said = f"says {text_of(asked.agent_response)[:200]!r}"
         yield Check(
             group=Group.SIMILARITY if is_open else Group.EXPECTATION,
-            subject=f"calls {min(names_of(tool))}" if tool is not None else f"says {text[:200]!r}",
+            subject=said if tool is None else f"calls {min(names_of(tool))}",
             outcome=each.outcome,
         )
     if plan.assesses_hallucination(None):
         for number, rated in enumerate(result.hallucination_result, start=1):
             yield _of_hallucination(rated, number)
-    goal = result.user_goal_satisfaction_result
     if plan.judges_goal:
-        wanted = 0 if plan.goal is UserGoalBehavior.USER_GOAL_REJECTED else 1
+        goal = result.user_goal_satisfaction_result
         score = goal.score if goal else None
         yield Check(
             group=Group.GOAL,
-            subject="the user's goal is refused" if wanted == 0 else "the user's goal is met",
-            outcome=UNKNOWN if score is None else outcome_of(passed=score == wanted),
+            subject=f"the user's goal is {'met' if plan.goal_score else 'refused'}",
+            outcome=Verdict(score=score).outcome({plan.goal_score}),
             explanation=f"{goal.label}: {goal.explanation}" if goal else "",
             score=score,
         )
@@ -1022,8 +999,5 @@ def status(found: Iterable[Check]) -> Outcome | None:
     None where something could not be told: the execution state is then ERROR (METRIC_CALCULATION_FAILURE).
     """
     outcomes = {each.outcome for each in found}
-    if UNKNOWN in outcomes:
-        return None
-    if Outcome.FAIL in outcomes:
-        return Outcome.FAIL
-    return Outcome.PASS if Outcome.PASS in outcomes else Outcome.SKIPPED
+    decisive = (each for each in (UNKNOWN, Outcome.FAIL, Outcome.PASS) if each in outcomes)
+    return next(decisive, Outcome.SKIPPED) or None

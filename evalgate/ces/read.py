@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from posixpath import basename, dirname
 from typing import Annotated, Any, Final
 
@@ -162,23 +162,23 @@ _KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
 _TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
 _INNER_KEY = re.compile(rf"^[ \t]+(?:-[ \t]+)?{_KEY}|^-[ \t]+{_KEY}", re.MULTILINE)
 _HEAD = 65_536  # characters that are looked at
-_MARKS: Final[tuple[tuple[Kind, frozenset[str], frozenset[str]], ...]] = (
-    # the keys at the top, and one of these in it
-    (Kind.CONVERSATIONS, frozenset({"conversations"}), frozenset({"turns"})),
-    (Kind.SIMULATIONS, frozenset({"evals"}), frozenset({"steps"})),
-    (Kind.TOOL_TESTS, frozenset({"tests"}), frozenset({"tool"})),
-    (Kind.EXPECTATION, frozenset({"llm_criteria"}), frozenset({"prompt"})),
-    (Kind.RESULT, frozenset({"golden_result"}), frozenset()),
-    (Kind.RESULT, frozenset({"scenario_result"}), frozenset()),
-    (Kind.RESULT, frozenset({"evaluation_status", "execution_state"}), frozenset()),
-    (Kind.RUN, frozenset({"evaluation_run_summaries"}), frozenset()),
-    (Kind.RUN, frozenset({"evaluation_results", "evaluation_type"}), frozenset()),
-    (Kind.EVALUATION, frozenset({"display_name", "golden"}), frozenset({"turns"})),
-    (Kind.EVALUATION, frozenset({"display_name", "scenario"}), frozenset({"task"})),
-    (Kind.EVALUATION, frozenset({"golden", "name"}), frozenset({"turns"})),
-    (Kind.EVALUATION, frozenset({"scenario", "name"}), frozenset({"task"})),
-    (Kind.PERSONA, frozenset({"display_name", "personality"}), frozenset()),
-    (Kind.DATASET, frozenset({"display_name", "evaluations"}), frozenset()),
+_MARKS: Final = (
+    # the keys at the top, and one in it
+    (Kind.CONVERSATIONS, "conversations", "turns"),
+    (Kind.SIMULATIONS, "evals", "steps"),
+    (Kind.TOOL_TESTS, "tests", "tool"),
+    (Kind.EXPECTATION, "llm_criteria", "prompt"),
+    (Kind.RESULT, "golden_result", ""),
+    (Kind.RESULT, "scenario_result", ""),
+    (Kind.RESULT, "evaluation_status execution_state", ""),
+    (Kind.RUN, "evaluation_run_summaries", ""),
+    (Kind.RUN, "evaluation_results evaluation_type", ""),
+    (Kind.EVALUATION, "display_name golden", "turns"),
+    (Kind.EVALUATION, "display_name scenario", "task"),
+    (Kind.EVALUATION, "golden name", "turns"),
+    (Kind.EVALUATION, "scenario name", "task"),
+    (Kind.PERSONA, "display_name personality", ""),
+    (Kind.DATASET, "display_name evaluations", ""),
 )
 _APP_MARKS = frozenset({"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"})
 
@@ -202,8 +202,8 @@ def kind_of(text: str, *, file: str) -> Kind | None:
         inner = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
     if stem(file) == "app" and top & _APP_MARKS:
         return Kind.APP
-    for kind, needed, one_of in _MARKS:
-        if needed <= top and (not one_of or inner & one_of):
+    for kind, needed, within in _MARKS:
+        if top.issuperset(needed.split()) and (not within or within in inner):
             return kind
     return kind_by_folder(file) if not top or not top.isdisjoint({"display_name", "golden", "scenario"}) else None
 
@@ -227,10 +227,9 @@ def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
     kind = kind or kind_of(text, file=file) or Kind.EVALUATION
     problems = Problems(text, file=file)
     raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
-    if raw is None and not problems.failed:
-        problems.error("wrong-type", "expected an object, found an empty file")
-    if raw is not None and not isinstance(raw, dict):
-        problems.error("wrong-type", f"expected an object, found {described(raw)}")
+    if not isinstance(raw, dict) and not (raw is None and problems.failed):
+        found = "an empty file" if raw is None else described(raw)
+        problems.error("wrong-type", f"expected an object, found {found}")
     if problems.failed or not isinstance(raw, dict):
         return Reading(kind=kind, problems=problems.all())
     reader = _Reader(file, kind, problems, raw)
@@ -289,16 +288,14 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
     """The line of a path; keys of the path are in one spelling, and those of the file perhaps in the other."""
     written: list[str | int] = []
     for step in path:
-        known = raw if isinstance(raw, dict | list) else ()
-        spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else (step,)
-        used = next((each for each in spellings if isinstance(known, dict) and each in known), step)
+        spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else ()
+        used = next((each for each in spellings if isinstance(raw, dict) and each in raw), step)
         written.append(used)
-        is_there = (isinstance(raw, dict) and used in raw) or (
-            isinstance(raw, list) and isinstance(used, int) and used < len(raw)
-        )
-        raw = raw[used] if is_there else None
-    found = locator(*written)
-    return Place(file=found.file, line=found.line, column=found.column, json_path=json_source.path_text(path))
+        try:
+            raw = raw[used]
+        except (LookupError, TypeError):
+            raw = None
+    return replace(locator(*written), json_path=json_source.path_text(path))
 
 
 @dataclass(slots=True)
@@ -319,10 +316,8 @@ class _Reader:
         message = self.message(SHAPES[kind], raw, path)
         if message is not None:
             before = self.problems.failed
-            if isinstance(message, Evaluation):
-                for told in checked(message):
-                    tell = self.problems.error if told.is_error else self.problems.warning
-                    tell(told.code, told.message, path=(*path, *told.path), hint=told.hint)
+            for told in checked(message) if isinstance(message, Evaluation) else ():
+                self._report(told, (*path, *told.path))
             if self.problems.failed == before:
                 self._add(kind, path, message)
 
@@ -350,9 +345,7 @@ class _Reader:
                 path: Path = ("conversations", number)
                 for told in checked(made):
                     if told.code in ("ces-turn", "ces-match-type"):
-                        where = told.path[:3] if told.path[:2] == ("golden", "turns") else ()
-                        tell = self.problems.error if told.is_error else self.problems.warning
-                        tell(told.code, told.message, path=(*path, *where[1:]), hint=told.hint)
+                        self._report(told, (*path, *told.path[1:3]))  # the turn
                 self._add(Kind.CONVERSATIONS, path, made)
         elif isinstance(whole, Simulations):
             for number, simulation in enumerate(whole.evals):
@@ -360,6 +353,10 @@ class _Reader:
         elif isinstance(whole, ToolTests):
             for number, test in enumerate(whole.tests):
                 self._tool_test(test, ("tests", number))
+
+    def _report(self, told: Told, path: Path) -> None:
+        tell = self.problems.error if told.is_error else self.problems.warning
+        tell(told.code, told.message, path=path, hint=told.hint)
 
     def _simulation(self, simulation: Simulation, path: Path) -> None:
         for number, step in enumerate(simulation.steps):
@@ -465,23 +462,19 @@ class _Reader:
             return
         taken = {shapes.fields_of(shape).get(each) for each in raw if isinstance(each, str)}
         free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in taken]
-        near = words.nearest(key[:100], [*free, *_MEANT.get(shape.__name__, {})], cutoff=0.6)
-        near = _MEANT.get(shape.__name__, {}).get(near or "", near)
-        what = f"{shape.__name__}" if shape.__name__[:1].isupper() else "this"
-        self.problems.unknown_key(what, path=(*path, key), near=near, is_error=True)
+        meant = _MEANT.get(shape.__name__, {})
+        near = words.nearest(key[:100], [*free, *meant])
+        self.problems.unknown_key(shape.__name__, path=(*path, key), near=meant.get(near or "", near), is_error=True)
 
     def _check_given(self, shape: type[Proto], made: JsonObject, path: Path) -> None:
         """Required fields and oneofs of a message."""
-        is_result = issubclass(shape, shapes.Result)
         for fields in shape.oneofs.values():
             keys = [shapes.key_of(shape, name) for name in fields]
             given = [key for key in keys if key in made]
             if len(given) > 1:
                 message = f"only one of {words.listed([f'`{key}`' for key in given])} may be given"
                 self.problems.error("ces-oneof", message, path=(*path, given[1]))
-            elif self.is_partial:
-                continue
-            elif not given and not is_result and not issubclass(shape, cxas.Cxas):
+            elif not (given or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)):
                 message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
                 self.problems.error("ces-oneof", message, path=path)
         for name in shape.required if not self.is_partial else ():
@@ -494,23 +487,19 @@ class _Reader:
         """What pydantic finds; keys are not its business."""
         told: set[Path] = set()
         for finding in error.errors(include_url=False):
-            where: Path = tuple(step for step in finding["loc"] if isinstance(step, str | int))
-            where = _within(raw, where)
-            if where in told or finding["type"] == "extra_forbidden":
+            where, kind = _within(raw, finding["loc"]), finding["type"]
+            if where in told or kind == "extra_forbidden":
                 continue
             told.add(where)
             context = finding.get("ctx") or {}
             hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
-            kind = str(finding["type"])
-            expected = _EXPECTED.get(kind, "")
-            if expected:
-                code, message = "wrong-type", f"expected {expected}"
+            code, message = "wrong-type" if kind == "wrong_type" else "wrong-value", finding["msg"]
+            if kind in _EXPECTED:
+                code, message = "wrong-type", f"expected {_EXPECTED[kind]}"
             elif kind == "too_long":
-                code, message = "wrong-value", f"at most {context.get('max_length')} are allowed"
+                message = f"at most {context.get('max_length')} are allowed"
             elif kind.startswith(("less_than", "greater_than")):
-                code, message = "wrong-value", str(finding["msg"]).replace("Input should be", "must be")
-            else:
-                code, message = ("wrong-type" if kind == "wrong_type" else "wrong-value"), str(finding["msg"])
+                message = message.replace("Input should be", "must be")
             found = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
             self.problems.error(code, f"{message}{found}", path=(*path, *where), hint=hint)
 
@@ -593,9 +582,8 @@ def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
             yield from _matchers(each.tool_call.args, (*where, "toolCall", "args"))
         for key, response in (("toolResponse", each.tool_response), ("mockToolResponse", each.mock_tool_response)):
             if response is not None and response.id and ids and response.id not in ids:
-                near = words.nearest(response.id[:100], ids)
                 message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
-                hint = f"did you mean `{near}`?" if near else ""
+                hint = words.suggest(response.id[:100], ids)
                 yield Told(code="ces-reference", message=message, path=(*where, key, "id"), hint=hint, is_error=False)
 
 
@@ -606,9 +594,8 @@ def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
             continue
         given = value["$matchType"]
         if given not in MATCH_TYPES:
-            near = words.nearest(given[:50], MATCH_TYPES) if isinstance(given, str) else None
             message = f"expected one of {words.listed([f'`{each}`' for each in MATCH_TYPES])}, found {described(given)}"
-            hint = f"did you mean `{near}`?" if near else ""
+            hint = words.suggest(given[:50], MATCH_TYPES) if isinstance(given, str) else ""
             yield Told(code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint)
         elif given != "ignore" and "$originalValue" not in value:
             message = "`$originalValue` is missing: there is nothing to compare with"
@@ -655,11 +642,10 @@ def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
     """The prompts of goldens for `cxas`, which are written where CES has names, by the names' last part."""
     made: dict[str, str] = {}
     for reading in readings:
-        raw = reading.raw if reading.kind is Kind.CONVERSATIONS else {}
-        listed = [*raw.get("common_expectations", ())] if raw else []
-        for conversation in raw.get("conversations", ()) if raw else ():
-            listed += conversation.get("expectations") or ()
-        made |= {cxas.expectation_id(prompt): prompt for prompt in listed}
+        if reading.kind is Kind.CONVERSATIONS and reading.resources:  # else its shape is wrong
+            for each in (reading.raw, *reading.raw["conversations"]):
+                listed = (*(each.get("common_expectations") or ()), *(each.get("expectations") or ()))
+                made |= {cxas.expectation_id(prompt): prompt for prompt in listed}
     return made
 
 
@@ -685,7 +671,7 @@ def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterato
         first = files.setdefault(app_folder(file), file)
         if first != file:
             message = f"{first} says already what applies to the evaluations of this app"
-            yield _problem("ces-duplicate-name", message, Place(file=file), "Delete one of the two files.")
+            yield errors.error("ces-duplicate-name", message, Place(file=file), "Delete one of the two files.")
     apps: dict[str, list[Resource]] = {}
     for resource in found.of(*Kind):
         apps.setdefault(app_folder(resource.file), []).append(resource)
@@ -708,7 +694,7 @@ def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
             if first is not each and (within or first.message != each.message or not each.path):
                 message = f"the {key} {value[:80]!r} is already used ({first.place})"
                 hint = f"Each one in {'a file' if within else 'an app'} needs its own."
-                yield _problem("ces-duplicate-name", message, each.place, hint)
+                yield errors.error("ces-duplicate-name", message, each.place, hint)
 
 
 def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]) -> Iterator[Problem]:
@@ -728,42 +714,25 @@ def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]
             there, last = known.get(kind, set()), name.rpartition("/")[2]
             if last in there:
                 continue
-            near = words.nearest(last[:100], there)
-            hint = f"did you mean `{near}`?" if near else ""
+            hint = words.suggest(last[:100], there)
             text = f"no {kind} {name[-100:]!r} is there"
             # an export of some evaluations alone has no expectations: that is no fault of theirs
-            yield _problem("ces-reference", text, each.place, hint, is_error=bool(there))
+            yield (errors.error if there else errors.warning)("ces-reference", text, each.place, hint)
         for collection, used in sorted(used_of_app(message)):
             own = folders.get(collection, frozenset())
             if own and used not in own:
-                near = words.nearest(used[:100], own)
-                hint = f"did you mean `{near}`?" if near else ""
-                yield _problem(
-                    "ces-reference", f"the app has no {collection}/{used[:80]}", each.place, hint, is_error=False
-                )
+                hint = words.suggest(used[:100], own)
+                yield errors.warning("ces-reference", f"the app has no {collection}/{used[:80]}", each.place, hint)
 
 
 def used_of_app(message: Proto) -> set[tuple[str, str]]:
     """The tools, toolsets and agents that a message names, as collection and last part of the name."""
     used: set[tuple[str, str]] = set()
-    pending: list[Any] = [message]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, tuple):
-            pending.extend(each)
-        elif isinstance(each, Proto):
-            for name in ("tool", "toolset", "target_agent"):
-                value = getattr(each, name, "")
-                match = (
-                    re.fullmatch(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)", value)
-                    if isinstance(value, str)
-                    else None
-                )
-                if match:
-                    used.add((match[1], match[2]))
-            pending.extend(getattr(each, name) for name in type(each).model_fields)
+    for each in shapes.messages_in(message):
+        for value in (getattr(each, name, None) for name in ("tool", "toolset", "target_agent")):
+            if match := _OF_APP.fullmatch(value) if isinstance(value, str) else None:
+                used.add((match[1], match[2]))
     return used
 
 
-def _problem(code: str, message: str, place: Place, hint: str, *, is_error: bool = True) -> Problem:
-    return (errors.error if is_error else errors.warning)(code, message, place, hint)
+_OF_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)")

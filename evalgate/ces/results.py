@@ -219,9 +219,14 @@ def run_of(
         evaluation_dataset=dataset,
         evaluation_type=_type(kinds),
         state=EvaluationRunState.COMPLETED,
-        progress=_progress(results),
+        progress=Progress(
+            total_count=len(results),
+            completed_count=sum(each.execution_state is ExecutionState.COMPLETED for each in results),
+            **_counts(results),
+        ),
         evaluation_run_summaries={
-            name: _summary(each for each in results if _evaluation_of(each.name) == name) for name in names
+            name: EvaluationRunSummary(**_counts(each for each in results if _evaluation_of(each.name) == name))
+            for name in names
         },
         app_version=batch.version_name,
         app_version_display_name=batch.version_title,
@@ -242,28 +247,12 @@ def _type(are_golden: set[bool]) -> EvaluationType:
     return EvaluationType.SCENARIO if are_golden == {False} else EvaluationType.MIXED
 
 
-def _counts(results: Iterable[EvaluationResult]) -> tuple[int, int, int, int]:
-    """Completed, passed, failed, with an error."""
+def _counts(results: Iterable[EvaluationResult]) -> dict[str, int]:
+    """How many passed, failed, had an error."""
     found = list(results)
     done = [each.evaluation_status for each in found if each.execution_state is ExecutionState.COMPLETED]
     errors = sum(each.execution_state is ExecutionState.ERROR for each in found)
-    return len(done), done.count(Outcome.PASS), done.count(Outcome.FAIL), errors
-
-
-def _progress(results: Sequence[EvaluationResult]) -> Progress:
-    completed, passed, failed, errors = _counts(results)
-    return Progress(
-        total_count=len(results),
-        completed_count=completed,
-        passed_count=passed,
-        failed_count=failed,
-        error_count=errors,
-    )
-
-
-def _summary(results: Iterable[EvaluationResult]) -> EvaluationRunSummary:
-    _, passed, failed, errors = _counts(results)
-    return EvaluationRunSummary(passed_count=passed, failed_count=failed, error_count=errors)
+    return {"passed_count": done.count(Outcome.PASS), "failed_count": done.count(Outcome.FAIL), "error_count": errors}
 
 
 def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
@@ -308,15 +297,15 @@ def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> Aggregat
 
 
 def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppVersion:
-    _, passed, failed, _ = _counts(results)
+    counts = _counts(results)
     sessions = [each.golden_result.turn_replay_results for each in results if each.golden_result is not None]
     longest = max((len(turns) for turns in sessions), default=0)
     by_turn = [[turns[number] for turns in sessions if number < len(turns)] for number in range(longest)]
     scenarios = [each.scenario_result for each in results if each.scenario_result is not None]
     return MetricsByAppVersion(
         app_version_id=version,
-        pass_count=passed,
-        fail_count=failed,
+        pass_count=counts["passed_count"],
+        fail_count=counts["failed_count"],
         **_metrics([turn for turns in sessions for turn in turns], scenarios),
         metrics_by_turn=tuple(
             MetricsByTurn(turn_index=number, **_metrics(turns, ())) for number, turns in enumerate(by_turn)

@@ -1,8 +1,7 @@
 """The resources of Customer Engagement Suite (CES) that have to do with evaluation, as protobuf's JSON writes them.
 
-The docstring of a class is its name in google.cloud.ces.v1beta; what several share has a name with `_`. A test walks
-google-cloud-ces and misses no field and no enum value. Markers on fields say what becomes of them; those without one
-are read (docs/ces.md).
+Which there are says shapes.json, which docs/ces_shapes.py writes from what google-cloud-ces says of them; messages.pyi
+has the same for type checkers. The docstring of a class is its name in google.cloud.ces.v1beta.
 """
 
 from __future__ import annotations
@@ -12,12 +11,14 @@ import binascii
 import datetime as dt
 import enum
 import functools
+import json
 import math
 import re
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, ForwardRef, TypeAlias, get_args, get_origin
 
-from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from evalgate.model.shapes import MOST_LEVELS, Wire
@@ -31,20 +32,10 @@ MOST_TURNS = 100
 class Handling(enum.StrEnum):
     """What becomes of a field."""
 
-    READ = "read"  # validated, listed, compared, converted; decides what is asked or how it is scored
+    READ = "read"  # validated, listed, compared; decides what is asked or how it is scored
     KEPT = "kept"  # validated and kept as it is written; nothing reads it
     OUTPUT = "output only"  # the platform writes it: kept in files, ignored in updates
     NOT_RUN = "not run"  # kept in files; an evaluation that has it is not run, and `validate` says so
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Marks a field."""
-
-    handling: Handling
-
-
-KEPT, OUTPUT, NOT_RUN = Rule(Handling.KEPT), Rule(Handling.OUTPUT), Rule(Handling.NOT_RUN)
 
 
 class ProtoEnum(enum.IntEnum):
@@ -186,21 +177,20 @@ def _struct(value: Any) -> Any:
 
 
 Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
-Level: TypeAlias = Annotated[Int32, Field(ge=0, le=4)]
-Share: TypeAlias = Annotated[Float, Field(ge=0, le=1)]
-Turns: TypeAlias = Annotated[Int32, Field(ge=0, le=MOST_TURNS)]
 
 
 class Proto(Wire):
     """A message: read in camelCase or snake_case, written in camelCase without what is absent.
 
-    `oneofs`: of which fields at most one may be given; `required`: which must be given and not be empty.
+    `oneofs`: of which fields at most one may be given; `required`: which must be given and not be empty; `handlings`:
+    what becomes of fields, where it is not the usual.
     """
 
     model_config = ConfigDict(defer_build=True)  # whoever has no CES files does not pay for 80 models
 
     oneofs: ClassVar[dict[str, tuple[str, ...]]] = {}
     required: ClassVar[tuple[str, ...]] = ()
+    handlings: ClassVar[dict[str, Handling]] = {}
 
     def json(self) -> JsonObject:  # type: ignore[override]  # pydantic's own is deprecated
         """As protobuf's JSON: what has the value of what is absent is left out."""
@@ -230,6 +220,18 @@ def comparable(message: Proto) -> JsonObject:
     return made
 
 
+def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
+    """The message and all that it holds, but for messages of the shape `beside`, and what those hold."""
+    pending: list[Any] = [message]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tuple):
+            pending.extend(each)
+        elif isinstance(each, Proto) and not isinstance(each, beside):
+            yield each
+            pending.extend(getattr(each, name) for name in type(each).model_fields)
+
+
 def given_of(message: Proto) -> str:
     """Which field of its oneofs a message has; "" for none."""
     names = (name for group in type(message).oneofs.values() for name in group)
@@ -248,6 +250,12 @@ def fields_of(shape: type[Proto]) -> dict[str, str]:
 def key_of(shape: type[Proto], field: str) -> str:
     """A field's key in protobuf's JSON: `displayName`."""
     return shape.model_fields[field].alias or field
+
+
+def siblings(shape: type[Proto], field: str) -> list[str]:
+    """The keys of the fields beside which a field cannot be given."""
+    groups = (fields for fields in shape.oneofs.values() if field in fields)
+    return [key_of(shape, other) for fields in groups for other in fields if other != field]
 
 
 NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
@@ -274,1032 +282,67 @@ def message_in(shape: type[Proto], field: str) -> type[Proto] | None:
 
 def is_map(shape: type[Proto], field: str) -> bool:
     """Whether a field is a map of messages."""
-    return get_origin(shape.model_fields[field].annotation) is dict
+    return get_origin(shape.model_fields[field].annotation) is dict and message_in(shape, field) is not None
 
 
 def is_repeated(shape: type[Proto], field: str) -> bool:
     """Whether a field is a list or a map."""
-    return get_origin(shape.model_fields[field].annotation) in (tuple, dict) and not is_struct(shape, field)
-
-
-def is_struct(shape: type[Proto], field: str) -> bool:
-    """Whether a field is an object of any JSON."""
-    return get_origin(shape.model_fields[field].annotation) is dict and message_in(shape, field) is None
+    return get_origin(shape.model_fields[field].annotation) is tuple or is_map(shape, field)
 
 
 def handling_of(shape: type[Proto], field: str) -> Handling:
     """What becomes of a field."""
-    rules = [each.handling for each in shape.model_fields[field].metadata if isinstance(each, Rule)]
-    return rules[0] if rules else Handling.OUTPUT if issubclass(shape, Result) else Handling.READ
-
-
-# --- enums ----------------------------------------------------------------------------------------
-
-
-class AudioEncoding(ProtoEnum):
-    """AudioEncoding."""
-
-    AUDIO_ENCODING_UNSPECIFIED = 0
-    LINEAR16 = 1
-    MULAW = 2
-    ALAW = 3
-
-
-class BackgroundEnvironment(ProtoEnum):
-    """EvaluationPersona.SpeechConfig.BackgroundEnvironment."""
-
-    BACKGROUND_ENVIRONMENT_UNSPECIFIED = 0
-    CALL_CENTER = 3
-    TRAFFIC = 4
-    KIDS_NOISE = 5
-    CAFE = 6
-
-
-class ComparisonType(ProtoEnum):
-    """EvaluationMetricsConfig.ComparisonType."""
-
-    COMPARISON_TYPE_UNSPECIFIED = 0
-    EQUALS = 1
-    CONTAINS = 2
-    SEMANTIC_SIMILARITY = 3
-
-
-class ErrorType(ProtoEnum):
-    """EvaluationErrorInfo.ErrorType."""
-
-    ERROR_TYPE_UNSPECIFIED = 0
-    RUNTIME_FAILURE = 1
-    CONVERSATION_RETRIEVAL_FAILURE = 2
-    METRIC_CALCULATION_FAILURE = 3
-    EVALUATION_UPDATE_FAILURE = 4
-    QUOTA_EXHAUSTED = 5
-    USER_SIMULATION_FAILURE = 6
-
-
-class EvaluationChannel(ProtoEnum):
-    """EvaluationConfig.EvaluationChannel."""
-
-    EVALUATION_CHANNEL_UNSPECIFIED = 0
-    TEXT = 1
-    AUDIO = 2
-
-
-class EvaluationRunCachingMode(ProtoEnum):
-    """EvaluationRunCachingSettings.EvaluationRunCachingMode."""
-
-    EVALUATION_RUN_CACHING_MODE_UNSPECIFIED = 0
-    FORCE_RUN = 1
-    SKIP_IF_UNCHANGED = 2
-
-
-class EvaluationRunState(ProtoEnum):
-    """EvaluationRun.EvaluationRunState."""
-
-    EVALUATION_RUN_STATE_UNSPECIFIED = 0
-    RUNNING = 1
-    COMPLETED = 2
-    ERROR = 3
-    CANCELLED = 4
-    QUEUED = 5
-
-
-class EvaluationToolCallBehaviour(ProtoEnum):
-    """EvaluationToolCallBehaviour."""
-
-    EVALUATION_TOOL_CALL_BEHAVIOUR_UNSPECIFIED = 0
-    REAL = 1
-    FAKE = 2
-
-
-class EvaluationType(ProtoEnum):
-    """EvaluationRun.EvaluationType."""
-
-    EVALUATION_TYPE_UNSPECIFIED = 0
-    GOLDEN = 1
-    SCENARIO = 2
-    MIXED = 3
-
-
-class ExecutionState(ProtoEnum):
-    """EvaluationResult.ExecutionState."""
-
-    EXECUTION_STATE_UNSPECIFIED = 0
-    RUNNING = 1
-    COMPLETED = 2
-    ERROR = 3
-    CANCELLED = 4
-    QUEUED = 5
-
-
-class ExtraToolCallBehavior(ProtoEnum):
-    """EvaluationMetricsThresholds.ToolMatchingSettings.ExtraToolCallBehavior."""
-
-    EXTRA_TOOL_CALL_BEHAVIOR_UNSPECIFIED = 0
-    FAIL = 1
-    ALLOW = 2
-
-
-class GoldenRunMethod(ProtoEnum):
-    """GoldenRunMethod."""
-
-    GOLDEN_RUN_METHOD_UNSPECIFIED = 0
-    STABLE = 1
-    NAIVE = 2
-
-
-class HallucinationMetricBehavior(ProtoEnum):
-    """EvaluationMetricsThresholds.HallucinationMetricBehavior."""
-
-    HALLUCINATION_METRIC_BEHAVIOR_UNSPECIFIED = 0
-    DISABLED = 1
-    ENABLED = 2
-
-
-class OptimizationStatus(ProtoEnum):
-    """OptimizationConfig.OptimizationStatus."""
-
-    OPTIMIZATION_STATUS_UNSPECIFIED = 0
-    RUNNING = 1
-    COMPLETED = 2
-    ERROR = 3
-
-
-class Outcome(ProtoEnum):
-    """EvaluationResult.Outcome."""
-
-    OUTCOME_UNSPECIFIED = 0
-    PASS = 1
-    FAIL = 2
-    SKIPPED = 3
-
-
-class ScenarioConversationInitiator(ProtoEnum):
-    """EvaluationSettings.ScenarioConversationInitiator."""
-
-    SCENARIO_CONVERSATION_INITIATOR_UNSPECIFIED = 0
-    USER = 1
-    AGENT = 2
-
-
-class ScenarioExecutionMode(ProtoEnum):
-    """EvaluationSettings.ScenarioExecutionMode."""
-
-    SCENARIO_EXECUTION_MODE_UNSPECIFIED = 0
-    QUALITY_OPTIMIZED = 1
-    SPEED_OPTIMIZED = 2
-
-
-class SemanticSimilarityChannel(ProtoEnum):
-    """EvaluationMetricsThresholds.GoldenEvaluationMetricsThresholds.TurnLevelMetricsThresholds.SemanticSimilarityChannel."""
-
-    SEMANTIC_SIMILARITY_CHANNEL_UNSPECIFIED = 0
-    TEXT = 1
-    AUDIO = 2
-
-
-class SpanType(ProtoEnum):
-    """EvaluationResult.SpanLatency.Type."""
-
-    TYPE_UNSPECIFIED = 0
-    TOOL = 1
-    USER_CALLBACK = 2
-    GUARDRAIL = 3
-    LLM = 4
-
-
-class TaskCompletionBehavior(ProtoEnum):
-    """Evaluation.Scenario.TaskCompletionBehavior."""
-
-    TASK_COMPLETION_BEHAVIOR_UNSPECIFIED = 0
-    TASK_SATISFIED = 1
-    TASK_REJECTED = 2
-
-
-class UserGoalBehavior(ProtoEnum):
-    """Evaluation.Scenario.UserGoalBehavior."""
-
-    USER_GOAL_BEHAVIOR_UNSPECIFIED = 0
-    USER_GOAL_SATISFIED = 1
-    USER_GOAL_REJECTED = 2
-    USER_GOAL_IGNORED = 3
-
-
-# --- messages ---------------------------------------------------------------------------------------
-
-
-class ToolsetTool(Proto):
-    """ToolsetTool."""
-
-    required: ClassVar = ("toolset",)
-
-    toolset: str = ""
-    tool_id: str = ""
-
-
-class _OfTool(Proto):
-    oneofs: ClassVar = {"tool_identifier": ("tool", "toolset_tool")}
-
-    tool: str | None = None
-    toolset_tool: ToolsetTool | None = None
-    id: str = ""
-    display_name: Annotated[str, OUTPUT] = ""
-
-
-class ToolResponse(_OfTool):
-    """ToolResponse."""
-
-    required: ClassVar = ("response",)
-
-    response: Struct | None = None
-
-
-class ToolResponses(Proto):
-    """ToolResponses."""
-
-    tool_responses: tuple[ToolResponse, ...] = ()
-
-
-class _Data(Proto):
-    required: ClassVar = ("mime_type", "data")
-
-    mime_type: str = ""
-    data: Base64 = ""
-
-
-class Image(_Data):
-    """Image."""
-
-
-class Blob(_Data):
-    """Blob."""
-
-
-class Event(Proto):
-    """Event."""
-
-    required: ClassVar = ("event",)
-
-    event: str = ""
-
-
-class SessionInput(Proto):
-    """SessionInput."""
-
-    oneofs: ClassVar = {
-        "input_type": ("text", "dtmf", "audio", "tool_responses", "image", "blob", "variables", "event")
-    }
-
-    text: str | None = None
-    dtmf: Annotated[str | None, NOT_RUN] = None
-    audio: Annotated[Base64 | None, NOT_RUN] = None
-    tool_responses: ToolResponses | None = None
-    image: Image | None = None
-    blob: Blob | None = None
-    variables: Struct | None = None
-    event: Event | None = None
-    will_continue: Annotated[Bool, NOT_RUN] = False
-
-
-class AgentTransfer(Proto):
-    """AgentTransfer."""
-
-    required: ClassVar = ("target_agent",)
-
-    target_agent: str = ""
-    display_name: Annotated[str, OUTPUT] = ""
-
-
-class ToolCall(_OfTool):
-    """ToolCall."""
-
-    args: Struct | None = None
-
-
-class Chunk(Proto):
-    """Chunk."""
-
-    oneofs: ClassVar = {
-        "data": (
-            "text",
-            "transcript",
-            "blob",
-            "payload",
-            "image",
-            "tool_call",
-            "tool_response",
-            "agent_transfer",
-            "updated_variables",
-            "default_variables",
-        )
-    }
-
-    text: str | None = None
-    transcript: Annotated[str | None, KEPT] = None
-    blob: Blob | None = None
-    payload: Struct | None = None
-    image: Image | None = None
-    tool_call: ToolCall | None = None
-    tool_response: ToolResponse | None = None
-    agent_transfer: AgentTransfer | None = None
-    updated_variables: Struct | None = None
-    default_variables: Annotated[Struct | None, KEPT] = None
-
-
-class Message(Proto):
-    """Message."""
-
-    role: str = ""
-    chunks: tuple[Chunk, ...] = ()
-    event_time: Annotated[Timestamp | None, KEPT] = None
-
-
-class ExpectationLevelMetricsThresholds(Proto):
-    """EvaluationMetricsThresholds.GoldenEvaluationMetricsThresholds.ExpectationLevelMetricsThresholds."""
-
-    tool_invocation_parameter_correctness_threshold: Share | None = None
-
-
-class SemanticSimilarityMetricsConfig(Proto):
-    """EvaluationMetricsConfig.SemanticSimilarityMetricsConfig."""
-
-    enable_semantic_similarity_metrics: Bool = False
-
-
-class HallucinationMetricsConfig(Proto):
-    """EvaluationMetricsConfig.HallucinationMetricsConfig."""
-
-    enable_hallucination_metrics: Bool = False
-
-
-class GoldenExpectation(Proto):
-    """Evaluation.GoldenExpectation."""
-
-    oneofs: ClassVar = {
-        "condition": (
-            "tool_call",
-            "tool_response",
-            "agent_response",
-            "agent_transfer",
-            "updated_variables",
-            "mock_tool_response",
-            "no_tool_calls",
-        )
-    }
-
-    tool_call: ToolCall | None = None
-    tool_response: ToolResponse | None = None
-    agent_response: Message | None = None
-    agent_transfer: AgentTransfer | None = None
-    updated_variables: Struct | None = None
-    mock_tool_response: ToolResponse | None = None
-    no_tool_calls: Bool | None = None
-    note: str = ""
-    skip_evaluation: Bool = False
-    expectation_level_metrics_thresholds_override: ExpectationLevelMetricsThresholds | None = None
-    agent_response_semantic_similarity_metrics_config_override: SemanticSimilarityMetricsConfig | None = None
-    agent_response_hallucination_metrics_config_override: HallucinationMetricsConfig | None = None
-    comparison_type: ComparisonType = ComparisonType(0)
-
-
-class Step(Proto):
-    """Evaluation.Step."""
-
-    oneofs: ClassVar = {"step": ("user_input", "agent_transfer", "expectation")}
-
-    user_input: SessionInput | None = None
-    agent_transfer: AgentTransfer | None = None
-    expectation: GoldenExpectation | None = None
-
-
-class Span(Proto):
-    """Span."""
-
-    name: Annotated[str, KEPT] = ""
-    start_time: Annotated[Timestamp | None, KEPT] = None
-    end_time: Annotated[Timestamp | None, KEPT] = None
-    duration: Annotated[Duration | None, KEPT] = None
-    attributes: Annotated[Struct | None, KEPT] = None
-    child_spans: Annotated[tuple[Span, ...], KEPT] = ()
-
-
-class TurnLevelMetricsThresholds(Proto):
-    """EvaluationMetricsThresholds.GoldenEvaluationMetricsThresholds.TurnLevelMetricsThresholds."""
-
-    semantic_similarity_success_threshold: Level | None = None
-    overall_tool_invocation_correctness_threshold: Share | None = None
-    semantic_similarity_channel: SemanticSimilarityChannel = SemanticSimilarityChannel(0)
-
-
-class GoldenTurn(Proto):
-    """Evaluation.GoldenTurn."""
-
-    required: ClassVar = ("steps",)
-
-    steps: tuple[Step, ...] = ()
-    root_span: Annotated[Span | None, KEPT] = None
-    turn_level_metrics_thresholds_override: TurnLevelMetricsThresholds | None = None
-    hallucination_metric_behavior_override: HallucinationMetricBehavior = HallucinationMetricBehavior(0)
-
-
-class Golden(Proto):
-    """Evaluation.Golden."""
-
-    required: ClassVar = ("turns",)
-
-    turns: Annotated[tuple[GoldenTurn, ...], Field(max_length=MOST_TURNS)] = ()
-    evaluation_expectations: tuple[str, ...] = ()
-
-
-class UserFact(Proto):
-    """Evaluation.Scenario.UserFact."""
-
-    required: ClassVar = ("name", "value")
-
-    name: str = ""
-    value: str = ""
-
-
-class ToolExpectation(Proto):
-    """Evaluation.ScenarioExpectation.ToolExpectation."""
-
-    required: ClassVar = ("expected_tool_call",)
-
-    expected_tool_call: ToolCall | None = None
-    mock_tool_response: ToolResponse | None = None
-
-
-class ScenarioExpectation(Proto):
-    """Evaluation.ScenarioExpectation."""
-
-    oneofs: ClassVar = {"expectation": ("tool_expectation", "agent_response")}
-
-    tool_expectation: ToolExpectation | None = None
-    agent_response: Message | None = None
-
-
-class Scenario(Proto):
-    """Evaluation.Scenario."""
-
-    required: ClassVar = ("task",)
-
-    task: str = ""
-    user_facts: tuple[UserFact, ...] = ()
-    max_turns: Turns = 0
-    rubrics: tuple[str, ...] = ()
-    scenario_expectations: tuple[ScenarioExpectation, ...] = ()
-    variable_overrides: Struct | None = None
-    task_completion_behavior: TaskCompletionBehavior = TaskCompletionBehavior(0)
-    user_goal_behavior: UserGoalBehavior = UserGoalBehavior(0)
-    evaluation_expectations: tuple[str, ...] = ()
-    scenario_execution_mode: Annotated[ScenarioExecutionMode, KEPT] = ScenarioExecutionMode(0)
-
-
-class ToolMetrics(Result):
-    """AggregatedMetrics.ToolMetrics."""
-
-    tool: str = ""
-    pass_count: Int32 = 0
-    fail_count: Int32 = 0
-
-
-class _Mean(Result):
-    score: Float = 0.0
-
-
-class SemanticSimilarityMetrics(_Mean):
-    """AggregatedMetrics.SemanticSimilarityMetrics."""
-
-
-class HallucinationMetrics(_Mean):
-    """AggregatedMetrics.HallucinationMetrics."""
-
-
-class ToolCallLatencyMetrics(Result):
-    """AggregatedMetrics.ToolCallLatencyMetrics."""
-
-    tool: str = ""
-    average_latency: Duration | None = None
-
-
-class TurnLatencyMetrics(Result):
-    """AggregatedMetrics.TurnLatencyMetrics."""
-
-    average_latency: Duration | None = None
-
-
-class _Metrics(Result):
-    tool_metrics: tuple[ToolMetrics, ...] = ()
-    semantic_similarity_metrics: tuple[SemanticSimilarityMetrics, ...] = ()
-    hallucination_metrics: tuple[HallucinationMetrics, ...] = ()
-    tool_call_latency_metrics: tuple[ToolCallLatencyMetrics, ...] = ()
-    turn_latency_metrics: tuple[TurnLatencyMetrics, ...] = ()
-
-
-class MetricsByTurn(_Metrics):
-    """AggregatedMetrics.MetricsByTurn."""
-
-    turn_index: Int32 = 0
-
-
-class MetricsByAppVersion(_Metrics):
-    """AggregatedMetrics.MetricsByAppVersion."""
-
-    app_version_id: str = ""
-    pass_count: Int32 = 0
-    fail_count: Int32 = 0
-    metrics_by_turn: tuple[MetricsByTurn, ...] = ()
-
-
-class AggregatedMetrics(Result):
-    """AggregatedMetrics."""
-
-    metrics_by_app_version: tuple[MetricsByAppVersion, ...] = ()
-
-
-class _Judged(Result):
-    score: Int32 | None = None
-    label: str = ""
-    explanation: str = ""
-
-
-class SemanticSimilarityResult(_Judged):
-    """EvaluationResult.SemanticSimilarityResult."""
-
-    outcome: Outcome = Outcome(0)
-
-
-class ToolInvocationResult(Result):
-    """EvaluationResult.GoldenExpectationOutcome.ToolInvocationResult."""
-
-    parameter_correctness_score: Float | None = None
-    outcome: Outcome = Outcome(0)
-    explanation: str = ""
-
-
-class GoldenExpectationOutcome(Result):
-    """EvaluationResult.GoldenExpectationOutcome."""
-
-    oneofs: ClassVar = {
-        "result": (
-            "observed_tool_call",
-            "observed_tool_response",
-            "observed_agent_response",
-            "observed_agent_transfer",
-            "observed_payload",
-        )
-    }
-
-    observed_tool_call: ToolCall | None = None
-    observed_tool_response: ToolResponse | None = None
-    observed_agent_response: Message | None = None
-    observed_agent_transfer: AgentTransfer | None = None
-    observed_payload: Struct | None = None
-    expectation: GoldenExpectation | None = None
-    outcome: Outcome = Outcome(0)
-    semantic_similarity_result: SemanticSimilarityResult | None = None
-    tool_invocation_result: ToolInvocationResult | None = None
-
-
-class HallucinationResult(_Judged):
-    """EvaluationResult.HallucinationResult."""
-
-
-class _Latency(Result):
-    display_name: str = ""
-    start_time: Timestamp | None = None
-    end_time: Timestamp | None = None
-    execution_latency: Duration | None = None
-
-
-class ToolCallLatency(_Latency):
-    """EvaluationResult.ToolCallLatency."""
-
-    tool: str = ""
-
-
-class OverallToolInvocationResult(Result):
-    """EvaluationResult.OverallToolInvocationResult."""
-
-    tool_invocation_score: Float | None = None
-    outcome: Outcome = Outcome(0)
-
-
-class EvaluationErrorInfo(Result):
-    """EvaluationErrorInfo."""
-
-    error_type: ErrorType = ErrorType(0)
-    error_message: str = ""
-    session_id: str = ""
-    user_facing_error_message: str = ""
-
-
-class SpanLatency(_Latency):
-    """EvaluationResult.SpanLatency."""
-
-    oneofs: ClassVar = {"identifier": ("resource", "toolset", "model", "callback")}
-
-    resource: str | None = None
-    toolset: ToolsetTool | None = None
-    model: str | None = None
-    callback: str | None = None
-    type: SpanType = SpanType(0)
-
-
-class TurnReplayResult(Result):
-    """EvaluationResult.GoldenResult.TurnReplayResult."""
-
-    conversation: str = ""
-    expectation_outcome: tuple[GoldenExpectationOutcome, ...] = ()
-    hallucination_result: HallucinationResult | None = None
-    tool_invocation_score: Float = 0.0
-    tool_ordered_invocation_score: Float | None = None
-    turn_latency: Duration | None = None
-    tool_call_latencies: tuple[ToolCallLatency, ...] = ()
-    semantic_similarity_result: SemanticSimilarityResult | None = None
-    overall_tool_invocation_result: OverallToolInvocationResult | None = None
-    error_info: EvaluationErrorInfo | None = None
-    span_latencies: tuple[SpanLatency, ...] = ()
-
-
-class EvaluationExpectationResult(Result):
-    """EvaluationResult.EvaluationExpectationResult."""
-
-    evaluation_expectation: str = ""
-    prompt: str = ""
-    outcome: Outcome = Outcome(0)
-    explanation: str = ""
-
-
-class GoldenResult(Result):
-    """EvaluationResult.GoldenResult."""
-
-    turn_replay_results: tuple[TurnReplayResult, ...] = ()
-    evaluation_expectation_results: tuple[EvaluationExpectationResult, ...] = ()
-
-
-class ObservedToolCall(Result):
-    """EvaluationResult.ScenarioExpectationOutcome.ObservedToolCall."""
-
-    tool_call: ToolCall | None = None
-    tool_response: ToolResponse | None = None
-
-
-class ScenarioExpectationOutcome(Result):
-    """EvaluationResult.ScenarioExpectationOutcome."""
-
-    oneofs: ClassVar = {"result": ("observed_tool_call", "observed_agent_response")}
-
-    observed_tool_call: ObservedToolCall | None = None
-    observed_agent_response: Message | None = None
-    expectation: ScenarioExpectation | None = None
-    outcome: Outcome = Outcome(0)
-
-
-class ScenarioRubricOutcome(Result):
-    """EvaluationResult.ScenarioRubricOutcome."""
-
-    rubric: str = ""
-    score: Float | None = None
-    score_explanation: str = ""
-
-
-class TaskCompletionResult(_Judged):
-    """EvaluationResult.TaskCompletionResult."""
-
-
-class UserGoalSatisfactionResult(_Judged):
-    """EvaluationResult.UserGoalSatisfactionResult."""
-
-
-class ScenarioResult(Result):
-    """EvaluationResult.ScenarioResult."""
-
-    conversation: str = ""
-    task: str = ""
-    user_facts: tuple[UserFact, ...] = ()
-    expectation_outcomes: tuple[ScenarioExpectationOutcome, ...] = ()
-    rubric_outcomes: tuple[ScenarioRubricOutcome, ...] = ()
-    hallucination_result: tuple[HallucinationResult, ...] = ()
-    task_completion_result: TaskCompletionResult | None = None
-    tool_call_latencies: tuple[ToolCallLatency, ...] = ()
-    user_goal_satisfaction_result: UserGoalSatisfactionResult | None = None
-    all_expectations_satisfied: Bool | None = None
-    task_completed: Bool | None = None
-    span_latencies: tuple[SpanLatency, ...] = ()
-    evaluation_expectation_results: tuple[EvaluationExpectationResult, ...] = ()
-
-
-class SpeechConfig(Proto):
-    """EvaluationPersona.SpeechConfig."""
-
-    speaking_rate: Annotated[Float, KEPT] = 0.0
-    environment: Annotated[BackgroundEnvironment, KEPT] = BackgroundEnvironment(0)
-    voice_id: Annotated[str, KEPT] = ""
-
-
-class EvaluationPersona(Proto):
-    """EvaluationPersona."""
-
-    required: ClassVar = ("display_name", "personality")
-
-    name: str = ""
-    description: str = ""
-    display_name: str = ""
-    personality: str = ""
-    speech_config: Annotated[SpeechConfig | None, KEPT] = None
-
-
-class ToolMatchingSettings(Proto):
-    """EvaluationMetricsThresholds.ToolMatchingSettings."""
-
-    extra_tool_call_behavior: ExtraToolCallBehavior = ExtraToolCallBehavior(0)
-
-
-class GoldenEvaluationMetricsThresholds(Proto):
-    """EvaluationMetricsThresholds.GoldenEvaluationMetricsThresholds."""
-
-    turn_level_metrics_thresholds: TurnLevelMetricsThresholds | None = None
-    expectation_level_metrics_thresholds: ExpectationLevelMetricsThresholds | None = None
-    tool_matching_settings: ToolMatchingSettings | None = None
-
-
-class EvaluationMetricsThresholds(Proto):
-    """EvaluationMetricsThresholds."""
-
-    golden_evaluation_metrics_thresholds: GoldenEvaluationMetricsThresholds | None = None
-    hallucination_metric_behavior: HallucinationMetricBehavior = HallucinationMetricBehavior(0)
-    golden_hallucination_metric_behavior: HallucinationMetricBehavior = HallucinationMetricBehavior(0)
-    scenario_hallucination_metric_behavior: HallucinationMetricBehavior = HallucinationMetricBehavior(0)
-
-
-class OutputAudioConfig(Proto):
-    """OutputAudioConfig."""
-
-    required: ClassVar = ("audio_encoding", "sample_rate_hertz")
-
-    audio_encoding: Annotated[AudioEncoding, KEPT] = AudioEncoding(0)
-    sample_rate_hertz: Annotated[Int32, KEPT] = 0
-
-
-class InputAudioConfig(OutputAudioConfig):
-    """InputAudioConfig."""
-
-    noise_suppression_level: Annotated[str, KEPT] = ""
-
-
-class EvaluationConfig(Proto):
-    """EvaluationConfig."""
-
-    input_audio_config: Annotated[InputAudioConfig | None, KEPT] = None
-    output_audio_config: Annotated[OutputAudioConfig | None, KEPT] = None
-    evaluation_channel: EvaluationChannel = EvaluationChannel(0)
-    tool_call_behaviour: EvaluationToolCallBehaviour = EvaluationToolCallBehaviour(0)
-
-
-class _Ran(Result):
-    name: str = ""
-    display_name: str = ""
-    create_time: Timestamp | None = None
-    initiated_by: str = ""
-    app_version: str = ""
-    app_version_display_name: str = ""
-    changelog: str = ""
-    changelog_create_time: Timestamp | None = None
-    config: EvaluationConfig | None = None
-    error: Struct | None = None
-    error_info: EvaluationErrorInfo | None = None
-    golden_run_method: GoldenRunMethod = GoldenRunMethod(0)
-
-
-class EvaluationResult(_Ran):
-    """EvaluationResult."""
-
-    oneofs: ClassVar = {"result": ("golden_result", "scenario_result")}
-
-    golden_result: GoldenResult | None = None
-    scenario_result: ScenarioResult | None = None
-    evaluation_status: Outcome = Outcome(0)
-    evaluation_run: str = ""
-    persona: EvaluationPersona | None = None
-    execution_state: ExecutionState = ExecutionState(0)
-    evaluation_metrics_thresholds: EvaluationMetricsThresholds | None = None
-
-
-class ToolCorrectnessMetricsConfig(Proto):
-    """EvaluationMetricsConfig.ToolCorrectnessMetricsConfig."""
-
-    enable_tool_correctness_metrics: Bool = False
-
-
-class GoldenMetricsConfig(Proto):
-    """EvaluationMetricsConfig.GoldenMetricsConfig."""
-
-    semantic_similarity_metrics_config: SemanticSimilarityMetricsConfig | None = None
-    tool_correctness_metrics_config: ToolCorrectnessMetricsConfig | None = None
-    step_tool_correctness_metrics_config: ToolCorrectnessMetricsConfig | None = None
-
-
-class UserGoalMetMetricsConfig(Proto):
-    """EvaluationMetricsConfig.UserGoalMetMetricsConfig."""
-
-    enable_user_goal_met_metrics: Bool = False
-
-
-class ExpectationsMetMetricsConfig(Proto):
-    """EvaluationMetricsConfig.ExpectationsMetMetricsConfig."""
-
-    enable_expectations_met_metrics: Bool = False
-
-
-class ScenarioMetricsConfig(Proto):
-    """EvaluationMetricsConfig.ScenarioMetricsConfig."""
-
-    user_goal_met_metrics_config: UserGoalMetMetricsConfig | None = None
-    expectations_met_metrics_config: ExpectationsMetMetricsConfig | None = None
-
-
-class EvaluationMetricsConfig(Proto):
-    """EvaluationMetricsConfig."""
-
-    golden_metrics_config: GoldenMetricsConfig | None = None
-    scenario_metrics_config: ScenarioMetricsConfig | None = None
-
-
-class _Stored(Proto):
-    required: ClassVar = ("display_name",)
-
-    name: str = ""
-    display_name: str = ""
-    create_time: Annotated[Timestamp | None, OUTPUT] = None
-    update_time: Annotated[Timestamp | None, OUTPUT] = None
-    etag: Annotated[str, OUTPUT] = ""
-
-
-class _Authored(_Stored):
-    created_by: Annotated[str, OUTPUT] = ""
-    last_updated_by: Annotated[str, OUTPUT] = ""
-    aggregated_metrics: Annotated[AggregatedMetrics | None, OUTPUT] = None
-
-
-class Evaluation(_Authored):
-    """Evaluation."""
-
-    oneofs: ClassVar = {"inputs": ("golden", "scenario")}
-
-    description: str = ""
-    tags: tuple[str, ...] = ()
-    golden: Golden | None = None
-    scenario: Scenario | None = None
-    evaluation_datasets: Annotated[tuple[str, ...], OUTPUT] = ()
-    evaluation_runs: Annotated[tuple[str, ...], OUTPUT] = ()
-    last_completed_result: Annotated[EvaluationResult | None, OUTPUT] = None
-    invalid: Annotated[Bool, OUTPUT] = False
-    last_ten_results: Annotated[tuple[EvaluationResult, ...], OUTPUT] = ()
-    evaluation_metrics_threshold_override: EvaluationMetricsThresholds | None = None
-    evaluation_metrics_config_override: EvaluationMetricsConfig | None = None
-
-
-class LlmCriteria(Proto):
-    """EvaluationExpectation.LlmCriteria."""
-
-    required: ClassVar = ("prompt",)
-
-    prompt: str = ""
-
-
-class EvaluationExpectation(_Stored):
-    """EvaluationExpectation."""
-
-    oneofs: ClassVar = {"criteria": ("llm_criteria",)}
-
-    llm_criteria: LlmCriteria | None = None
-    tags: tuple[str, ...] = ()
-
-
-class EvaluationDataset(_Authored):
-    """EvaluationDataset."""
-
-    evaluations: tuple[str, ...] = ()
-
-
-class EvaluationRunCachingSettings(Proto):
-    """EvaluationRunCachingSettings."""
-
-    run_caching_mode: Annotated[EvaluationRunCachingMode, KEPT] = EvaluationRunCachingMode(0)
-
-
-class EvaluationSettings(Proto):
-    """EvaluationSettings."""
-
-    scenario_conversation_initiator: ScenarioConversationInitiator = ScenarioConversationInitiator(0)
-    golden_run_method: GoldenRunMethod = GoldenRunMethod(0)
-    golden_evaluation_tool_call_behaviour: EvaluationToolCallBehaviour = EvaluationToolCallBehaviour(0)
-    scenario_evaluation_tool_call_behaviour: EvaluationToolCallBehaviour = EvaluationToolCallBehaviour(0)
-    metrics_config: EvaluationMetricsConfig | None = None
-    scenario_execution_mode: Annotated[ScenarioExecutionMode, KEPT] = ScenarioExecutionMode(0)
-    evaluation_run_caching_settings: Annotated[EvaluationRunCachingSettings | None, KEPT] = None
-
-
-class EvaluationRunSummary(Result):
-    """EvaluationRun.EvaluationRunSummary."""
-
-    passed_count: Int32 = 0
-    failed_count: Int32 = 0
-    error_count: Int32 = 0
-
-
-class Progress(EvaluationRunSummary):
-    """EvaluationRun.Progress."""
-
-    total_count: Int32 = 0
-    completed_count: Int32 = 0
-    cancelled_count: Int32 = 0
-
-
-class LatencyMetrics(Result):
-    """LatencyReport.LatencyMetrics."""
-
-    p50_latency: Duration | None = None
-    p90_latency: Duration | None = None
-    p99_latency: Duration | None = None
-    call_count: Int32 = 0
-
-
-class ToolLatency(Result):
-    """LatencyReport.ToolLatency."""
-
-    oneofs: ClassVar = {"tool_identifier": ("tool", "toolset_tool")}
-
-    tool: str | None = None
-    toolset_tool: ToolsetTool | None = None
-    tool_display_name: str = ""
-    latency_metrics: LatencyMetrics | None = None
-
-
-class CallbackLatency(Result):
-    """LatencyReport.CallbackLatency."""
-
-    stage: str = ""
-    latency_metrics: LatencyMetrics | None = None
-
-
-class GuardrailLatency(Result):
-    """LatencyReport.GuardrailLatency."""
-
-    guardrail: str = ""
-    guardrail_display_name: str = ""
-    latency_metrics: LatencyMetrics | None = None
-
-
-class LlmCallLatency(Result):
-    """LatencyReport.LlmCallLatency."""
-
-    model: str = ""
-    latency_metrics: LatencyMetrics | None = None
-
-
-class LatencyReport(Result):
-    """LatencyReport."""
-
-    tool_latencies: tuple[ToolLatency, ...] = ()
-    callback_latencies: tuple[CallbackLatency, ...] = ()
-    guardrail_latencies: tuple[GuardrailLatency, ...] = ()
-    llm_call_latencies: tuple[LlmCallLatency, ...] = ()
-    session_count: Int32 = 0
-
-
-class PersonaRunConfig(Result):
-    """PersonaRunConfig."""
-
-    persona: str = ""
-    task_count: Int32 = 0
-
-
-class OptimizationConfig(Result):
-    """OptimizationConfig."""
-
-    generate_loss_report: Annotated[Bool, KEPT] = False
-    assistant_session: Annotated[str, KEPT] = ""
-    report_summary: Annotated[str, KEPT] = ""
-    should_suggest_fix: Annotated[Bool, KEPT] = False
-    status: Annotated[OptimizationStatus, KEPT] = OptimizationStatus(0)
-    error_message: Annotated[str, KEPT] = ""
-    loss_report: Annotated[Struct | None, KEPT] = None
-
-
-class EvaluationRun(_Ran):
-    """EvaluationRun."""
-
-    evaluation_results: tuple[str, ...] = ()
-    evaluations: tuple[str, ...] = ()
-    evaluation_dataset: str = ""
-    evaluation_type: EvaluationType = EvaluationType(0)
-    state: EvaluationRunState = EvaluationRunState(0)
-    progress: Progress | None = None
-    evaluation_run_summaries: dict[str, EvaluationRunSummary] = Field(default_factory=dict)
-    latency_report: LatencyReport | None = None
-    run_count: Int32 = 0
-    persona_run_configs: tuple[PersonaRunConfig, ...] = ()
-    optimization_config: OptimizationConfig | None = None
-    scheduled_evaluation_run: str = ""
-    operation: str = ""
+    return shape.handlings.get(field, Handling.OUTPUT if issubclass(shape, Result) else Handling.READ)
+
+
+# --- the messages and enums of shapes.json ----------------------------------------------------------
+
+_SCALARS: Final[Mapping[str, Any]] = {
+    "string": str,
+    "bytes": Base64,
+    "bool": Bool,
+    "int32": Int32,
+    "float": Float,
+    "Duration": Duration,
+    "Status": Struct,
+    "Struct": Struct,
+    "Timestamp": Timestamp,
+}
+
+
+def _read_classes() -> dict[str, Any]:
+    """The class of each enum and message, whose docstring is its name in google.cloud.ces.v1beta."""
+    said = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    new: Any = ProtoEnum
+    made: dict[str, Any] = {name: new(name, each["values"], module=__name__) for name, each in said["enums"].items()}
+    for name, each in said["messages"].items():  # what a message holds stands before it
+        types, listed = {**_SCALARS, name: ForwardRef(name), **made}, each["fields"].items()
+        fields: dict[str, Any] = {key: _field(types[field["type"]], field) for key, field in listed}
+        shape = create_model(name, __base__=Result if "is_result" in each else Proto, __module__=__name__, **fields)
+        shape.required = tuple(each.get("required", ()))
+        shape.oneofs = {key: tuple(names) for key, names in each.get("oneofs", {}).items()}
+        shape.handlings = {key: Handling(field["handling"]) for key, field in listed if "handling" in field}
+        made[name] = shape
+    for name, each in (said["enums"] | said["messages"]).items():
+        made[name].__doc__ = f"{each['of']}."
+    return made
+
+
+def _field(kind: Any, said: JsonObject) -> tuple[Any, Any]:
+    """The annotation of a field, and what an absent one means."""
+    default, most = said["default"], said.get("most")
+    if default == []:
+        return Annotated[tuple[kind, ...], Field(max_length=most)], ()
+    if default == {}:
+        return dict[str, kind], Field(default_factory=dict)
+    if most is not None:
+        kind = Annotated[kind, Field(ge=0, le=most)]
+    if default is None:
+        return kind | None, None
+    is_enum = isinstance(kind, type) and issubclass(kind, ProtoEnum)
+    return kind, kind(default) if is_enum else default
+
+
+globals().update(_read_classes())
+if TYPE_CHECKING:
+    from evalgate.ces.messages import *  # noqa: F403 - all of them

@@ -44,7 +44,6 @@ COMMANDS = {
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
     "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
     "migrate": ("evalgate.cli.files:migrate", "Write an evaluation file of an old format in ADK's current one."),
-    "convert": ("evalgate.cli.ces:convert_command", "Convert CES evaluations to an ADK evaluation set."),
     "diff": ("evalgate.cli.ces:diff_command", "Compare two versions of CES evaluations by field."),
     "ces": ("evalgate.cli.ces:group", "A live CES app and its files: `ces pull`, `ces push`, `ces drift`."),
     "mcp": ("evalgate.cli.servers:mcp", "Serve CES evaluations to an assistant (Model Context Protocol)."),

@@ -1,5 +1,4 @@
-"""`evalgate convert`, `evalgate diff` and `evalgate ces`: CES evaluations as ADK evaluation sets, two versions by
-field, and a live app beside its files."""
+"""`evalgate diff` and `evalgate ces`: two versions of CES files by field, and a live app beside its files."""
 
 from __future__ import annotations
 
@@ -11,45 +10,11 @@ from pathlib import Path
 import click
 
 from evalgate import cli
-from evalgate.ces import read
 from evalgate.ces.edit import Refused
-from evalgate.errors import ConfigError, ExitCode, Severity
+from evalgate.errors import ConfigError, ExitCode
 from evalgate.gate import ces_files
 from evalgate.gate.ces_files import AppFiles, Difference, Done
 from evalgate.text import plain, words
-
-APP = click.option(
-    "--app",
-    default=read.LOCAL_APP,
-    metavar="NAME",
-    help="The app whose tools, agents and expectations are meant: projects/P/locations/L/apps/A.",
-)
-
-
-@click.command("convert")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(["adk"]), default="adk", help="What to write.")
-@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), help="The file to write.")
-@click.option("--strict/--no-strict", default=False, help="Write nothing and exit with 2 if anything is lost.")
-@APP
-@cli.ends
-def convert_command(paths: tuple[Path, ...], output: Path, strict: bool, app: str, **_: str) -> int:
-    """Convert CES evaluations to an ADK evaluation set, and report what is lost.
-
-    PATHS are CES files or their folders. Expectations that evaluations name are looked for in PATHS as well.
-    """
-    made = ces_files.to_adk(paths, output, app=app)
-    cli.show_problems(tuple(each for each in made.problems if each.severity is not Severity.ERROR))
-    for each in made.told:
-        click.echo(plain.visible(each), err=True)
-    if strict and made.lost:
-        raise ConfigError(f"{words.counted(made.lost, 'loss', 'losses')}: nothing was written (`--strict`)")
-    if not made.files:
-        raise ConfigError("nothing that ADK has a form for was found: no file was written")
-    made.write()
-    lost = words.counted(made.lost, "loss", "losses") if made.lost else "nothing lost"
-    click.echo(f"{words.counted(made.count, 'case')} in {output}, {lost}")
-    return ExitCode.PASS
 
 
 @click.command("diff")

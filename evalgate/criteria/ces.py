@@ -292,34 +292,27 @@ def ask_verdict(asked: Asked, actual: Sequence[Invocation], labels: Mapping[str,
 
 
 def _pieces(asked: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
+    named: dict[str, str] = {}
     match asked.kind:
         case Kind.ANSWER:
             request = prompting.text_of(actual[asked.turn].user_content)
-            return (
-                Piece(name="user_request", text=request),
-                Piece(name="expected_answer", text=asked.expected),
-                Piece(name="agent_answer", text=asked.actual),
-            )
+            named = {"user_request": request, "expected_answer": asked.expected, "agent_answer": asked.actual}
         case Kind.SAID:
-            return (
-                Piece(name="expected_answer", text=asked.expected),
-                Piece(name="agent_answers", text=asked.actual),
-            )
+            named = {"expected_answer": asked.expected, "agent_answers": asked.actual}
         case Kind.ARGUMENT:
-            return (
-                Piece(name="argument_name", text=asked.argument),
-                Piece(name="expected_argument", text=asked.expected),
-                Piece(name="agent_argument", text=asked.actual),
-            )
+            named = {
+                "argument_name": asked.argument,
+                "expected_argument": asked.expected,
+                "agent_argument": asked.actual,
+            }
         case Kind.HALLUCINATION:
             known = actual[: asked.turn + 1]
             state = known[-1].state
-            return (
-                *rubrics.conversation_pieces(known),
-                Piece(name="session_variables", text=prompting.as_json(dict(state)) if state else ""),
-            )
+            variables = Piece(name="session_variables", text=prompting.as_json(dict(state)) if state else "")
+            return (*rubrics.conversation_pieces(known), variables)
         case Kind.GOAL:
             return (Piece(name="user_task", text=asked.expected), *rubrics.conversation_pieces(actual))
+    return tuple(Piece(name=name, text=text) for name, text in named.items())
 
 
 # --- properties of the whole conversation ---------------------------------------------------------------

@@ -132,7 +132,7 @@ def _found(raw: Any) -> str:
     return f"found {said}" if said and "evaluation set" not in said else f"found {json_source.listed_keys(raw)}"
 
 
-def stem(file: str) -> str:
+def _stem(file: str) -> str:
     """The name that an evaluation set has by its file: `roll_die` for `tests/roll_die.test.json`."""
     name = basename(file.replace("\\", "/"))
     for suffix in _SUFFIXES:
@@ -162,7 +162,7 @@ def _eval_set_id(fields: JsonObject, dialect: Dialect, problems: Problems) -> st
     given = fields.get("eval_set_id")
     if isinstance(given, str) and given:
         return given
-    made = stem(problems.file)
+    made = _stem(problems.file)
     if dialect is Dialect.AGENTS_CLI:
         return made
     if given is None or given == "":
@@ -185,7 +185,7 @@ def _text_or_none(fields: JsonObject, key: str, problems: Problems) -> str | Non
 
 
 def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
-    name = stem(problems.file)
+    name = _stem(problems.file)
     if cases.dialect is Dialect.UNKNOWN and not problems.failed:
         problems.error("not-an-eval-set", "this list is empty; an evaluation set is an object with `eval_cases`")
     listed = tuple(cases.cases)

@@ -1,5 +1,5 @@
-"""CES files at the terminal's request: converted to ADK evaluation sets and back; two versions compared by field;
-a live app's evaluations beside them: what differs, what one has written to the other.
+"""CES files at the terminal's request: two versions compared by field; a live app's evaluations beside them: what
+differs, what one has written to the other.
 
 Every update of an app has a mask of what changed and the etag that was read.
 """
@@ -14,45 +14,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalgate.ces import compare, convert, edit, live, read, shapes
+from evalgate.ces import compare, edit, live, read, shapes
 from evalgate.ces.compare import Change, Relaxation
-from evalgate.ces.convert import Loss
-from evalgate.ces.cxas import Simulation
 from evalgate.ces.edit import Refused
 from evalgate.ces.live import APP_NAME, Live, LiveFailed
 from evalgate.ces.read import Kind, Library, Resource
-from evalgate.ces.shapes import Evaluation, EvaluationExpectation, Proto
 from evalgate.discovery import walk
 from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
-from evalgate.formats import eval_set
-from evalgate.formats.adk_shapes import case_json
-from evalgate.gate.resources import COLLECTION_OF, Resources
+from evalgate.gate.resources import COLLECTION_OF, ID, Resources
 from evalgate.text import plain, words
 from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
-
-
-@dataclass(slots=True)
-class Converted:
-    """The files that a conversion gives, how many cases are in them, and what is lost: `told` in words,
-    of which `lost` are more than remarks. `problems`: warnings of the files that were read."""
-
-    files: dict[Path, JsonObject] = field(default_factory=dict)
-    count: int = 0
-    told: list[str] = field(default_factory=list)
-    lost: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-    def add_losses(self, where: str, losses: Iterable[Loss]) -> None:
-        """Note what is lost of one evaluation."""
-        for each in losses:
-            self.told.append(f"{where}: {each}")
-            self.lost += each.effect is not convert.Effect.NOTE
-
-    def write(self) -> None:
-        """Write the files."""
-        for path, content in self.files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @frozen_dataclass
@@ -69,10 +40,10 @@ class Difference:
 # --- reading ----------------------------------------------------------------------------------------
 
 
-def _files(paths: Iterable[Path], endings: tuple[str, ...]) -> Iterator[Path]:
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(each for each in path.rglob("*") if each.name.endswith(endings) and each.is_file())
+            yield from sorted(each for each in path.rglob("*") if each.name.endswith(read.ENDINGS) and each.is_file())
         elif path.exists():
             yield path
         else:
@@ -90,7 +61,7 @@ def _text(path: Path) -> str:
 def library(paths: Iterable[Path]) -> Library:
     """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of CES."""
     named = tuple(paths)
-    texts = {str(path): _text(path) for path in _files(named, read.ENDINGS)}
+    texts = {str(path): _text(path) for path in _files(named)}
     is_meant = {str(path) for path in named}
     of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
     found = read.library(of_ces)
@@ -99,47 +70,6 @@ def library(paths: Iterable[Path]) -> Library:
     if not of_ces:
         raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
     return found
-
-
-# --- converting -------------------------------------------------------------------------------------
-
-
-def to_adk(paths: Iterable[Path], output: Path, *, app: str) -> Converted:
-    """CES evaluations as one ADK evaluation set; expectations that they name are looked for in the paths as well."""
-    found = library(paths)
-    made = Converted(problems=list(found.problems))
-    expectations = ((each.id, each.message) for each in found.of(Kind.EXPECTATION))
-    prompts = {
-        key: message.llm_criteria.prompt
-        for key, message in expectations
-        if isinstance(message, EvaluationExpectation) and message.llm_criteria is not None
-    }
-    prompts |= read.written_prompts(found.readings.values())
-    cases = []
-    for resource in found.tests:
-        message = resource.message
-        if isinstance(message, Evaluation):
-            case, losses = convert.to_adk(message, app=_app_of(message, app), prompts=prompts)
-            cases.append(case)
-        elif isinstance(message, Simulation):
-            case, losses = convert.simulation_to_adk(message, app=app)
-            cases.append(case)
-        else:
-            losses = [Loss(path=(), why="ADK has no tests of a tool alone")]
-        made.add_losses(f"{resource.place.file}: {resource.title}", losses)
-    if cases:
-        made.files[output] = {
-            "eval_set_id": eval_set.stem(output.name),
-            "eval_cases": [case_json(case) for case in cases],
-        }
-    made.count = len(cases)
-    return made
-
-
-def _app_of(evaluation: Evaluation, given: str) -> str:
-    """The app of an evaluation by its name; the one that is given for one without."""
-    head, mark, _ = evaluation.name.partition("/evaluations/")
-    return head if mark and given == read.LOCAL_APP else given
 
 
 # --- comparing --------------------------------------------------------------------------------------
@@ -189,7 +119,6 @@ ORDER: Final = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
 """What others refer to comes first."""
 
 _OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
-_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 
 
 @frozen_dataclass
@@ -207,11 +136,6 @@ class Pair:
     name: str = ""
     etag: str = ""
     unknown: tuple[str, ...] = ()
-
-    @property
-    def shape(self) -> type[Proto]:
-        """The message that it is."""
-        return read.SHAPES[self.kind]
 
 
 @dataclass(slots=True)
@@ -309,9 +233,11 @@ class AppFiles:
     # --- reading ----------------------------------------------------------------------------------------
 
     def _pairs(self) -> list[Pair]:
-        """Every resource on either side, and the settings of the app."""
+        """Every resource on either side, and the settings of the app. Raises ConfigError for what cannot be read."""
         with _told():
-            theirs = {kind: self._theirs(kind) for kind in ORDER}
+            theirs = {
+                kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])] for kind in ORDER
+            }
             app = self._live.get(self.app)
             self._learn_names(theirs)
         mine = self._library.of(*ORDER)
@@ -328,10 +254,6 @@ class AppFiles:
                 found.append(_joined(resource, content, name, match))
             found += left
         return [*found, *self._of_app(app)]
-
-    def _theirs(self, kind: Kind) -> list[Pair]:
-        """What the app has of a kind. Raises ConfigError for what cannot be read."""
-        return [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])]
 
     def _of_app(self, raw: Json) -> list[Pair]:
         """What app.json says beside what the app says."""
@@ -391,14 +313,14 @@ class AppFiles:
 
     def _created(self, pair: Pair, mine: JsonObject) -> JsonObject:
         collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
-        made = self._live.create(self.app, collection, mine, resource_id=own_id if _ID.fullmatch(own_id) else "")
+        made = self._live.create(self.app, collection, mine, resource_id=own_id if ID.fullmatch(own_id) else "")
         self._names[collection, pair.title] = str(made["name"])
         return made
 
     def _updated(self, pair: Pair, mine: JsonObject, *, overwrite: bool) -> JsonObject:
         theirs = pair.theirs or {}
         wanted = {**theirs, **mine} if pair.kind is Kind.APP else mine
-        paths = live.mask(theirs, wanted, pair.shape)
+        paths = live.mask(theirs, wanted, read.SHAPES[pair.kind])
         lost = [each for each in pair.unknown if any(each.startswith(path) for path in paths)]
         if lost:
             raise Refused("FAILED_PRECONDITION", f"{words.listed(lost)}, which evalgate does not know, would be lost")
@@ -445,17 +367,13 @@ def _read(raw: Json, kind: Kind) -> Pair:
 
 
 def _joined(resource: Resource, content: JsonObject, name: str, match: Pair | None) -> Pair:
-    return Pair(
-        kind=resource.kind,
+    return replace(
+        match or Pair(kind=resource.kind, title="", name=name),
         title=resource.title,
         file=resource.file,
         path=resource.path,
         mine=content,
         my_etag=str(getattr(resource.message, "etag", "")),
-        theirs=match.theirs if match else None,
-        name=match.name if match else name,
-        etag=match.etag if match else "",
-        unknown=match.unknown if match else (),
     )
 
 

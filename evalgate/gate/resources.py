@@ -45,7 +45,7 @@ RUNS: Final = f"{kept.FOLDER}/ces"
 """Where runs that were started here keep what they gave."""
 PAGE, MOST_PAGE = 50, 1000
 LOCK_SECONDS: Final = 30.0
-_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
 _PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
 
 
@@ -228,7 +228,7 @@ class Resources:
         return message
 
     def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
-        if not _ID.fullmatch(resource_id):
+        if not ID.fullmatch(resource_id):
             raise _invalid(f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first")
         name = _within(parent or self._app, kind) + resource_id
         if any(self.name_of(each) == name or each.id == resource_id for each in library.of(kind)):
@@ -411,25 +411,24 @@ _WHAT: Final[Mapping[str, str]] = {
     "session_input": "session",
     "conversation_scenario": "scenario",
 }
-_FREE: Final = frozenset({("conversation", "invocation_id"), ("conversation", "creation_timestamp")}) | {
-    ("conversation", *above, "id")
-    for above in (
-        *(("intermediate_data", each) for each in ("tool_uses", "tool_responses")),
-        *(
-            (*parent, "parts", each)
-            for parent in (
-                ("user_content",),
-                ("final_response",),
-                ("intermediate_data", "invocation_events", "content"),
-            )
-            for each in ("function_call", "function_response")
-        ),
-    )
-}
+_FREE: Final = frozenset(
+    {
+        "conversation.invocation_id",
+        "conversation.creation_timestamp",
+        "conversation.user_content.parts.function_call.id",
+        "conversation.user_content.parts.function_response.id",
+        "conversation.final_response.parts.function_call.id",
+        "conversation.final_response.parts.function_response.id",
+        "conversation.intermediate_data.tool_uses.id",
+        "conversation.intermediate_data.tool_responses.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_call.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_response.id",
+    }
+)
 """Fields that neither ask nor expect anything, by the keys on the way: an argument may have the same name."""
 _STATE: Final = "final_session_state"
 _NEW: Final = frozenset(
-    {("rubrics",), (_STATE,)} | {("conversation", each) for each in ("final_response", "intermediate_data", "rubrics")}
+    {"rubrics", _STATE, "conversation.final_response", "conversation.intermediate_data", "conversation.rubrics"}
 )
 """Fields that expect more where there was nothing before."""
 
@@ -535,8 +534,7 @@ class EvalCases:
         if len(found) > 1:
             raise Refused("FAILED_PRECONDITION", f"{file} has {len(found)} cases {eval_id!r}")
         if not found:
-            near = words.nearest(eval_id[:200], [each.case_id for each in reading.eval_set.cases])
-            hint = f"; did you mean `{near}`?" if near else ""
+            hint = words.suggest(eval_id[:200], [each.case_id for each in reading.eval_set.cases], before="; ")
             raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
         return _Held(file=file, source=source, raw=cases[found[0]], path=(key, found[0]))
 
@@ -562,20 +560,13 @@ def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
 
 def _mask(given: Any, body: Json) -> list[str]:
     """The fields that an update names, as ADK writes them."""
-    if isinstance(given, dict):
-        given = given.get("paths")
-    listed = given.split(",") if isinstance(given, str) else given
-    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
-        message = "expected text with commas, a list of texts, or {paths: [...]}"
-        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
-    paths = [each.strip() for each in listed or () if each.strip()] or list(body)
+    paths = edit.paths_of(given) or list(body)
     if paths == [EVERYTHING]:
         return list(FIELDS)
     wrong = []
     for path in paths:
         if to_snake(path) not in EvalCaseWire.model_fields:
-            near = words.nearest(to_snake(path)[:100], FIELDS)
-            hint = f"; did you mean `{near}`?" if near else ""
+            hint = words.suggest(to_snake(path)[:100], FIELDS, before="; ")
             wrong.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
     if wrong:
         raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
@@ -613,10 +604,10 @@ def case_relaxations(found: Sequence[Change]) -> Iterator[Relaxation]:
     """Those of the changes of a case after which less may be asked or expected: whatever is removed, replaced or added
     to. A new expectation where there was none is none."""
     for each in found:
-        keys = tuple(step for step in each.path if isinstance(step, str))
-        is_item = isinstance(each.path[-1], int)
-        is_new = each.old is MISSING and not is_item and (keys in _NEW or (len(keys) == 2 and keys[0] == _STATE))
-        if keys in _FREE or is_new:
+        keys = [step for step in each.path if isinstance(step, str)]
+        is_item, named = isinstance(each.path[-1], int), ".".join(keys)
+        is_new = each.old is MISSING and not is_item and (named in _NEW or (len(keys) == 2 and keys[0] == _STATE))
+        if named in _FREE or is_new:
             continue
         what = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
         how = "removed" if each.new is MISSING else "replaced by another"

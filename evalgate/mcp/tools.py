@@ -66,8 +66,7 @@ class Tool:
         known: Json = self.takes["properties"]
         for key, value in arguments.items():
             if key not in known:
-                near = words.nearest(key[:100], known)
-                hint = f"; did you mean `{near}`?" if near else ""
+                hint = words.suggest(key[:100], known, before="; ")
                 raise Refused("INVALID_ARGUMENT", f"unknown argument `{key[:100]}`{hint}", [(key[:100], "unknown")])
             kind = known[key].get("type")
             expected = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}.get(
@@ -124,6 +123,12 @@ def _object(required: tuple[str, ...], **properties: Json) -> Json:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
+def _holds(*required: str, **properties: str) -> Json:
+    """What a tool gives: the types of its properties; without `required` all are there."""
+    types = {key: {"type": kind} for key, kind in properties.items()}
+    return {"type": "object", "properties": types, "required": list(required or properties)}
+
+
 def _text(said: str) -> Json:
     return {"type": "string", "description": said}
 
@@ -150,6 +155,16 @@ _MASK: Final[Json] = {
 _ETAG: Final = _text("The etag that was read; a stale one is refused with ABORTED.")
 _PARENT: Final = _text("projects/P/locations/L/apps/A; without it all that is there.")
 _TELLS: Final = " The answer says what the change relaxes (`_meta`, evalgate/relaxations)."
+
+
+_NAMES: Final = {
+    Kind.EVALUATION: "evaluation",
+    Kind.DATASET: "evaluation_dataset",
+    Kind.EXPECTATION: "evaluation_expectation",
+    Kind.RESULT: "evaluation_result",
+    Kind.RUN: "evaluation_run",
+}
+"""What tools call a resource."""
 
 
 def _listing(kind: Kind) -> Callable[[Resources, Json], Answer]:
@@ -183,19 +198,20 @@ def _previewed(done: Done) -> Answer:
     return Answer(content=content)
 
 
+_TEXTS: Final[Json] = {"type": "array", "items": {"type": "string"}}
 _PREVIEW: Final = {
     "type": "object",
     "properties": {
         "resource": {"type": "object"},
-        "changes": {"type": "array", "items": {"type": "string"}},
-        "relaxations": {"type": "array", "items": {"type": "string"}},
+        "changes": _TEXTS,
+        "relaxations": _TEXTS,
         "diff": {"type": "string"},
     },
     "required": ["resource", "changes", "relaxations", "diff"],
 }
 
 
-def _readers(kind: Kind, one: str, many: str) -> tuple[Tool, ...]:
+def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
     shape = read.RESOURCES[kind]
     listed = {"type": "array", "items": {"type": "object"}}
     page = {"pageSize": {"type": "integer"}, "pageToken": _text("Of the page before.")}
@@ -206,8 +222,8 @@ def _readers(kind: Kind, one: str, many: str) -> tuple[Tool, ...]:
     gives = {"type": "object", "properties": {COLLECTION_OF[kind]: listed, "nextPageToken": {"type": "string"}}}
     return (
         Tool(
-            name=f"list_{many}",
-            description=f"Lists the {many.replace('_', ' ')}.",
+            name=f"list_{one}s",
+            description=f"Lists the {one.replace('_', ' ')}s.",
             takes=takes,
             gives=gives,
             call=_listing(kind),
@@ -292,16 +308,7 @@ _EVAL_ID: Final = _text("The id of the case.")
 
 
 def _of_cases() -> tuple[Tool, ...]:
-    view = {
-        "type": "object",
-        "properties": {
-            "file": {"type": "string"},
-            "evalId": {"type": "string"},
-            "evalCase": {"type": "object"},
-            "etag": {"type": "string"},
-        },
-        "required": ["file", "evalId", "evalCase", "etag"],
-    }
+    view = _holds(file="string", evalId="string", evalCase="object", etag="string")
     case = {"type": "object", "description": "ADK's EvalCase, or the fields of it that change, in the file's spelling."}
     takes = _object(
         ("file", "evalId", "evalCase"),
@@ -353,17 +360,14 @@ def _of_cases() -> tuple[Tool, ...]:
 
 # --- runs -------------------------------------------------------------------------------------------------
 
-_OPERATION: Final = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "done": {"type": "boolean"},
-        "metadata": {"type": "object"},
-        "response": {"type": "object"},
-        "error": {"type": "object"},
-    },
-    "required": ["name", "done", "metadata"],
-}
+_OPERATION: Final = _holds(
+    *("name", "done", "metadata"),
+    name="string",
+    done="boolean",
+    metadata="object",
+    response="object",
+    error="object",
+)
 
 
 def _runners(operations: Operations) -> tuple[Tool, ...]:
@@ -376,7 +380,6 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
         operation = operations.start(paths, runs=given.get("runCount", 1))
         return Answer(content=operation.json(), awaited=operation if given.get("wait") else None)
 
-    listed = {"type": "array", "items": {"type": "string"}}
     return (
         Tool(
             name="run_evaluation",
@@ -384,9 +387,9 @@ def _runners(operations: Operations) -> tuple[Tool, ...]:
             "an operation, whose progress and outcome get_operation tells.",
             takes=_object(
                 (),
-                evaluations={**listed, "description": "Names of evaluations."},
+                evaluations={**_TEXTS, "description": "Names of evaluations."},
                 evaluationDataset=_text("Or of a dataset: its evaluations."),
-                evalCases={**listed, "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."},
+                evalCases={**_TEXTS, "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."},
                 runCount={"type": "integer", "description": "How often each is run; 1 without it."},
                 wait={"type": "boolean", "description": "Answer when it is done, and tell of progress meanwhile."},
             ),
@@ -414,19 +417,10 @@ def _texts(given: Json, key: str) -> list[str]:
 
 def tools(operations: Operations) -> dict[str, Tool]:
     """Every tool by its name; `operations`: those of this server."""
-    made = (
-        *_readers(Kind.EVALUATION, "evaluation", "evaluations"),
-        *_writers(Kind.EVALUATION, "evaluation"),
-        _deleter(Kind.EVALUATION, "evaluation"),
-        *_readers(Kind.DATASET, "evaluation_dataset", "evaluation_datasets"),
-        *_writers(Kind.DATASET, "evaluation_dataset"),
-        _deleter(Kind.DATASET, "evaluation_dataset"),
-        *_readers(Kind.EXPECTATION, "evaluation_expectation", "evaluation_expectations"),
-        *_readers(Kind.RESULT, "evaluation_result", "evaluation_results"),
-        _deleter(Kind.RESULT, "evaluation_result"),
-        *_readers(Kind.RUN, "evaluation_run", "evaluation_runs"),
-        _deleter(Kind.RUN, "evaluation_run"),
-        *_of_cases(),
-        *_runners(operations),
-    )
+    made: list[Tool] = []
+    for kind, one in _NAMES.items():
+        made += _readers(kind, one)
+        made += _writers(kind, one) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
+        made += (_deleter(kind, one),) if kind is not Kind.EXPECTATION else ()
+    made += (*_of_cases(), *_runners(operations))
     return {tool.name: tool for tool in made}

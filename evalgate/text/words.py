@@ -32,6 +32,12 @@ def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "") -
     return otherwise if close is None else f"Did you mean `{close}`?"
 
 
+def suggest(word: str, candidates: Iterable[str], *, before: str = "") -> str:
+    """The same within a message: `did you mean ...?`, with what stands before it."""
+    close = nearest(word, candidates)
+    return "" if close is None else f"{before}did you mean `{close}`?"
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 case`, `2 cases`, `1,204 cases`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

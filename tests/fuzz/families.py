@@ -21,9 +21,9 @@ from evalgate import criteria
 from evalgate.agents import protocol
 from evalgate.agents.tools import cassette
 from evalgate.calibration import labels
-from evalgate.ces import compare as ces_compare, convert, live, read as ces_read
+from evalgate.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.ces.read import Kind as CesKind
-from evalgate.ces.shapes import Evaluation, comparable
+from evalgate.ces.shapes import comparable
 from evalgate.config import load
 from evalgate.criteria import hallucinations_v1, rubrics, vertex
 from evalgate.discovery import walk
@@ -155,9 +155,7 @@ def _read_ces(data: bytes) -> None:
         for each in {found or CesKind.EVALUATION, CesKind.APP} if name.endswith("json") or found else ():
             for resource in ces_read.parse(text, file=name, kind=each).resources:
                 ces_compare.relaxations(list(ces_compare.changes({}, comparable(resource.message))))
-                if isinstance(resource.message, Evaluation):
-                    convert.to_adk(resource.message, app=ces_read.LOCAL_APP, prompts={})
-    ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text})
+    ces_cases.eval_sets(ces_read.library({"evaluations/a/a.json": text, "evaluations/b/b.json": text}))
 
 
 def _ces_files() -> list[bytes]:

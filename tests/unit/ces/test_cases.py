@@ -146,6 +146,64 @@ def test_what_a_user_gives() -> None:
     )
 
 
+def changes(name: str) -> dict[str, Any]:
+    return {"expectation": {"updatedVariables": {name: 1}}}
+
+
+def answers(text: str, **more: Any) -> dict[str, Any]:
+    return expects(agentResponse={"chunks": [{"text": text}], **more})
+
+
+SKIPPED = {"expectation": {**answers("y")["expectation"], "skipEvaluation": True}}
+TOOLSET = expects(toolCall={"toolsetTool": {"toolset": f"{APP}/toolsets/s", "toolId": "find"}})
+IGNORED = {"a": {"$matchType": "ignore"}, "b": {"$matchType": "semantic", "$originalValue": "y"}, "c": 1}
+HISTORIES = [
+    # what is expected; who does what on the way (None: nothing is said of calls), and what is said in the end
+    ([], None, None),
+    ([answers("y")], None, "y"),
+    ([SKIPPED], None, "y"),
+    ([answers("y"), expects(noToolCalls=True)], [], "y"),
+    ([answers("x", role="loans"), answers("y"), call("find")], [("loans", "x"), ("agent", ("find", {}))], "y"),
+    ([answers("x", role="user"), answers("y")], [("agent", "x")], "y"),
+    # a payload is no answer
+    ([answers("y"), expects(agentResponse={"chunks": [{"payload": {"a": 1}}]})], None, "y"),
+    # of arguments that say how they are compared the value
+    ([call("find", **IGNORED)], [("agent", ("find", {"b": "y", "c": 1}))], None),
+    ([TOOLSET], [("agent", ("find", None))], None),
+    # a tool that is called like a transfer is none
+    ([call("transfer_to_agent")], [("agent", ("transfer_to_agent_tool", {}))], None),
+    (
+        [expects(agentTransfer={"targetAgent": f"{APP}/agents/loans"})],
+        [("agent", ("transfer_to_agent", {"agent_name": "loans"}))],
+        None,
+    ),
+    # what a mock answers, unless another response is expected
+    ([gives("find", {"output": 1})], [("agent", {"output": 1})], None),
+    (
+        [gives("find", {"output": 1}), gives("find", {"output": 2}, kind="toolResponse")],
+        [("agent", {"output": 2})],
+        None,
+    ),
+    ([changes("a")], None, None),
+]
+
+
+@pytest.mark.parametrize(("expected", "events", "answer"), HISTORIES)
+def test_what_was_said_and_done_before_a_turn(
+    expected: list[Any], events: list[Any] | None, answer: str | None
+) -> None:
+    (case,) = made(golden(says("hi"), *expected))
+    (turn,) = case.conversation or ()
+    done = [(each.author, part) for each in turn.events or () if each.content for part in each.content.parts]
+    shown = [
+        (who, (part.name, part.args) if isinstance(part, ToolCall) else getattr(part, "text", None) or part.response)
+        for who, part in done
+    ]
+    assert (None if turn.events is None else shown) == events
+    said = turn.final_response.parts if turn.final_response else ()
+    assert [part.text for part in said if isinstance(part, Text)] == ([answer] if answer else [])
+
+
 CRITERIA = [
     (golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]})), {cases.SIMILARITY}),
     (golden(says("x"), expects(agentResponse={"chunks": [{"text": "y"}]}, skipEvaluation=True)), set()),
@@ -203,6 +261,20 @@ evals:
         "Goal 3 was reached: Name a branch. Goal 2 was reached before it.",
     )
     assert [plan.prompts[name.rpartition("/")[2]] for name in plan.named] == ["Be polite."]
+    assert case.scenario.conversation_plan.splitlines()[1:] == [
+        "1. Say exactly: Hello there",
+        "2. Block it. Done when: It is blocked.",
+        "3. Name a branch.",
+    ]
+
+
+def test_a_list_with_nothing_in_it_and_a_broken_file_beside_it() -> None:
+    text = "common_expectations:\nconversations:\n- conversation: a\n  expectations: [Hi.]\n  turns: [{user: Hi}]\n"
+    broken = "conversations:\n- x\n- turns: 1\n"
+    texts = {"evals/a.yaml": text, "evals/b.yaml": broken}
+    sets, _ = cases.eval_sets(read.library(texts))
+    (case,) = sets["evals/a.yaml"].cases
+    assert list(outcomes.Plan.read(case.ces or {}).prompts.values()) == ["Hi."]
 
 
 NOT_RUN = [
@@ -232,10 +304,6 @@ def test_what_is_no_text_is_not_run_and_told(raw: dict[str, Any], why: str) -> N
 
 
 TALK = {"displayName": "s", "scenario": {"task": "t"}}
-
-
-def changes(name: str) -> dict[str, Any]:
-    return {"expectation": {"updatedVariables": {name: 1}}}
 
 
 RELAXED = [

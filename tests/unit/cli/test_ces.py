@@ -1,4 +1,4 @@
-"""CES evaluations at the terminal: shown, checked, converted, compared, and never green because they are not run."""
+"""CES evaluations at the terminal: shown, checked, compared, and never green because they are not run."""
 
 from __future__ import annotations
 
@@ -103,35 +103,18 @@ def test_excluded_and_ignored_files_are_none(app: Path) -> None:
     assert "renew_loan_happy_path" not in called("list").output
 
 
-def test_convert_to_an_evaluation_set(app: Path) -> None:
-    done = called("convert", ".", "--to", "adk", "-o", "out/desk.evalset.json")
-    assert done.exit_code == 0
-    assert "`golden.turns[1].steps[3]` is dropped: ADK's file has no mocks" in done.output
-    assert "2 cases in out/desk.evalset.json, 3" in done.output
-    cases = json.loads((app / "out/desk.evalset.json").read_text())["eval_cases"]
-    assert [case["eval_id"] for case in cases] == ["renew_loan_happy_path", "lost_card_scenario"]
-    assert cases[0]["rubrics"][0]["rubric_id"] == "one-question-at-a-time"
-    # strict: nothing is written where anything is lost
-    done = called("convert", ".", "--to", "adk", "-o", "strict.evalset.json", "--strict")
-    assert done.exit_code == 2
-    assert not (app / "strict.evalset.json").exists()
-
-
-CONVERT_FAULTS = [
-    (("missing.json", "--to", "adk"), "missing.json: the file does not exist"),
-    (("empty", "--to", "adk"), "no CES file in empty"),
-    (("empty", "--to", "ces"), "'ces' is not 'adk'"),
+DIFF_FAULTS = [
+    ("missing.json", "missing.json: the file does not exist"),
+    ("empty", "no CES file in empty"),
 ]
 
 
-@pytest.mark.parametrize(("args", "said"), CONVERT_FAULTS)
-def test_what_cannot_be_converted(app: Path, args: tuple[str, ...], said: str) -> None:
-    (app / ".gitignore").write_text("x\n")
+@pytest.mark.parametrize(("new", "said"), DIFF_FAULTS)
+def test_what_cannot_be_compared(app: Path, new: str, said: str) -> None:
     (app / "empty").mkdir()
-    done = called("convert", *args, "-o", "out")
+    done = called("diff", "evaluations", new)
     assert done.exit_code == 2
     assert said in done.output
-    assert not (app / "out").exists()
 
 
 def test_diff_marks_what_relaxes(app: Path) -> None:
