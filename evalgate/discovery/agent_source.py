@@ -7,11 +7,10 @@ Agents of other frameworks than ADK are objects that a module makes at its own l
 from __future__ import annotations
 
 import ast
-import enum
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
@@ -20,7 +19,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
 EXAMPLES = (".env.example", ".env-example", ".env.sample", ".env.template", "env.example", "example.env")
@@ -37,93 +36,51 @@ _OTHER_PREFIXES = {
 """How Pydantic AI and LangChain write providers, as LiteLLM does."""
 
 
-class Need(enum.IntEnum):
-    """How much source needs a variable."""
-
-    OPTIONAL = 0  # it has a default, or asks first whether it is set
-    WANTED = 1  # read without a default: None where it is not set
-    REQUIRED = 2  # it raises where it is not set
-
-
-@frozen_dataclass
-class Read:
-    """A variable that source reads, and where it needs it most."""
-
-    name: str
-    need: Need
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.file}:{self.line})"
+def keys_of(model: str) -> tuple[str, ...]:
+    """The variables of which one holds the key of a model; none where it takes no key."""
+    named = models.parse_name(model)
+    if named.client == "gemini":
+        return () if named.vertex else GOOGLE_KEYS
+    endpoint = ENDPOINTS.get(named.provider)
+    is_local = endpoint is None or "localhost" in endpoint.base_url
+    return () if endpoint is None or is_local else (endpoint.key,)
 
 
-@frozen_dataclass
-class NamedModel:
-    """A model that source names, as judges write it."""
-
-    name: str
-    file: str
-    line: int
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The variables of which one holds the key that it is asked with; none where it takes no key."""
-        named = models.parse_name(self.name)
-        if named.client == "gemini":
-            return () if named.vertex else GOOGLE_KEYS
-        endpoint = ENDPOINTS.get(named.provider)
-        is_local = endpoint is None or "localhost" in endpoint.base_url
-        return () if endpoint is None or is_local else (endpoint.key,)
-
-    @property
-    def is_google(self) -> bool:
-        """Whether google-genai asks it, by a key or by way of Vertex AI."""
-        return models.parse_name(self.name).client == "gemini"
+def is_google(model: str) -> bool:
+    """Whether google-genai asks a model, by a key or by way of Vertex AI."""
+    return models.parse_name(model).client == "gemini"
 
 
 @frozen_dataclass
 class Source:
-    """What one module says. `sets`: variables that it sets itself, and the text that it sets them to, "" for
-    any other value; `imports`: level and dotted name of each import."""
+    """What modules say.
 
-    reads: tuple[Read, ...] = ()
+    `needs`: variables that they read without a default. `sets`: variables that they set, and the text that they set
+    them to, "" for any other value. `models`: names of models, as judges write them. `imports`: level and dotted name
+    of each import. `has_own_key`: some model gets its key from the source. `logs_in`: the source asks for credentials
+    of Google Cloud.
+    """
+
+    needs: frozenset[str] = frozenset()
     sets: Mapping[str, str] = field(default_factory=dict)
-    models: tuple[NamedModel, ...] = ()
+    models: frozenset[str] = frozenset()
     imports: tuple[tuple[int, str], ...] = ()
     has_own_key: bool = False
     logs_in: bool = False
 
 
 @frozen_dataclass
-class AgentSource:
-    """What all modules of an agent say; each variable and each model once.
+class AgentSource(Source):
+    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in a file like `.env.example`."""
 
-    `dotenv`: the `.env` that is read before the agent is imported, "" for none, and `values` in it; `example`: a file
-    like `.env.example` near the agent, with its `samples`. `has_own_key`: some model is given its key by the source.
-    `logs_in`: it asks for credentials of Google Cloud itself.
-    """
-
-    reads: tuple[Read, ...] = ()
-    sets: Mapping[str, str] = field(default_factory=dict)
-    models: tuple[NamedModel, ...] = ()
-    files: tuple[str, ...] = ()
-    has_own_key: bool = False
-    logs_in: bool = False
-    dotenv: str = ""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    example: str = ""
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def uses_vertex(self, environment: Environ) -> bool:
-        """Whether google-genai asks Vertex AI: as the environment says, else the `.env`, else the source."""
-        said = environment.get(VERTEX[0]) or self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], "")
-        return said.strip().lower() in TRUE_WORDS
-
     @property
-    def suggests_vertex(self) -> bool:
-        """Whether the example says so, which nothing reads."""
-        return self.samples.get(VERTEX[0], "").strip().lower() in TRUE_WORDS
+    def uses_vertex(self) -> bool:
+        """Whether google-genai asks Vertex AI: as the `.env` says, else the source; or as the example suggests."""
+        flags = (self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], ""), self.samples.get(VERTEX[0], ""))
+        return any(flag.strip().lower() in TRUE_WORDS for flag in flags)
 
 
 ReadText = Callable[[str], str | None]
@@ -136,25 +93,15 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     if start is None:
         return AgentSource()
     folder, files = start
-    seen = followed(files, read)
-    reads: dict[str, Read] = {}
-    for each in (each for source in seen.values() for each in source.reads):
-        if each.name not in reads or each.need > reads[each.name].need:
-            reads[each.name] = each
-    named = {each.name: each for source in reversed(seen.values()) for each in reversed(source.models)}
-    file, values = _nearest((dotenv.NAME,), folder, read)
-    example, samples = _nearest(EXAMPLES, folder, read)
+    sources = followed(files, read).values()
     return AgentSource(
-        reads=tuple(reads[name] for name in sorted(reads)),
-        sets={name: value for source in seen.values() for name, value in source.sets.items()},
-        models=tuple(named[name] for name in sorted(named)),
-        files=tuple(seen),
-        has_own_key=any(source.has_own_key for source in seen.values()),
-        logs_in=any(source.logs_in for source in seen.values()),
-        dotenv=file,
-        values=values,
-        example=example,
-        samples=samples,
+        needs=frozenset().union(*(source.needs for source in sources)),
+        sets={name: value for source in sources for name, value in source.sets.items()},
+        models=frozenset().union(*(source.models for source in sources)),
+        has_own_key=any(source.has_own_key for source in sources),
+        logs_in=any(source.logs_in for source in sources),
+        values=_nearest((dotenv.NAME,), folder, read),
+        samples=_nearest(EXAMPLES, folder, read),
     )
 
 
@@ -167,7 +114,7 @@ def followed(files: Iterable[str], read: ReadText) -> dict[str, Source]:
         text = None if file in seen else read(file)
         if text is None:
             continue
-        seen[file] = read_module(text, file=file) if file.endswith(".py") else _of_yaml(text, file)
+        seen[file] = read_module(text) if file.endswith(".py") else _of_yaml(text)
         for level, name in seen[file].imports:
             queue += _modules(file, level, name, read)
     return seen
@@ -221,34 +168,33 @@ def _join(folder: str, name: str) -> str:
     return name if folder in ("", ".") else f"{folder}/{name}"
 
 
-def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, dict[str, str]]:
-    """The first file of these names from a folder up to the root, and what stands in it."""
-    for place in (PurePosixPath(folder), *PurePosixPath(folder).parents):
-        for name in names:
-            text = read(_join(str(place), name))
-            if text is not None:
-                return _join(str(place), name), dotenv.parse(text)
-    return "", {}
+def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
+    """What stands in the first file of these names from a folder up to the root."""
+    places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
+    texts = (read(_join(str(place), name)) for place in places for name in names)
+    return dotenv.parse(next((text for text in texts if text is not None), ""))
 
 
-def _of_yaml(text: str, file: str) -> Source:
-    lines = [(found[1], text.count("\n", 0, found.start(1)) + 1) for found in _YAML_MODEL.finditer(text)]
-    named = [(model, line) for name, line in lines if (model := _model_name(name))]
-    return Source(models=tuple(NamedModel(name=name, file=file, line=line) for name, line in named))
+def _of_yaml(text: str) -> Source:
+    return Source(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
 
 
 # --- one module ---------------------------------------------------------------------------------------
 
 
-def read_module(text: str, *, file: str) -> Source:
+def read_module(text: str) -> Source:
     """What a module of Python says; nothing where it cannot be parsed, which whoever imports it will tell."""
+    module = _parsed(text)
+    return Source() if module is None else _Reader(module).source()
+
+
+def _parsed(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of invalid escapes
-            module = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Source()
-    return _Reader(module, file).source()
+        return None
 
 
 _Pending: TypeAlias = tuple[ast.AST, bool]
@@ -258,17 +204,16 @@ _Pending: TypeAlias = tuple[ast.AST, bool]
 class _Reader:
     """Walks a module with a stack of its own, since source may be nested more deeply than Python recurses."""
 
-    def __init__(self, module: ast.Module, file: str) -> None:
+    def __init__(self, module: ast.Module) -> None:
         self._module = module
-        self._file = file
         self._os: set[str] = {"os"}
         self._environ: set[str] = set()
         self._getenv: set[str] = set()
         self._constants: dict[str, str] = {}
-        self._reads: list[Read] = []
+        self._needs: set[str] = set()
         self._sets: dict[str, str] = {}
         self._tested: set[str] = set()
-        self._models: list[NamedModel] = []
+        self._models: set[str] = set()
         self._imports: list[tuple[int, str]] = []
         self._has_own_key = False
         self._logs_in = False
@@ -291,12 +236,10 @@ class _Reader:
             self._look(node, gently=gently)
             self._look_for_models(node)
             pending += _below(node, gently)
-        gentle = (replace(each, need=Need.OPTIONAL) for each in self._reads if each.name in self._tested)
-        reads = (*(each for each in self._reads if each.name not in self._tested), *gentle)
         return Source(
-            reads=tuple(sorted(reads, key=lambda each: (each.line, each.name))),
+            needs=frozenset(self._needs - self._tested),
             sets=self._sets,
-            models=tuple(self._models),
+            models=frozenset(self._models),
             imports=tuple(dict.fromkeys(self._imports)),
             has_own_key=self._has_own_key,
             logs_in=self._logs_in,
@@ -305,8 +248,8 @@ class _Reader:
     def _look(self, node: ast.AST, *, gently: bool) -> None:
         match node:
             case ast.Subscript() if self._is_environ(node.value):
-                if isinstance(node.ctx, ast.Load):
-                    self._note(node.slice, Need.OPTIONAL if gently else Need.REQUIRED)
+                if isinstance(node.ctx, ast.Load) and not gently:
+                    self._need(node.slice)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Subscript) and self._is_environ(target.value):
@@ -323,7 +266,7 @@ class _Reader:
     def _look_for_models(self, node: ast.AST) -> None:
         match node:
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
-                self._model(node, text)
+                self._model(text)
             case ast.Assign(targets=targets, value=value):
                 self._models_in(value, named=any("model" in each.id.lower() for each in _names(targets)))
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
@@ -364,8 +307,8 @@ class _Reader:
         has_default = given is not None and not (isinstance(given, ast.Constant) and given.value is None)
         if method == "setdefault":
             self._set(arguments[0], given)
-        need = Need.REQUIRED if method == "pop" and given is None else Need.WANTED
-        self._note(arguments[0], Need.OPTIONAL if has_default or gently or method == "setdefault" else need)
+        elif not (has_default or gently):
+            self._need(arguments[0])
         if has_default and given is not None:
             self._models_in(given, named="model" in (self._key(arguments[0]) or "").lower())
 
@@ -390,9 +333,7 @@ class _Reader:
                     continue
                 alias, has_default = _field(statement.value)
                 own = f"{prefix}{statement.target.id}"
-                name = alias or (own if as_written else own.upper())
-                need = Need.OPTIONAL if has_default else Need.REQUIRED
-                self._reads.append(Read(name=name, need=need, file=self._file, line=statement.lineno))
+                self._needs |= set() if has_default else {alias or (own if as_written else own.upper())}
 
     def _models_in(self, value: ast.expr, *, named: bool) -> None:
         if not named:
@@ -400,22 +341,18 @@ class _Reader:
         for each in _leaves(value):
             text = self._constants.get(each.id) if isinstance(each, ast.Name) else _text(each)
             if text:
-                self._model(each, text)
+                self._model(text)
 
-    def _model(self, node: ast.expr, text: str) -> None:
-        name = _model_name(text)
-        if name:
-            self._models.append(NamedModel(name=name, file=self._file, line=node.lineno))
+    def _model(self, text: str) -> None:
+        self._models |= {name} if (name := _model_name(text)) else set()
 
     def _set(self, key: ast.expr, value: ast.expr | None) -> None:
         name = self._key(key)
         if name:
             self._sets[name] = _text(value) or ""
 
-    def _note(self, key: ast.expr, need: Need) -> None:
-        name = self._key(key)
-        if name:
-            self._reads.append(Read(name=name, need=need, file=self._file, line=key.lineno))
+    def _need(self, key: ast.expr) -> None:
+        self._needs |= {name} if (name := self._key(key)) else set()
 
     def _key(self, node: ast.expr) -> str | None:
         text = self._constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
@@ -523,13 +460,9 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         text = read(file) or ""
         if not any(module in text for modules in MADE_BY.values() for module in modules):
             continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                module = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        yield from _made_in(module, file)
+        module = _parsed(text)
+        if module is not None:
+            yield from _made_in(module, file)
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
