@@ -201,14 +201,15 @@ _Pending: TypeAlias = tuple[ast.AST, bool]
 """A node, and whether what it reads is asked for gently: a missing variable is caught, or has a substitute."""
 
 
+_ENVIRON = "os.environ"
+
+
 class _Reader:
     """Walks a module with a stack of its own, since source may be nested more deeply than Python recurses."""
 
     def __init__(self, module: ast.Module) -> None:
         self._module = module
-        self._os: set[str] = {"os"}
-        self._environ: set[str] = set()
-        self._getenv: set[str] = set()
+        self._aliases: dict[str, str] = {}
         self._constants: dict[str, str] = {}
         self._needs: set[str] = set()
         self._sets: dict[str, str] = {}
@@ -220,21 +221,17 @@ class _Reader:
 
     def source(self) -> Source:
         """All of it."""
-        for statement in self._module.body:
-            if isinstance(statement, ast.Assign | ast.AnnAssign) and _text(statement.value) is not None:
-                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                self._constants |= {each.id: _text(statement.value) or "" for each in _names(targets)}
+        pairs = (pair for statement in self._module.body for pair in _pairs(statement))
+        self._constants = {name: text for name, value in pairs if name and (text := _text(value)) is not None}
         for node in ast.walk(self._module):  # first: they give names to what is looked for
-            if isinstance(node, ast.Import):
-                self._os |= {each.asname or each.name for each in node.names if each.name == "os"}
-                self._imports += [(0, each.name) for each in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                self._import_from(node)
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._import(node)
         pending: list[_Pending] = [(self._module, False)]
         while pending:
             node, gently = pending.pop()
             self._look(node, gently=gently)
-            self._look_for_models(node)
+            for name, value in _pairs(node):
+                self._models_in(value, name)
             pending += _below(node, gently)
         return Source(
             needs=frozenset(self._needs - self._tested),
@@ -245,126 +242,109 @@ class _Reader:
             logs_in=self._logs_in,
         )
 
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        level, module = (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
+        for alias in node.names:
+            name = f"{module}.{alias.name}".strip(".*")
+            self._imports.append((level, name))
+            if alias.asname or isinstance(node, ast.ImportFrom):
+                self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"
+        if isinstance(node, ast.ImportFrom):
+            self._imports.append((level, module))
+
     def _look(self, node: ast.AST, *, gently: bool) -> None:
         match node:
-            case ast.Subscript() if self._is_environ(node.value):
-                if isinstance(node.ctx, ast.Load) and not gently:
-                    self._need(node.slice)
+            case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if self._dotted(value) == _ENVIRON:
+                self._needs |= set() if gently else self._key(key)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    if isinstance(target, ast.Subscript) and self._is_environ(target.value):
-                        self._set(target.slice, value)
-            case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]) if self._is_environ(right):
-                self._tested |= {name} if (name := self._key(left)) else set()
+                    if isinstance(target, ast.Subscript) and self._dotted(target.value) == _ENVIRON:
+                        self._sets |= dict.fromkeys(self._key(target.slice), _text(value) or "")
+            case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]):
+                self._tested |= self._key(left) if self._dotted(right) == _ENVIRON else set()
             case ast.Call():
                 self._call(node, gently=gently)
             case ast.ClassDef() if any(_name(base).endswith("BaseSettings") for base in node.bases):
                 self._settings_class(node)
-            case _:
-                pass
-
-    def _look_for_models(self, node: ast.AST) -> None:
-        match node:
+            case ast.keyword(arg="api_key"):
+                self._has_own_key = True
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
                 self._model(text)
-            case ast.Assign(targets=targets, value=value):
-                self._models_in(value, named=any("model" in each.id.lower() for each in _names(targets)))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                self._models_in(value, named="model" in name.lower())
-            case ast.Dict(keys=keys, values=values):
-                for key, value in zip(keys, values, strict=True):
-                    self._models_in(value, named="model" in (_text(key) or "").lower())
             case _:
                 pass
 
-    def _import_from(self, node: ast.ImportFrom) -> None:
-        if node.module == "os" and not node.level:
-            self._environ |= {each.asname or each.name for each in node.names if each.name == "environ"}
-            self._getenv |= {each.asname or each.name for each in node.names if each.name == "getenv"}
-        start = node.module or ""
-        self._imports += [(node.level, f"{start}.{each.name}".strip(".")) for each in node.names if each.name != "*"]
-        self._imports.append((node.level, start))
-
     def _call(self, node: ast.Call, *, gently: bool) -> None:
-        func, arguments = node.func, node.args
-        keywords = {each.arg: each.value for each in node.keywords if each.arg}
-        self._has_own_key |= "api_key" in keywords
-        if isinstance(func, ast.Attribute) and func.attr == "default" and _name(func.value) == "auth":
-            self._logs_in |= any(name.startswith("google.auth") for _, name in self._imports)
-        for keyword, value in keywords.items():
-            self._models_in(value, named="model" in keyword.lower())
-        method = func.attr if isinstance(func, ast.Attribute) and self._is_environ(func.value) else ""
-        is_getenv = (isinstance(func, ast.Name) and func.id in self._getenv) or (
-            isinstance(func, ast.Attribute) and func.attr == "getenv" and self._is_os(func.value)
-        )
-        if not (arguments and (is_getenv or method in ("get", "pop", "setdefault"))):
+        called, arguments = self._dotted(node.func), node.args
+        self._logs_in |= called == "google.auth.default"
+        if not arguments or called not in _READING:
             # LiteLlm and Agent of Pydantic AI take the name first
-            if any(word in _name(func).lower() for word in ("model", "llm", "chat", "agent")):
-                for each in arguments[:1]:
-                    self._models_in(each, named=True)
+            if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):
+                for argument in arguments[:1]:
+                    self._models_in(argument, "model")
             return
-        given = arguments[1] if len(arguments) > 1 else keywords.get("default")
-        has_default = given is not None and not (isinstance(given, ast.Constant) and given.value is None)
-        if method == "setdefault":
-            self._set(arguments[0], given)
+        default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
+        default = arguments[1] if len(arguments) > 1 else default
+        has_default = default is not None and not (isinstance(default, ast.Constant) and default.value is None)
+        key = self._key(arguments[0])
+        if called == f"{_ENVIRON}.setdefault":
+            self._sets |= dict.fromkeys(key, _text(default) or "")
         elif not (has_default or gently):
-            self._need(arguments[0])
-        if has_default and given is not None:
-            self._models_in(given, named="model" in (self._key(arguments[0]) or "").lower())
+            self._needs |= key
+        if default is not None:
+            self._models_in(default, "".join(key))
 
     def _settings_class(self, node: ast.ClassDef) -> None:
         """The fields of a class of pydantic-settings are variables."""
-        prefix, as_written = "", False
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.keyword):  # SettingsConfigDict(env_prefix=...)
-                named = {inner.arg}
-            elif isinstance(inner, ast.Assign):  # class Config: env_prefix = ...
-                named = {each.id for each in _names(inner.targets)}
-            else:
-                continue
-            if "env_prefix" in named:
-                prefix = _text(inner.value) or ""
-            elif "case_sensitive" in named:
-                as_written = isinstance(inner.value, ast.Constant) and inner.value.value is True
+        options = {name: value for inner in ast.walk(node) for name, value in _pairs(inner)}  # also of a class Config
+        prefix, cases = _text(options.get("env_prefix")) or "", options.get("case_sensitive")
+        as_written = isinstance(cases, ast.Constant) and cases.value is True
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                annotated = {_name(each) for each in ast.walk(statement.annotation)}
-                if statement.target.id == "model_config" or "ClassVar" in annotated:
+                annotation = {_name(part) for part in ast.walk(statement.annotation)}
+                if statement.target.id == "model_config" or "ClassVar" in annotation:
                     continue
                 alias, has_default = _field(statement.value)
-                own = f"{prefix}{statement.target.id}"
-                self._needs |= set() if has_default else {alias or (own if as_written else own.upper())}
+                name = f"{prefix}{statement.target.id}"
+                self._needs |= set() if has_default else {alias or (name if as_written else name.upper())}
 
-    def _models_in(self, value: ast.expr, *, named: bool) -> None:
-        if not named:
-            return
-        for each in _leaves(value):
-            text = self._constants.get(each.id) if isinstance(each, ast.Name) else _text(each)
-            if text:
-                self._model(text)
+    def _models_in(self, value: ast.expr, name: str) -> None:
+        """The models in what something of this name is set to."""
+        for leaf in _leaves(value) if "model" in name.lower() else ():
+            self._model(self._constants.get(leaf.id) if isinstance(leaf, ast.Name) else _text(leaf))
 
-    def _model(self, text: str) -> None:
-        self._models |= {name} if (name := _model_name(text)) else set()
+    def _model(self, text: str | None) -> None:
+        self._models |= {name} if text and (name := _model_name(text)) else set()
 
-    def _set(self, key: ast.expr, value: ast.expr | None) -> None:
-        name = self._key(key)
-        if name:
-            self._sets[name] = _text(value) or ""
-
-    def _need(self, key: ast.expr) -> None:
-        self._needs |= {name} if (name := self._key(key)) else set()
-
-    def _key(self, node: ast.expr) -> str | None:
+    def _key(self, node: ast.expr) -> set[str]:
+        """The variable that an expression names, if it does."""
         text = self._constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
-        return text if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else None
+        return {text} if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else set()
 
-    def _is_os(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id in self._os
+    def _dotted(self, node: ast.expr) -> str:
+        """What an expression of names and dots means, whatever the imports call it."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(parts)])
 
-    def _is_environ(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Name):
-            return node.id in self._environ
-        return isinstance(node, ast.Attribute) and node.attr == "environ" and self._is_os(node.value)
+
+_READING = frozenset({"os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault"))})
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What names are set to: by assignments, in dictionaries, as arguments."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((getattr(target, "id", ""), value) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield getattr(target, "id", ""), value
+        case ast.Dict(keys=keys, values=values):
+            yield from ((_text(key) or "", value) for key, value in zip(keys, values, strict=True))
+        case ast.keyword(arg=str(name), value=value):
+            yield name, value
+        case _:
+            pass
 
 
 def _below(node: ast.AST, gently: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
@@ -409,10 +389,6 @@ def _field(value: ast.expr | None) -> tuple[str, bool]:
     return alias, has_default or "default_factory" in keywords
 
 
-def _names(targets: Iterable[ast.expr]) -> Iterator[ast.Name]:
-    return (each for each in targets if isinstance(each, ast.Name))
-
-
 def _name(node: ast.AST | None) -> str:
     return str(getattr(node, "id", getattr(node, "attr", "")))
 
@@ -434,20 +410,17 @@ def _model_name(text: str) -> str:
 # --- agents of other frameworks ------------------------------------------------------------------
 
 
-MADE_BY = {
-    "langgraph": ("langgraph", "langchain"),
-    "pydantic-ai": ("pydantic_ai",),
-    "openai-agents": ("agents",),
-    "smolagents": ("smolagents",),
-}
-"""The modules whose functions and classes make an agent, by driver."""
-
 MAKERS = {
-    "langgraph": frozenset({"compile", "create_react_agent", "create_agent", "create_supervisor"}),
-    "pydantic-ai": frozenset({"Agent"}),
-    "openai-agents": frozenset({"Agent"}),
-    "smolagents": frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"}),
+    "langgraph": (
+        {"langgraph", "langchain"},
+        {"compile", "create_react_agent", "create_agent", "create_supervisor"},
+    ),
+    "pydantic-ai": ({"pydantic_ai"}, {"Agent"}),
+    "openai-agents": ({"agents"}, {"Agent"}),
+    "smolagents": ({"smolagents"}, {"CodeAgent", "ToolCallingAgent", "MultiStepAgent"}),
 }
+"""By driver the modules of its framework, and their functions and classes that make an agent."""
+
 _TESTS = ("test_", "conftest")
 
 
@@ -458,30 +431,19 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
             continue
         text = read(file) or ""
-        if not any(module in text for modules in MADE_BY.values() for module in modules):
-            continue
-        module = _parsed(text)
+        module = _parsed(text) if any(name in text for modules, _ in MAKERS.values() for name in modules) else None
         if module is not None:
             yield from _made_in(module, file)
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
-    imported = {
-        name.partition(".")[0]
-        for node in module.body
-        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
-        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names])
-    }
-    for driver, modules in MADE_BY.items():
-        if imported.isdisjoint(modules):
-            continue
-        for statement in module.body:
-            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-                func, target = statement.value.func, statement.targets[0]
-                maker = str(getattr(func, "attr", getattr(func, "id", "")))
-                if maker in MAKERS[driver] and isinstance(target, ast.Name):
+    imported = {name.partition(".")[0] for level, name in _Reader(module).source().imports if not level}
+    for driver, (modules, makers) in MAKERS.items():
+        for statement in () if imported.isdisjoint(modules) else module.body:
+            for name, value in _pairs(statement):
+                if name and isinstance(value, ast.Call) and _name(value.func) in makers:
                     path, dotted = _importable(file)
-                    options = {"call": f"{dotted}:{target.id}", **({} if path == "." else {"path": path})}
+                    options = {"call": f"{dotted}:{name}", **({} if path == "." else {"path": path})}
                     yield AgentUse(driver=driver, options=options)
 
 

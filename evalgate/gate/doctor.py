@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -162,28 +162,23 @@ def _judges(suite: Suite, known: _Known) -> Iterator[Check]:
 def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     """The suite's agent: where it is, its environment, what it reads, and whether it can be imported."""
     use, key, project, settings = suite.agent, fingerprints.agent_key(suite.agent), known.project, known.settings
-    wrong = [each for each in project.problems if each.code in OF_AGENTS and each.severity is not Severity.NOTE]
-    own = [each for each in wrong if each not in known.told and (each.place is None or each.place.file == suite.key)]
+    driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
+    name = f"{use.driver} {driver.label(use.options) if driver else ''}"
+    if key in known.agents:
+        yield Check(label="agent", text=f"{name}, looked at for {known.agents[key]}")
+        return
+    wrong = [problem for problem in project.problems if problem.code in OF_AGENTS and _is_of(problem, suite)]
+    wrong = [problem for problem in wrong if problem.severity is not Severity.NOTE and problem not in known.told]
+    known.told.update(wrong)
+    yield from (Check(label="agent", problem=problem) for problem in wrong)
     if use.found_by == discovery_agents.UNKNOWN.found_by:
-        known.told.update(own)
-        yield from (Check(label="agent", problem=each) for each in own)
-        if not own:
+        if not wrong:
             yield Check(label="agent", text="none found, as said above")
         return
-    driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
-    label = "" if driver is None else driver.label(use.options)
-    if key in known.agents:
-        yield Check(label="agent", text=f"{use.driver} {label}, looked at for {known.agents[key]}")
-        return
-    rule = f"$.{use.found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
-    absent = [each for each in wrong if each.code == "agent-missing" and each.place and each.place.json_path]
-    absent = [each for each in absent if each.place and str(each.place.json_path).startswith(rule)]
-    known.told.update(absent)
-    yield from (Check(label="agent", problem=each) for each in absent)
-    if any(each.severity is Severity.ERROR for each in absent):  # there is nothing to open
+    if any(problem.severity is Severity.ERROR for problem in wrong):  # there is nothing to open
         known.agents[key] = suite.key
         return
-    yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
+    yield Check(label="agent", text=f"{name}{found_by}")
     try:
         options = agents.options_of(use)
     except (KeyError, ValidationError):  # told below, of evalgate.yml
@@ -204,6 +199,15 @@ def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     if surroundings := agent.surroundings():
         yield from _models(surroundings, use, known)
     yield Check(label="start", text="loaded, and a conversation was opened")
+
+
+def _is_of(problem: Problem, suite: Suite) -> bool:
+    """Whether a problem with agents keeps this suite from having one."""
+    place, found_by = problem.place, suite.agent.found_by
+    if found_by == discovery_agents.UNKNOWN.found_by:
+        return place is None or place.file == suite.key
+    rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
+    return problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
 
 
 def _opened(suite: Suite, known: _Known) -> Agent | AgentFailure:
@@ -259,7 +263,7 @@ def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: P
 
 
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
-    yield from _base(settings, context, project)
+    yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
         above = next(each for each in (place, *place.parents) if each.exists())
         if above.is_dir() and os.access(above, os.W_OK):
@@ -294,45 +298,36 @@ def _short(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _base(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
+def _base(settings: Settings, context: Context, project: Project) -> Check:
     """Whether there is a base to compare with, and what is wrong with it."""
     if settings.baseline == "none" or settings.baseline.startswith("file:"):
-        yield Check(label="base", text=f"`baseline: {settings.baseline}`")
-        return
+        return Check(label="base", text=f"`baseline: {settings.baseline}`")
     try:
         source = git.find_source(settings.root)
     except UnavailableError as error:
-        problem = errors.warning("base-unknown", error.message, hint="git init && git add --all && git commit")
-        yield Check(label="base", problem=problem)
-        return
+        return _no_base(error.message, "git init && git add --all && git commit")
     if not project.sound():
-        yield Check(label="base", text="not looked at: no evaluation file can be run")
-        return
+        return Check(label="base", text="not looked at: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
     quiet = replace(context, watcher=SilentWatcher())
     asked = settings.model_copy(update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}})
-    with baseline_base.opened(asked, project.sound(), quiet) as (found, _):
-        assert found is not None
-    commit, notes = found.origin.commit, "; ".join(found.origin.notes)
+    with baseline_base.opened(asked, project.sound(), quiet) as (base, _):
+        assert base is not None
+    commit, notes = base.origin.commit, "; ".join(base.origin.notes)
     if not commit or notes:
         hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout" if is_shallow else ""
-        problem = errors.warning("base-unknown", notes or found.problem, hint=hint)
-        yield Check(label="base", problem=problem)
-        return
-    named = settings.base or context.event_base
-    how = "" if named else " (a run here compares with it only by --base)"
-    if found.problem:
-        text = f"{commit[:7]} has nothing to compare with: {found.problem}"
-        yield (
-            Check(label="base", text=text)
-            if found.no_agent
-            else Check(
-                label="base",
-                problem=errors.warning("base-unknown", text, hint="Only thresholds decide until it is merged."),
-            )
-        )
-        return
-    yield Check(label="base", text=f"{commit[:7]}{how}")
+        return _no_base(notes or base.problem, hint)
+    text = f"{commit[:7]} has nothing to compare with: {base.problem}"
+    if not base.problem:
+        is_named = settings.base or context.event_base
+        text = f"{commit[:7]}{'' if is_named else ' (a run here compares with it only by --base)'}"
+    elif not base.no_agent:
+        return _no_base(text, "Only thresholds decide until it is merged.")
+    return Check(label="base", text=text)
+
+
+def _no_base(message: str, hint: str) -> Check:
+    return Check(label="base", problem=errors.warning("base-unknown", message, hint=hint))
 
 
 def _workflows(known: _Known) -> Iterator[Check]:
@@ -441,26 +436,30 @@ def unset_in_workflow(
     """A warning where a step does not give agents, or judges, what they need."""
     if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
         return  # a part of the repository, whose agents may be others
-    set_here = dict.fromkeys(step.variables, "set")
-    passed = AgentVariables(environ=set_here, names=step.env or settings.env).environment()
-    google = {"GOOGLE_API_KEY", "GEMINI_API_KEY", agent_source.VERTEX[0]}
-    missing = [each for each in needed if each not in passed and not (each in google and google & passed.keys())]
-    unset = [name for name in step.env if name not in step.variables and "*" not in name]
-    absent = list(dict.fromkeys([*missing, *unset]))
-    judges = [name for name in for_judges if name not in (*absent, *step.variables)]
-    judges = [name for name in judges if not (name in google and google & step.variables)]
+    passed = AgentVariables(environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env).environment()
+    missing = _lacking(needed, passed.keys())
+    absent = dict.fromkeys([*missing, *(name for name in step.env if name not in step.variables and "*" not in name)])
+    judges = _lacking([name for name in for_judges if name not in absent], step.variables)
     if judges:
-        lines = ["At the step:", "    env:", *(f"      {name}: {variables.secret(name)}" for name in judges)]
         message = f"judges would not get {words.listed(judges, limit=20)}"
-        yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
+        yield errors.warning("workflow-variable", message, step.place, "\n".join(["At the step:", *_env(judges)]))
     if not absent:
         return
     named = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
     lines = ["At the step:", *(["    with:", f"      env: {', '.join(named)}"] if named else [])]
-    secrets = [name for name in absent if name not in step.variables and name != workflows.CREDENTIALS]
-    lines += ["    env:"] if secrets else []
-    lines += [f"      {name}: {variables.secret(name)}" for name in secrets]
+    lines += _env([name for name in absent if name not in step.variables and name != workflows.CREDENTIALS])
     if workflows.CREDENTIALS in absent and workflows.CREDENTIALS not in step.variables:
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
     message = f"the agent would not get {words.listed(absent, limit=20)}"
     yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
+
+
+def _lacking(names: Iterable[str], there: Collection[str]) -> list[str]:
+    """The variables that are not there, and in whose place no other one is that asks the same models."""
+    google = {*GOOGLE_KEYS, agent_source.VERTEX[0]}
+    is_asked = not google.isdisjoint(there)
+    return [name for name in names if name not in there and not (is_asked and name in google)]
+
+
+def _env(names: Sequence[str]) -> list[str]:
+    return ["    env:", *(f"      {name}: {variables.secret(name)}" for name in names)] if names else []
