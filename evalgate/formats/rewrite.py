@@ -143,6 +143,11 @@ def inserted(text: str, path: Path, value: Any) -> str | None:
     return f"{text[: before.end]},{gap}{name}{spelled}{text[before.end :]}"
 
 
+def put(text: str, path: Path, value: Any) -> str | None:
+    """The text with this value at `path`, replaced or inserted; None where neither is possible."""
+    return replaced(text, path, value) or inserted(text, path, value)
+
+
 def appended(text: str, path: Path, value: Any) -> str | None:
     """The text with one more item, the last, in the list at `path`; None where there is no such list."""
     found = find(text, path)

@@ -333,11 +333,7 @@ def _no_base(message: str, hint: str) -> Check:
 def _workflows(known: _Known) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
     settings = known.settings
-    try:
-        top = git.find_source(settings.root).working_tree
-    except UnavailableError:
-        top = settings.root
-    found = list(workflows.steps_of(top))
+    found = list(workflows.steps_of(isolation.top_of(settings.root)))
     if not found:
         problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
         yield Check(label="workflow", problem=problem)

@@ -25,7 +25,7 @@ from evalgate.formats import fingerprints
 from evalgate.gate import doctor, prepare
 from evalgate.github import workflows
 from evalgate.model import AgentUse
-from evalgate.system import git, redact
+from evalgate.system import git, isolation, redact
 from evalgate.values import Environ, frozen_dataclass
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
@@ -81,10 +81,7 @@ class Starter:
 def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     """The files for what is found. Raises NothingToDo where there is nothing to evaluate."""
     project = prepare.prepare(settings, environ=environ)
-    try:
-        top = git.find_source(settings.root).working_tree
-    except UnavailableError:
-        top = settings.root
+    top = isolation.top_of(settings.root)
     read = reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
@@ -98,22 +95,15 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     if not uses_cloud:
         values = {name: value or variables.secret(name) for name, value in values.items()}
     for_judges = {key: variables.secret(key) for key in keys if key not in values}
-    files = {
-        WORKFLOW: render_workflow(
-            values,
-            others=for_judges,
-            root="" if settings.root == top else settings.root.relative_to(top).as_posix(),
-            action=action or publisher() or ACTION,
-            signs_in=uses_cloud,
-        )
-    }
+    action = action or publisher() or ACTION
+    root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
+    files = {WORKFLOW: render_workflow(values, others=for_judges, root=root, action=action, signs_in=uses_cloud)}
     if rules:
-        folder = "" if settings.root == top else f"{settings.root.relative_to(top).as_posix()}/"
         names = config_gate_file.NAMES
-        name = next((each for each in names if (settings.root / each).is_file()), names[0])
-        files[f"{folder}{name}"] = _added(rules, to=_text_of(settings.root / name) or "")
-    found = (each for each in workflows.steps_of(top) if isinstance(each, workflows.GateStep))
-    elsewhere = next((each.place.file for each in found if each.place.file != WORKFLOW), "")
+        name = next((name for name in names if (settings.root / name).is_file()), names[0])
+        files[f"{root}/{name}".lstrip("/")] = _added(rules, to=_text_of(settings.root / name) or "")
+    steps = (step for step in workflows.steps_of(top) if isinstance(step, workflows.GateStep))
+    elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
         top=top,
         project=project,
@@ -125,7 +115,7 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         },
         elsewhere=elsewhere,
         uses_cloud=uses_cloud,
-        action=action or publisher() or ACTION,
+        action=action,
         undecided=undecided,
     )
 
@@ -265,12 +255,8 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
         first = uses[texts[0]] if texts else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         chosen.append(first)
         undecided += keys if len(texts) != 1 else []
-        listed = [json.dumps(key) for key in keys]
-        lines += (
-            [f"  - suites: [{listed[0]}]"]
-            if len(listed) == 1
-            else ["  - suites:", *(f"      - {each}" for each in listed)]
-        )
+        several = [f"      - {json.dumps(key)}" for key in keys]
+        lines += ["  - suites:", *several] if len(keys) > 1 else [f"  - suites: [{json.dumps(keys[0])}]"]
         lines += [f"    {line}" for line in (*_options(first), *(texts[1:] if texts else OTHERS))]
     return "\n".join(lines) + "\n", chosen, tuple(undecided)
 
