@@ -89,10 +89,10 @@ ReadText = Callable[[str], str | None]
 
 def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     """What the source of an agent says; nothing where it is not Python of the checkout."""
-    start = _start_of(use, read)
-    if start is None:
+    files = _start_of(use, read)
+    if not files:
         return AgentSource()
-    folder, files = start
+    folder = str(PurePosixPath(files[0]).parent)
     sources = followed(files, read).values()
     return AgentSource(
         needs=frozenset().union(*(source.needs for source in sources)),
@@ -120,23 +120,20 @@ def followed(files: Iterable[str], read: ReadText) -> dict[str, Source]:
     return seen
 
 
-def _start_of(use: AgentUse, read: ReadText) -> tuple[str, list[str]] | None:
-    """The agent's folder, and the modules that are imported first."""
+def _start_of(use: AgentUse, read: ReadText) -> list[str]:
+    """The modules that are imported first, the one with the agent before packages that it is in."""
     path = str(use.options.get("path", ".")).strip("/")
     if "call" in use.options:
         module = str(use.options["call"]).partition(":")[0]
-        files = [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)]
-        return (str(PurePosixPath(files[-1]).parent), files) if files else None
-    if "path" not in use.options:
-        return None
-    if path.endswith(".py"):
-        return str(PurePosixPath(path).parent), [path]
-    for folder in dict.fromkeys((path, path.replace(".", "/") or ".")):
-        files = [_join(folder, name) for name in ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")]
-        files = [file for file in (*files, f"{folder}.py") if read(file) is not None]
-        if files:
-            return folder, files
-    return None
+        return [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)][::-1]
+    if "path" not in use.options or path.endswith(".py"):
+        return [path] if "path" in use.options else []
+    names = ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")
+    for folder in (path, path.replace(".", "/") or "."):
+        files = [*(_join(folder, name) for name in names), f"{folder}.py"]
+        if there := [file for file in files if read(file) is not None]:
+            return there
+    return []
 
 
 def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:

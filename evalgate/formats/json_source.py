@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 from pydantic import BaseModel, ValidationError
 
@@ -233,6 +233,14 @@ def path_text(path: Path) -> str:
     return text
 
 
+class _More(TypedDict, total=False):
+    """What else is said of a problem: a path or a place, and what mends it."""
+
+    path: Path
+    hint: str
+    place: Place | None
+
+
 class Problems:
     """Collects problems, each with its line and column.
 
@@ -302,17 +310,17 @@ class Problems:
             member, start = place
         return self.place_at(member, path)
 
-    def error(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
+    def error(self, code: str, message: str, **more: Unpack[_More]) -> None:
         """Something cannot be understood."""
-        self._add(Severity.ERROR, code, message, path=path, hint=hint, place=place)
+        self._add(Severity.ERROR, code, message, **more)
 
-    def warning(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
+    def warning(self, code: str, message: str, **more: Unpack[_More]) -> None:
         """Something was understood that others would refuse, or is probably not what was meant."""
-        self._add(Severity.WARNING, code, message, path=path, hint=hint, place=place)
+        self._add(Severity.WARNING, code, message, **more)
 
-    def note(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
+    def note(self, code: str, message: str, **more: Unpack[_More]) -> None:
         """Something worth knowing."""
-        self._add(Severity.NOTE, code, message, path=path, hint=hint, place=place)
+        self._add(Severity.NOTE, code, message, **more)
 
     def unknown_key(self, what: str, *, path: Path, near: str | None, is_error: bool = False) -> None:
         """The key at the end of `path` is not known in `what`: ignored, unless that is an error."""
@@ -367,7 +375,16 @@ class Problems:
                 listed[last] = replace(listed[last], message=message)
         return tuple(sorted(listed, key=lambda problem: _position(problem.place)))
 
-    def _add(self, severity: Severity, code: str, message: str, *, path: Path, hint: str, place: Place | None) -> None:
+    def _add(
+        self,
+        severity: Severity,
+        code: str,
+        message: str,
+        *,
+        path: Path = (),
+        hint: str = "",
+        place: Place | None = None,
+    ) -> None:
         key = severity, code, re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path)
         self._counts[key] = self._counts.get(key, 0) + 1
         self.failed += severity is Severity.ERROR
