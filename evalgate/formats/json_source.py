@@ -40,14 +40,14 @@ class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an e
 class JsonText:
     """A JSON text and the offsets of its values. Every method raises JsonFault where the text is not JSON.
 
-    `end`: the offset behind the value that was read last.
+    `end`: the offset behind the value that was read last. `noted`: what json reads in silence, a code (`duplicate-key`,
+    `json-nan`, `json-huge`) and a name.
     """
 
-    def __init__(self, text: str, *, tell: Callable[[str, str], None] = lambda _code, _name: None) -> None:
-        """`tell(code, name)` is told of what json reads in silence: `duplicate-key`, `json-nan`, `json-huge`."""
+    def __init__(self, text: str) -> None:
         self.text = text
         self.end = 0
-        self._tell = tell
+        self.noted: list[tuple[str, str]] = []
         self._decoder = json.JSONDecoder(
             object_pairs_hook=self._object, parse_constant=self._constant, parse_float=self._number
         )
@@ -121,18 +121,18 @@ class JsonText:
             seen: set[str] = set()
             for key, _ in pairs:
                 if key in seen:
-                    self._tell("duplicate-key", key)
+                    self.noted.append(("duplicate-key", key))
                 seen.add(key)
         return made
 
     def _constant(self, name: str) -> float:
-        self._tell("json-nan", name)
+        self.noted.append(("json-nan", name))
         return float(name)
 
     def _number(self, digits: str) -> float:
         value = float(digits)
         if math.isinf(value):
-            self._tell("json-huge", digits)
+            self.noted.append(("json-huge", digits))
         return value
 
 
@@ -502,8 +502,7 @@ def read(text: str, problems: Problems, *, each: Each, streamed: frozenset[str] 
 
 class _Reader:
     def __init__(self, text: str, problems: Problems, *, each: Each, streamed: frozenset[str]) -> None:
-        self._noted: list[tuple[str, str]] = []
-        self._json = JsonText(text, tell=lambda code, name: self._noted.append((code, name)))
+        self._json = JsonText(text)
         self._problems = problems
         self._each = each
         self._streamed = streamed
@@ -521,7 +520,7 @@ class _Reader:
                 key = str(name)
                 starts[(key,)] = member, at
                 if key in members:
-                    self._noted.append(("duplicate-key", key))
+                    json_text.noted.append(("duplicate-key", key))
                 if to_snake(key) in self._streamed and json_text.text.startswith("[", at):
                     members[key] = []
                     self._read_items((key,), at)
@@ -550,7 +549,7 @@ class _Reader:
     def _value(self, path: Path, at: int) -> tuple[Any, bool]:
         """The value at a path, and whether its texts can be stored; what was noted while it was read is told."""
         value = self._json.value(at)
-        for code, name in self._noted:
+        for code, name in self._json.noted:
             message = f"`{name}` is not a JSON number; read anyway"
             if code == "duplicate-key":
                 message = f"duplicate key `{name[:60]}`; the last value is used"
@@ -558,7 +557,7 @@ class _Reader:
                 digits = name if len(name) <= 20 else f"{name[:12]}...{name[-5:]}"
                 message = f"`{digits}` is too large; read as infinite"
             self._problems.warning(code, message, path=path)
-        self._noted.clear()
+        self._json.noted.clear()
         return value, self._check_text(path, value)
 
     def _check_text(self, path: Path, value: Any) -> bool:

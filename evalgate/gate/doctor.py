@@ -276,12 +276,8 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
             free = shutil.disk_usage(above).free
             message = f"{words.size(free)} free for environments"
             hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
-            scarce = free < LEAST_DISK_BYTES
-            yield Check(
-                label="disk",
-                text="" if scarce else message,
-                problem=errors.warning("disk-space", f"only {message}", hint=hint) if scarce else None,
-            )
+            scarce = errors.warning("disk-space", f"only {message}", hint=hint)
+            yield Check(label="disk", text=message, problem=scarce if free < LEAST_DISK_BYTES else None)
     why = isolation.why_not()
     if context.isolate:
         yield Check(label="isolation", text="agents run as other users, apart from evalgate")
@@ -342,12 +338,10 @@ def _workflows(known: _Known) -> Iterator[Check]:
         if isinstance(step, Problem):
             yield Check(label="workflow", problem=step)
             continue
-        wrong = [*workflows.problems(step), *unset_in_workflow(step, sorted(known.needed), settings, for_judges=keys)]
-        yield from (Check(label="workflow", problem=each) for each in wrong)
-        if not wrong:
-            yield Check(
-                label="workflow", text=f"{step.place.file}:{step.place.line}: permissions and variables are there"
-            )
+        unset = unset_in_workflow(step, sorted(known.needed), settings, for_judges=keys)
+        wrong: list[Problem | None] = [*workflows.problems(step), *unset]
+        text = f"{step.place.file}:{step.place.line}: permissions and variables are there"
+        yield from (Check(label="workflow", text=text, problem=problem) for problem in wrong or [None])
 
 
 # --- what models are asked with -----------------------------------------------------------------------
