@@ -38,12 +38,12 @@ def change(
 
     Raises ConfigError where the file cannot be read, has no such turn, or cannot be changed without changing more.
     """
-    before = _read(text, file=file)
+    before, dialect = _read(text, file=file)
     at = next((at for at, case in enumerate(before.cases) if case.case_id == case_id), None)
     conversation = before.cases[at].conversation if at is not None else None
     if at is None or conversation is None or turn >= len(conversation):
         raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", where=Place(file=file))
-    editor = _Editor(text, eval_set.parse_eval_set(text, file=file).dialect, at, turn, of=len(conversation))
+    editor = _Editor(text, dialect, at, turn, of=len(conversation))
     if answer is not None and answer != _answer_of(conversation[turn]):
         editor.set_answer(answer)
     calls = None if steps is None else tuple(part for step in steps for part in _calls_of(step))
@@ -57,13 +57,10 @@ def change(
 
 def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
     """The text with these rubrics of a case, in place of those that it has. Raises ConfigError as `change`."""
-    before = _read(text, file=file)
+    before, dialect = _read(text, file=file)
     at = _index(before, case_id, file=file)
-    path = _cases_path(text, file=file)
-    made = None
-    if path is not None:
-        value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
-        made = rewrite.put(text, (*path, at, "rubrics"), value)
+    path, value = _cases_path(text, dialect), [adk_shapes.rubric_json(rubric) for rubric in rubrics]
+    made = rewrite.put(text, (*path, at, "rubrics"), value) if path else None
     cases = list(before.cases)
     cases[at] = replace(cases[at], rubrics=tuple(rubrics))
     return _insist(made, cases, file=file, what=f"case {case_id!r}")
@@ -71,13 +68,13 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
     """The text without a case. Raises ConfigError as `change`, and where it is the only one."""
-    before = _read(text, file=file)
+    before, dialect = _read(text, file=file)
     at = _index(before, case_id, file=file)
     if len(before.cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
         raise ConfigError(message, where=Place(file=file), hint="Delete the file instead.")
-    path = _cases_path(text, file=file)
-    made = None if path is None else rewrite.removed(text, (*path, at))
+    path = _cases_path(text, dialect)
+    made = rewrite.removed(text, (*path, at)) if path else None
     return _insist(made, [*before.cases[:at], *before.cases[at + 1 :]], file=file, what=f"case {case_id!r}")
 
 
@@ -88,13 +85,11 @@ def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
     return at
 
 
-def _cases_path(text: str, *, file: str) -> Path | None:
-    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; None in others."""
-    if eval_set.parse_eval_set(text, file=file).dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
-        return None
-    top = rewrite.find(text, ())
+def _cases_path(text: str, dialect: Dialect) -> Path:
+    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; () in others."""
+    top = rewrite.find(text, ()) if dialect in (Dialect.ADK, Dialect.ADK_CAMEL) else None
     keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
-    return (keys[0],) if len(keys) == 1 else None
+    return tuple(keys) if len(keys) == 1 else ()
 
 
 def _insist(made: str | None, wanted: Sequence[Case], *, file: str, what: str) -> str:
@@ -116,11 +111,11 @@ def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
     return [(case.case_id, fingerprints.of_case(case)) for case in cases]
 
 
-def _read(text: str, *, file: str) -> EvalSet:
+def _read(text: str, *, file: str) -> tuple[EvalSet, Dialect]:
     reading = eval_set.parse_eval_set(text, file=file)
     if reading.eval_set is None:
         raise ConfigError.collected(reading.problems)
-    return reading.eval_set
+    return reading.eval_set, reading.dialect
 
 
 def _answer_of(turn: Invocation) -> str | None:
