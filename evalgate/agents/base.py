@@ -210,6 +210,15 @@ class AgentInputs:
     is_opaque: bool = False
 
 
+@frozen_dataclass
+class Surroundings:
+    """What a loaded agent has: names of the models that it asks with keys of its environment, and of the variables that
+    are set there to anything but 0 and false."""
+
+    models: tuple[str, ...] = ()
+    variables: frozenset[str] = frozenset()
+
+
 class Agent(Protocol):
     """An opened agent: a pool of workers, or an endpoint, safe to use from many threads. A driver's own inherits what
     is said here for most."""
@@ -232,6 +241,10 @@ class Agent(Protocol):
 
     def description(self) -> AgentDescription | None:
         """What it is made of; None before the first start, and where that is not known."""
+        return None
+
+    def surroundings(self) -> Surroundings | None:
+        """What it asks models with; None as above."""
         return None
 
     def inputs(self) -> AgentInputs | None:

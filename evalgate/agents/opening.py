@@ -72,6 +72,7 @@ class ExplainedAgent:
         self._variables = variables
         self.run_metric, self.about, self.close = agent.run_metric, agent.about, agent.close
         self.start, self.description, self.inputs = agent.start, agent.description, agent.inputs
+        self.surroundings = agent.surroundings
 
     @contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from evalgate.agents import protocol, python_process
-from evalgate.agents.base import Agent, AgentFailed, AgentInputs, AgentSetting
+from evalgate.agents.base import Agent, AgentFailed, AgentInputs, AgentSetting, Surroundings
 from evalgate.agents.conversation import TraceRoom, WorkerConversation, seed_of
 from evalgate.agents.worker_process import Launch, Questions, Worker
 from evalgate.model import (
@@ -117,6 +117,7 @@ class WorkerPool(Agent):
         self._closed = False
         self._about: Mapping[str, str] = {}
         self._description: AgentDescription | None = None
+        self._surroundings: Surroundings | None = None
         self._questions = Questions()
 
     @contextlib.contextmanager
@@ -170,6 +171,10 @@ class WorkerPool(Agent):
     def description(self) -> AgentDescription | None:
         """See base.Agent."""
         return self._description
+
+    def surroundings(self) -> Surroundings | None:
+        """See base.Agent."""
+        return self._surroundings
 
     def inputs(self) -> AgentInputs | None:
         """See base.Agent."""
@@ -283,6 +288,7 @@ class WorkerPool(Agent):
             told = {worker.redact(name): worker.redact(text) for name, text in ready.about.items()}
             self._about = self._about or {**told, **launch.about}
             self._description = self._description or protocol.description_of(ready.description, redact=worker.redact)
+            self._surroundings = self._surroundings or ready.surroundings
             self._slots.append(slot)
             self._changed.notify_all()
         return slot

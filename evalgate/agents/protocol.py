@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evalgate.agents.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
+from evalgate.agents.base import CallKind, Replied, RunTool, Surroundings, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent, UsageWire
 from evalgate.model import (
@@ -42,7 +42,7 @@ class Said(BaseModel):
 
 class Ready(Said):
     """Answer to hello. `tools`: it asks before it runs a tool. `history`: it takes `history` in `start`, `state` and
-    `agent` in `turn`. `description`: see `description_of`."""
+    `agent` in `turn`. `description`: see `description_of`. `surroundings`: see `base.Surroundings`."""
 
     type: Literal["ready"]
     protocol: int
@@ -50,6 +50,7 @@ class Ready(Said):
     sessions: int = Field(default=1, ge=1)
     tools: bool = False
     description: Any = None
+    surroundings: Surroundings | None = None
     history: bool = False
 
 

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import json_source_map
 import yaml as pyyaml
 
 from evalgate.ces import compare, shapes
 from evalgate.ces.shapes import Handling, Proto
 from evalgate.config import yaml
-from evalgate.formats.json_source import Path
+from evalgate.formats.json_source import JsonText, Path
 from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.values import Json, JsonObject
@@ -158,20 +157,20 @@ def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) ->
 
 
 def _json_tree(text: str) -> _Node:
-    entries = json_source_map.calculate(text)
+    reader = JsonText(text)
 
-    def node(value: Any, pointer: str) -> _Node:
-        entry = entries[pointer]
-        start, end = int(entry.value_start.position), int(entry.value_end.position)
-        at = int(entry.key_start.position) if entry.key_start else start
-        made = _Node(start, end, type(value).__name__, at=at)
-        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        for key, each in items:
-            escaped = str(key).replace("~", "~0").replace("/", "~1")
-            made.members.append((str(key), node(each, f"{pointer}/{escaped}")))
+    def node(at: int, start: int) -> _Node:
+        kind = {"{": "dict", "[": "list"}.get(text[start], "other")
+        made = _Node(start, 0, kind, at=at)
+        if kind == "other":
+            reader.value(start)
+        else:
+            made.members = [(str(key), node(member, value)) for key, member, value in reader.members(start)]
+        made.end = reader.end
         return made
 
-    return node(json.loads(text.lstrip("\ufeff")), "")
+    top = reader.start()
+    return node(top, top)
 
 
 def _yaml_tree(text: str) -> _Node:

@@ -267,7 +267,6 @@ def _json(text: str, problems: Problems) -> Any:
     document = json_source.read(text, problems, each=lambda _path, _raw, _offset: None)
     if document is None:
         return None
-    problems.enter((), len(text) - len(text.lstrip("\ufeff \t\r\n")), len(text))
     return document.members if document.kind == "object" else [] if document.kind == "list" else document.value
 
 

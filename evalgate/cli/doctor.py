@@ -20,18 +20,13 @@ from evalgate.gate.doctor import Check
 from evalgate.text import plain, words
 
 SETTINGS = (*commands.SELECTING, "base", "baseline", "cache", "output", "isolate", "start_timeout", "skip_judged")
-MARKS: dict[Severity | None, str] = {
-    None: "ok",
-    Severity.NOTE: "note",
-    Severity.WARNING: "warn",
-    Severity.ERROR: "error",
+MARKS: dict[Severity | None, tuple[str, str]] = {
+    None: ("ok", "green"),
+    Severity.NOTE: ("note", "blue"),
+    Severity.WARNING: ("warn", "yellow"),
+    Severity.ERROR: ("error", "red"),
 }
-COLORS: dict[Severity | None, str] = {
-    None: "green",
-    Severity.NOTE: "blue",
-    Severity.WARNING: "yellow",
-    Severity.ERROR: "red",
-}
+"""By severity, None where all is well: a word and its color."""
 DETAIL_LINES = 12
 DETAIL_BYTES = 2000
 
@@ -69,8 +64,8 @@ def lines_of(check: Check, *, title: str = "") -> Iterator[str]:
     """A check in a line; a problem with its code, the lines to show with it and those that mend it. `title`: the file
     that the section is of, which is not told again."""
     problem = check.problem
-    severity = None if problem is None else problem.severity
-    mark = click.style(f"{MARKS[severity]:<5}", fg=COLORS[severity])
+    word, color = MARKS[None if problem is None else problem.severity]
+    mark = click.style(f"{word:<5}", fg=color)
     if problem is None:
         yield f"  {mark}  {check.label:<11}  {plain.visible(check.text)}"
         return

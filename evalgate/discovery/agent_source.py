@@ -7,11 +7,10 @@ Agents of other frameworks than ADK are objects that a module makes at its own l
 from __future__ import annotations
 
 import ast
-import enum
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
@@ -20,7 +19,7 @@ from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
 from evalgate.judges.models import ENDPOINTS
 from evalgate.model import AgentUse
-from evalgate.values import Environ, frozen_dataclass
+from evalgate.values import frozen_dataclass
 
 MOST_FILES = 1000
 EXAMPLES = (".env.example", ".env-example", ".env.sample", ".env.template", "env.example", "example.env")
@@ -37,93 +36,51 @@ _OTHER_PREFIXES = {
 """How Pydantic AI and LangChain write providers, as LiteLLM does."""
 
 
-class Need(enum.IntEnum):
-    """How much source needs a variable."""
-
-    OPTIONAL = 0  # it has a default, or asks first whether it is set
-    WANTED = 1  # read without a default: None where it is not set
-    REQUIRED = 2  # it raises where it is not set
-
-
-@frozen_dataclass
-class Read:
-    """A variable that source reads, and where it needs it most."""
-
-    name: str
-    need: Need
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.file}:{self.line})"
+def keys_of(model: str) -> tuple[str, ...]:
+    """The variables of which one holds the key of a model; none where it takes no key."""
+    named = models.parse_name(model)
+    if named.client == "gemini":
+        return () if named.vertex else GOOGLE_KEYS
+    endpoint = ENDPOINTS.get(named.provider)
+    is_local = endpoint is None or "localhost" in endpoint.base_url
+    return () if endpoint is None or is_local else (endpoint.key,)
 
 
-@frozen_dataclass
-class NamedModel:
-    """A model that source names, as judges write it."""
-
-    name: str
-    file: str
-    line: int
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The variables of which one holds the key that it is asked with; none where it takes no key."""
-        named = models.parse_name(self.name)
-        if named.client == "gemini":
-            return () if named.vertex else GOOGLE_KEYS
-        endpoint = ENDPOINTS.get(named.provider)
-        is_local = endpoint is None or "localhost" in endpoint.base_url
-        return () if endpoint is None or is_local else (endpoint.key,)
-
-    @property
-    def is_google(self) -> bool:
-        """Whether google-genai asks it, by a key or by way of Vertex AI."""
-        return models.parse_name(self.name).client == "gemini"
+def is_google(model: str) -> bool:
+    """Whether google-genai asks a model, by a key or by way of Vertex AI."""
+    return models.parse_name(model).client == "gemini"
 
 
 @frozen_dataclass
 class Source:
-    """What one module says. `sets`: variables that it sets itself, and the text that it sets them to, "" for
-    any other value; `imports`: level and dotted name of each import."""
+    """What modules say.
 
-    reads: tuple[Read, ...] = ()
+    `needs`: variables that they read without a default. `sets`: variables that they set, and the text that they set
+    them to, "" for any other value. `models`: names of models, as judges write them. `imports`: level and dotted name
+    of each import. `has_own_key`: some model gets its key from the source. `logs_in`: the source asks for credentials
+    of Google Cloud.
+    """
+
+    needs: frozenset[str] = frozenset()
     sets: Mapping[str, str] = field(default_factory=dict)
-    models: tuple[NamedModel, ...] = ()
+    models: frozenset[str] = frozenset()
     imports: tuple[tuple[int, str], ...] = ()
     has_own_key: bool = False
     logs_in: bool = False
 
 
 @frozen_dataclass
-class AgentSource:
-    """What all modules of an agent say; each variable and each model once.
+class AgentSource(Source):
+    """What all modules of an agent say; the `values` of its `.env`, and the `samples` in a file like `.env.example`."""
 
-    `dotenv`: the `.env` that is read before the agent is imported, "" for none, and `values` in it; `example`: a file
-    like `.env.example` near the agent, with its `samples`. `has_own_key`: some model is given its key by the source.
-    `logs_in`: it asks for credentials of Google Cloud itself.
-    """
-
-    reads: tuple[Read, ...] = ()
-    sets: Mapping[str, str] = field(default_factory=dict)
-    models: tuple[NamedModel, ...] = ()
-    files: tuple[str, ...] = ()
-    has_own_key: bool = False
-    logs_in: bool = False
-    dotenv: str = ""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    example: str = ""
     samples: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def uses_vertex(self, environment: Environ) -> bool:
-        """Whether google-genai asks Vertex AI: as the environment says, else the `.env`, else the source."""
-        said = environment.get(VERTEX[0]) or self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], "")
-        return said.strip().lower() in TRUE_WORDS
-
     @property
-    def suggests_vertex(self) -> bool:
-        """Whether the example says so, which nothing reads."""
-        return self.samples.get(VERTEX[0], "").strip().lower() in TRUE_WORDS
+    def uses_vertex(self) -> bool:
+        """Whether google-genai asks Vertex AI: as the `.env` says, else the source; or as the example suggests."""
+        flags = (self.values.get(VERTEX[0]) or self.sets.get(VERTEX[0], ""), self.samples.get(VERTEX[0], ""))
+        return any(flag.strip().lower() in TRUE_WORDS for flag in flags)
 
 
 ReadText = Callable[[str], str | None]
@@ -132,29 +89,19 @@ ReadText = Callable[[str], str | None]
 
 def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     """What the source of an agent says; nothing where it is not Python of the checkout."""
-    start = _start_of(use, read)
-    if start is None:
+    files = _start_of(use, read)
+    if not files:
         return AgentSource()
-    folder, files = start
-    seen = followed(files, read)
-    reads: dict[str, Read] = {}
-    for each in (each for source in seen.values() for each in source.reads):
-        if each.name not in reads or each.need > reads[each.name].need:
-            reads[each.name] = each
-    named = {each.name: each for source in reversed(seen.values()) for each in reversed(source.models)}
-    file, values = _nearest((dotenv.NAME,), folder, read)
-    example, samples = _nearest(EXAMPLES, folder, read)
+    folder = str(PurePosixPath(files[0]).parent)
+    sources = followed(files, read).values()
     return AgentSource(
-        reads=tuple(reads[name] for name in sorted(reads)),
-        sets={name: value for source in seen.values() for name, value in source.sets.items()},
-        models=tuple(named[name] for name in sorted(named)),
-        files=tuple(seen),
-        has_own_key=any(source.has_own_key for source in seen.values()),
-        logs_in=any(source.logs_in for source in seen.values()),
-        dotenv=file,
-        values=values,
-        example=example,
-        samples=samples,
+        needs=frozenset().union(*(source.needs for source in sources)),
+        sets={name: value for source in sources for name, value in source.sets.items()},
+        models=frozenset().union(*(source.models for source in sources)),
+        has_own_key=any(source.has_own_key for source in sources),
+        logs_in=any(source.logs_in for source in sources),
+        values=_nearest((dotenv.NAME,), folder, read),
+        samples=_nearest(EXAMPLES, folder, read),
     )
 
 
@@ -167,29 +114,26 @@ def followed(files: Iterable[str], read: ReadText) -> dict[str, Source]:
         text = None if file in seen else read(file)
         if text is None:
             continue
-        seen[file] = read_module(text, file=file) if file.endswith(".py") else _of_yaml(text, file)
+        seen[file] = read_module(text) if file.endswith(".py") else _of_yaml(text)
         for level, name in seen[file].imports:
             queue += _modules(file, level, name, read)
     return seen
 
 
-def _start_of(use: AgentUse, read: ReadText) -> tuple[str, list[str]] | None:
-    """The agent's folder, and the modules that are imported first."""
+def _start_of(use: AgentUse, read: ReadText) -> list[str]:
+    """The modules that are imported first, the one with the agent before packages that it is in."""
     path = str(use.options.get("path", ".")).strip("/")
     if "call" in use.options:
         module = str(use.options["call"]).partition(":")[0]
-        files = [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)]
-        return (str(PurePosixPath(files[-1]).parent), files) if files else None
-    if "path" not in use.options:
-        return None
-    if path.endswith(".py"):
-        return str(PurePosixPath(path).parent), [path]
-    for folder in dict.fromkeys((path, path.replace(".", "/") or ".")):
-        files = [_join(folder, name) for name in ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")]
-        files = [file for file in (*files, f"{folder}.py") if read(file) is not None]
-        if files:
-            return folder, files
-    return None
+        return [file for base in (path, ".", "src") for file in _in(base, module.split("."), read)][::-1]
+    if "path" not in use.options or path.endswith(".py"):
+        return [path] if "path" in use.options else []
+    names = ("__init__.py", "agent.py", "root_agent.yaml", "agent/__init__.py")
+    for folder in (path, path.replace(".", "/") or "."):
+        files = [*(_join(folder, name) for name in names), f"{folder}.py"]
+        if there := [file for file in files if read(file) is not None]:
+            return there
+    return []
 
 
 def _modules(file: str, level: int, name: str, read: ReadText) -> list[str]:
@@ -221,213 +165,183 @@ def _join(folder: str, name: str) -> str:
     return name if folder in ("", ".") else f"{folder}/{name}"
 
 
-def _nearest(names: Iterable[str], folder: str, read: ReadText) -> tuple[str, dict[str, str]]:
-    """The first file of these names from a folder up to the root, and what stands in it."""
-    for place in (PurePosixPath(folder), *PurePosixPath(folder).parents):
-        for name in names:
-            text = read(_join(str(place), name))
-            if text is not None:
-                return _join(str(place), name), dotenv.parse(text)
-    return "", {}
+def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str]:
+    """What stands in the first file of these names from a folder up to the root."""
+    places = (PurePosixPath(folder), *PurePosixPath(folder).parents)
+    texts = (read(_join(str(place), name)) for place in places for name in names)
+    return dotenv.parse(next((text for text in texts if text is not None), ""))
 
 
-def _of_yaml(text: str, file: str) -> Source:
-    lines = [(found[1], text.count("\n", 0, found.start(1)) + 1) for found in _YAML_MODEL.finditer(text)]
-    named = [(model, line) for name, line in lines if (model := _model_name(name))]
-    return Source(models=tuple(NamedModel(name=name, file=file, line=line) for name, line in named))
+def _of_yaml(text: str) -> Source:
+    return Source(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
 
 
 # --- one module ---------------------------------------------------------------------------------------
 
 
-def read_module(text: str, *, file: str) -> Source:
+def read_module(text: str) -> Source:
     """What a module of Python says; nothing where it cannot be parsed, which whoever imports it will tell."""
+    module = _parsed(text)
+    return Source() if module is None else _Reader(module).source()
+
+
+def _parsed(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of invalid escapes
-            module = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Source()
-    return _Reader(module, file).source()
+        return None
 
 
 _Pending: TypeAlias = tuple[ast.AST, bool]
 """A node, and whether what it reads is asked for gently: a missing variable is caught, or has a substitute."""
 
 
+_ENVIRON = "os.environ"
+
+
 class _Reader:
     """Walks a module with a stack of its own, since source may be nested more deeply than Python recurses."""
 
-    def __init__(self, module: ast.Module, file: str) -> None:
+    def __init__(self, module: ast.Module) -> None:
         self._module = module
-        self._file = file
-        self._os: set[str] = {"os"}
-        self._environ: set[str] = set()
-        self._getenv: set[str] = set()
+        self._aliases: dict[str, str] = {}
         self._constants: dict[str, str] = {}
-        self._reads: list[Read] = []
+        self._needs: set[str] = set()
         self._sets: dict[str, str] = {}
         self._tested: set[str] = set()
-        self._models: list[NamedModel] = []
+        self._models: set[str] = set()
         self._imports: list[tuple[int, str]] = []
         self._has_own_key = False
         self._logs_in = False
 
     def source(self) -> Source:
         """All of it."""
-        for statement in self._module.body:
-            if isinstance(statement, ast.Assign | ast.AnnAssign) and _text(statement.value) is not None:
-                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                self._constants |= {each.id: _text(statement.value) or "" for each in _names(targets)}
+        pairs = (pair for statement in self._module.body for pair in _pairs(statement))
+        self._constants = {name: text for name, value in pairs if name and (text := _text(value)) is not None}
         for node in ast.walk(self._module):  # first: they give names to what is looked for
-            if isinstance(node, ast.Import):
-                self._os |= {each.asname or each.name for each in node.names if each.name == "os"}
-                self._imports += [(0, each.name) for each in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                self._import_from(node)
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._import(node)
         pending: list[_Pending] = [(self._module, False)]
         while pending:
             node, gently = pending.pop()
             self._look(node, gently=gently)
-            self._look_for_models(node)
+            for name, value in _pairs(node):
+                self._models_in(value, name)
             pending += _below(node, gently)
-        gentle = (replace(each, need=Need.OPTIONAL) for each in self._reads if each.name in self._tested)
-        reads = (*(each for each in self._reads if each.name not in self._tested), *gentle)
         return Source(
-            reads=tuple(sorted(reads, key=lambda each: (each.line, each.name))),
+            needs=frozenset(self._needs - self._tested),
             sets=self._sets,
-            models=tuple(self._models),
+            models=frozenset(self._models),
             imports=tuple(dict.fromkeys(self._imports)),
             has_own_key=self._has_own_key,
             logs_in=self._logs_in,
         )
 
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        level, module = (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
+        for alias in node.names:
+            name = f"{module}.{alias.name}".strip(".*")
+            self._imports.append((level, name))
+            if alias.asname or isinstance(node, ast.ImportFrom):
+                self._aliases[alias.asname or alias.name] = f"{'.' * level}{name}"
+        if isinstance(node, ast.ImportFrom):
+            self._imports.append((level, module))
+
     def _look(self, node: ast.AST, *, gently: bool) -> None:
         match node:
-            case ast.Subscript() if self._is_environ(node.value):
-                if isinstance(node.ctx, ast.Load):
-                    self._note(node.slice, Need.OPTIONAL if gently else Need.REQUIRED)
+            case ast.Subscript(value=value, slice=key, ctx=ast.Load()) if self._dotted(value) == _ENVIRON:
+                self._needs |= set() if gently else self._key(key)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    if isinstance(target, ast.Subscript) and self._is_environ(target.value):
-                        self._set(target.slice, value)
-            case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]) if self._is_environ(right):
-                self._tested |= {name} if (name := self._key(left)) else set()
+                    if isinstance(target, ast.Subscript) and self._dotted(target.value) == _ENVIRON:
+                        self._sets |= dict.fromkeys(self._key(target.slice), _text(value) or "")
+            case ast.Compare(left=left, comparators=[right], ops=[ast.In() | ast.NotIn()]):
+                self._tested |= self._key(left) if self._dotted(right) == _ENVIRON else set()
             case ast.Call():
                 self._call(node, gently=gently)
             case ast.ClassDef() if any(_name(base).endswith("BaseSettings") for base in node.bases):
                 self._settings_class(node)
-            case _:
-                pass
-
-    def _look_for_models(self, node: ast.AST) -> None:
-        match node:
+            case ast.keyword(arg="api_key"):
+                self._has_own_key = True
             case ast.Constant(value=str(text)) if _GEMINI.fullmatch(text):
-                self._model(node, text)
-            case ast.Assign(targets=targets, value=value):
-                self._models_in(value, named=any("model" in each.id.lower() for each in _names(targets)))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                self._models_in(value, named="model" in name.lower())
-            case ast.Dict(keys=keys, values=values):
-                for key, value in zip(keys, values, strict=True):
-                    self._models_in(value, named="model" in (_text(key) or "").lower())
+                self._model(text)
             case _:
                 pass
-
-    def _import_from(self, node: ast.ImportFrom) -> None:
-        if node.module == "os" and not node.level:
-            self._environ |= {each.asname or each.name for each in node.names if each.name == "environ"}
-            self._getenv |= {each.asname or each.name for each in node.names if each.name == "getenv"}
-        start = node.module or ""
-        self._imports += [(node.level, f"{start}.{each.name}".strip(".")) for each in node.names if each.name != "*"]
-        self._imports.append((node.level, start))
 
     def _call(self, node: ast.Call, *, gently: bool) -> None:
-        func, arguments = node.func, node.args
-        keywords = {each.arg: each.value for each in node.keywords if each.arg}
-        self._has_own_key |= "api_key" in keywords
-        if isinstance(func, ast.Attribute) and func.attr == "default" and _name(func.value) == "auth":
-            self._logs_in |= any(name.startswith("google.auth") for _, name in self._imports)
-        for keyword, value in keywords.items():
-            self._models_in(value, named="model" in keyword.lower())
-        method = func.attr if isinstance(func, ast.Attribute) and self._is_environ(func.value) else ""
-        is_getenv = (isinstance(func, ast.Name) and func.id in self._getenv) or (
-            isinstance(func, ast.Attribute) and func.attr == "getenv" and self._is_os(func.value)
-        )
-        if not (arguments and (is_getenv or method in ("get", "pop", "setdefault"))):
+        called, arguments = self._dotted(node.func), node.args
+        self._logs_in |= called == "google.auth.default"
+        if not arguments or called not in _READING:
             # LiteLlm and Agent of Pydantic AI take the name first
-            if any(word in _name(func).lower() for word in ("model", "llm", "chat", "agent")):
-                for each in arguments[:1]:
-                    self._models_in(each, named=True)
+            if any(word in _name(node.func).lower() for word in ("model", "llm", "chat", "agent")):
+                for argument in arguments[:1]:
+                    self._models_in(argument, "model")
             return
-        given = arguments[1] if len(arguments) > 1 else keywords.get("default")
-        has_default = given is not None and not (isinstance(given, ast.Constant) and given.value is None)
-        if method == "setdefault":
-            self._set(arguments[0], given)
-        need = Need.REQUIRED if method == "pop" and given is None else Need.WANTED
-        self._note(arguments[0], Need.OPTIONAL if has_default or gently or method == "setdefault" else need)
-        if has_default and given is not None:
-            self._models_in(given, named="model" in (self._key(arguments[0]) or "").lower())
+        default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
+        default = arguments[1] if len(arguments) > 1 else default
+        has_default = default is not None and not (isinstance(default, ast.Constant) and default.value is None)
+        key = self._key(arguments[0])
+        if called == f"{_ENVIRON}.setdefault":
+            self._sets |= dict.fromkeys(key, _text(default) or "")
+        elif not (has_default or gently):
+            self._needs |= key
+        if default is not None:
+            self._models_in(default, "".join(key))
 
     def _settings_class(self, node: ast.ClassDef) -> None:
         """The fields of a class of pydantic-settings are variables."""
-        prefix, as_written = "", False
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.keyword):  # SettingsConfigDict(env_prefix=...)
-                named = {inner.arg}
-            elif isinstance(inner, ast.Assign):  # class Config: env_prefix = ...
-                named = {each.id for each in _names(inner.targets)}
-            else:
-                continue
-            if "env_prefix" in named:
-                prefix = _text(inner.value) or ""
-            elif "case_sensitive" in named:
-                as_written = isinstance(inner.value, ast.Constant) and inner.value.value is True
+        options = {name: value for inner in ast.walk(node) for name, value in _pairs(inner)}  # also of a class Config
+        prefix, cases = _text(options.get("env_prefix")) or "", options.get("case_sensitive")
+        as_written = isinstance(cases, ast.Constant) and cases.value is True
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                annotated = {_name(each) for each in ast.walk(statement.annotation)}
-                if statement.target.id == "model_config" or "ClassVar" in annotated:
+                annotation = {_name(part) for part in ast.walk(statement.annotation)}
+                if statement.target.id == "model_config" or "ClassVar" in annotation:
                     continue
                 alias, has_default = _field(statement.value)
-                own = f"{prefix}{statement.target.id}"
-                name = alias or (own if as_written else own.upper())
-                need = Need.OPTIONAL if has_default else Need.REQUIRED
-                self._reads.append(Read(name=name, need=need, file=self._file, line=statement.lineno))
+                name = f"{prefix}{statement.target.id}"
+                self._needs |= set() if has_default else {alias or (name if as_written else name.upper())}
 
-    def _models_in(self, value: ast.expr, *, named: bool) -> None:
-        if not named:
-            return
-        for each in _leaves(value):
-            text = self._constants.get(each.id) if isinstance(each, ast.Name) else _text(each)
-            if text:
-                self._model(each, text)
+    def _models_in(self, value: ast.expr, name: str) -> None:
+        """The models in what something of this name is set to."""
+        for leaf in _leaves(value) if "model" in name.lower() else ():
+            self._model(self._constants.get(leaf.id) if isinstance(leaf, ast.Name) else _text(leaf))
 
-    def _model(self, node: ast.expr, text: str) -> None:
-        name = _model_name(text)
-        if name:
-            self._models.append(NamedModel(name=name, file=self._file, line=node.lineno))
+    def _model(self, text: str | None) -> None:
+        self._models |= {name} if text and (name := _model_name(text)) else set()
 
-    def _set(self, key: ast.expr, value: ast.expr | None) -> None:
-        name = self._key(key)
-        if name:
-            self._sets[name] = _text(value) or ""
-
-    def _note(self, key: ast.expr, need: Need) -> None:
-        name = self._key(key)
-        if name:
-            self._reads.append(Read(name=name, need=need, file=self._file, line=key.lineno))
-
-    def _key(self, node: ast.expr) -> str | None:
+    def _key(self, node: ast.expr) -> set[str]:
+        """The variable that an expression names, if it does."""
         text = self._constants.get(node.id) if isinstance(node, ast.Name) else _text(node)
-        return text if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else None
+        return {text} if text and re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else set()
 
-    def _is_os(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id in self._os
+    def _dotted(self, node: ast.expr) -> str:
+        """What an expression of names and dots means, whatever the imports call it."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        return ".".join([self._aliases.get(_name(node), _name(node)), *reversed(parts)])
 
-    def _is_environ(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Name):
-            return node.id in self._environ
-        return isinstance(node, ast.Attribute) and node.attr == "environ" and self._is_os(node.value)
+
+_READING = frozenset({"os.getenv", *(f"{_ENVIRON}.{method}" for method in ("get", "pop", "setdefault"))})
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What names are set to: by assignments, in dictionaries, as arguments."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((getattr(target, "id", ""), value) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield getattr(target, "id", ""), value
+        case ast.Dict(keys=keys, values=values):
+            yield from ((_text(key) or "", value) for key, value in zip(keys, values, strict=True))
+        case ast.keyword(arg=str(name), value=value):
+            yield name, value
+        case _:
+            pass
 
 
 def _below(node: ast.AST, gently: bool) -> Iterator[_Pending]:  # noqa: FBT001 - private
@@ -472,10 +386,6 @@ def _field(value: ast.expr | None) -> tuple[str, bool]:
     return alias, has_default or "default_factory" in keywords
 
 
-def _names(targets: Iterable[ast.expr]) -> Iterator[ast.Name]:
-    return (each for each in targets if isinstance(each, ast.Name))
-
-
 def _name(node: ast.AST | None) -> str:
     return str(getattr(node, "id", getattr(node, "attr", "")))
 
@@ -497,20 +407,17 @@ def _model_name(text: str) -> str:
 # --- agents of other frameworks ------------------------------------------------------------------
 
 
-MADE_BY = {
-    "langgraph": ("langgraph", "langchain"),
-    "pydantic-ai": ("pydantic_ai",),
-    "openai-agents": ("agents",),
-    "smolagents": ("smolagents",),
-}
-"""The modules whose functions and classes make an agent, by driver."""
-
 MAKERS = {
-    "langgraph": frozenset({"compile", "create_react_agent", "create_agent", "create_supervisor"}),
-    "pydantic-ai": frozenset({"Agent"}),
-    "openai-agents": frozenset({"Agent"}),
-    "smolagents": frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"}),
+    "langgraph": (
+        {"langgraph", "langchain"},
+        {"compile", "create_react_agent", "create_agent", "create_supervisor"},
+    ),
+    "pydantic-ai": ({"pydantic_ai"}, {"Agent"}),
+    "openai-agents": ({"agents"}, {"Agent"}),
+    "smolagents": ({"smolagents"}, {"CodeAgent", "ToolCallingAgent", "MultiStepAgent"}),
 }
+"""By driver the modules of its framework, and their functions and classes that make an agent."""
+
 _TESTS = ("test_", "conftest")
 
 
@@ -521,34 +428,19 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
             continue
         text = read(file) or ""
-        if not any(module in text for modules in MADE_BY.values() for module in modules):
-            continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                module = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        yield from _made_in(module, file)
+        module = _parsed(text) if any(name in text for modules, _ in MAKERS.values() for name in modules) else None
+        if module is not None:
+            yield from _made_in(module, file)
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
-    imported = {
-        name.partition(".")[0]
-        for node in module.body
-        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
-        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names])
-    }
-    for driver, modules in MADE_BY.items():
-        if imported.isdisjoint(modules):
-            continue
-        for statement in module.body:
-            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-                func, target = statement.value.func, statement.targets[0]
-                maker = str(getattr(func, "attr", getattr(func, "id", "")))
-                if maker in MAKERS[driver] and isinstance(target, ast.Name):
+    imported = {name.partition(".")[0] for level, name in _Reader(module).source().imports if not level}
+    for driver, (modules, makers) in MAKERS.items():
+        for statement in () if imported.isdisjoint(modules) else module.body:
+            for name, value in _pairs(statement):
+                if name and isinstance(value, ast.Call) and _name(value.func) in makers:
                     path, dotted = _importable(file)
-                    options = {"call": f"{dotted}:{target.id}", **({} if path == "." else {"path": path})}
+                    options = {"call": f"{dotted}:{name}", **({} if path == "." else {"path": path})}
                     yield AgentUse(driver=driver, options=options)
 
 

@@ -93,6 +93,11 @@ def lend(pairs: Iterable[tuple[AgentUse, AgentUse]], *, root: Path, base: Path, 
     return tuple(dict.fromkeys(lent))
 
 
+def of_agent(use: AgentUse, root: Path) -> dict[str, str]:
+    """What the nearest file of an agent sets."""
+    return {name: value for path in _files([use], root) for name, value in read(path).items()}
+
+
 def read(path: Path) -> dict[str, str]:
     """What a file sets, each variable as it stands there: values that refer to others are left out."""
     try:

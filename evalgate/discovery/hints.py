@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import PurePosixPath
 
@@ -117,17 +117,16 @@ def ignored_files(
     """A warning for the evaluation files `within` those that git ignores. Not for copies of a file that is `run`
     (a build makes such), nor for what `exclude` takes out.
     """
-    left = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
     by_name: dict[str, list[str]] = {}
     for key in run:
-        by_name.setdefault(key.rpartition("/")[2], []).append(key)
+        by_name.setdefault(PurePosixPath(key).name, []).append(key)
     digest = lru_cache(maxsize=None)(partial(_digest, tree))
-    missed = []
-    for path in left:
-        content = by_name.get(path.rpartition("/")[2]) and digest(path)
-        is_copy = content and any(digest(key) == content for key in by_name[path.rpartition("/")[2]])
-        if not is_copy and not places.matches(path, exclude):
-            missed.append(path)
+
+    def is_copy(path: str) -> bool:
+        return any(digest(key) == digest(path) is not None for key in by_name.get(PurePosixPath(path).name, ()))
+
+    left = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
+    missed = [path for path in left if not is_copy(path) and not places.matches(path, exclude)]
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
         yield errors.warning(
@@ -141,16 +140,11 @@ def ignored_files(
 def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     """A warning for each config that git ignores and that would otherwise be the nearest of a suite."""
     ignored = {path for path in tree.ignored_configs - tree.config_files if path.endswith(criteria.ADK_CONFIG)}
-    served: dict[str, list[str]] = {}
-    for suite in suites if ignored else ():
-        if suite.criteria_source.origin in FOUND:
-            nearest = _nearest_config(suite, ignored)
-            if nearest is not None:
-                served.setdefault(nearest, []).append(suite.key)
-    for path, keys in served.items():
+    for path, served in _by_nearest(suites, lambda _: ignored).items():
         yield errors.warning(
             "ignored-by-git",
-            f"git ignores `{path}`, so it is not read; other criteria apply to {words.listed(keys)}",
+            f"git ignores `{path}`, so it is not read; other criteria apply to "
+            f"{words.listed(suite.key for suite in served)}",
             Place(file=path),
             "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
@@ -185,12 +179,7 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     alike = (path for path in tree.near_names if walk.NEAR_CONFIG.fullmatch(path.rpartition("/")[2]))
     near = {path for path in alike if _holds(tree, path, b"criteria")}
     dashed = {path for path in tree.config_files if path.endswith("test-config.json")}  # told with ADK's defaults
-    missed: dict[str, list[Suite]] = {}
-    for suite in suites if near or dashed else ():
-        if suite.criteria_source.origin in FOUND:
-            path = _nearest_config(suite, near | dashed if suite.criteria_source.file else near)
-            if path is not None:
-                missed.setdefault(path, []).append(suite)
+    missed = _by_nearest(suites, lambda suite: near | dashed if suite.criteria_source.file else near)
     for path, meant in missed.items():
         file = meant[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
@@ -206,6 +195,16 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
 def holds_cases(tree: Tree, path: str) -> bool:
     """Whether the file holds what only an evaluation set holds."""
     return _holds(tree, path, b"eval_cases", b"evalCases", b"expected_tool_use")
+
+
+def _by_nearest(suites: Iterable[Suite], files: Callable[[Suite], Collection[str]]) -> dict[str, list[Suite]]:
+    """The suites that one of these files would be nearer to than what counts for them, by file."""
+    served: dict[str, list[Suite]] = {}
+    for suite in suites:
+        is_found = suite.criteria_source.origin in FOUND
+        if is_found and (path := _nearest_config(suite, files(suite))) is not None:
+            served.setdefault(path, []).append(suite)
+    return served
 
 
 def _nearest_config(suite: Suite, near: Collection[str]) -> str | None:

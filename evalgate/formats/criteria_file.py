@@ -188,8 +188,6 @@ def parse_criteria(text: str, *, file: str) -> CriteriaReading:
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
         problems.error("not-a-config", json_source.expected("an object with `criteria`", document), hint=hint)
         return CriteriaReading(problems=problems.all())
-    start = len(text) - len(text.lstrip("\ufeff \t\r\n"))
-    problems.enter((), *((start, len(text.rstrip())) if text[start : start + 1] == "{" else (0, 0)))
     members = document.members
     for key in [key for key, value in members.items() if shapes.is_deep(value, levels=_MOST_LEVELS)]:
         problems.error("json-too-deep", "the values are nested too deeply", path=(key,))

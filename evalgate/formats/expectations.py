@@ -38,13 +38,12 @@ def change(
 
     Raises ConfigError where the file cannot be read, has no such turn, or cannot be changed without changing more.
     """
-    before = _read(text, file=file)
+    before, dialect = _read(text, file=file)
     at = next((at for at, case in enumerate(before.cases) if case.case_id == case_id), None)
     conversation = before.cases[at].conversation if at is not None else None
     if at is None or conversation is None or turn >= len(conversation):
         raise ConfigError(f"case {case_id!r} has no turn {turn + 1}", where=Place(file=file))
-    editor = _Editor(text, dialect=eval_set.parse_eval_set(text, file=file).dialect)
-    editor.go_to(at, turn, of=len(conversation))
+    editor = _Editor(text, dialect, at, turn, of=len(conversation))
     if answer is not None and answer != _answer_of(conversation[turn]):
         editor.set_answer(answer)
     calls = None if steps is None else tuple(part for step in steps for part in _calls_of(step))
@@ -58,14 +57,10 @@ def change(
 
 def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]) -> str:
     """The text with these rubrics of a case, in place of those that it has. Raises ConfigError as `change`."""
-    before = _read(text, file=file)
+    before, dialect = _read(text, file=file)
     at = _index(before, case_id, file=file)
-    path = _cases_path(text, file=file)
-    made = None
-    if path is not None:
-        value = [adk_shapes.rubric_json(rubric) for rubric in rubrics]
-        is_there = rewrite.find(text, (*path, at, "rubrics")) is not None
-        made = (rewrite.replaced if is_there else rewrite.inserted)(text, (*path, at, "rubrics"), value)
+    path, value = _cases_path(text, dialect), [adk_shapes.rubric_json(rubric) for rubric in rubrics]
+    made = rewrite.put(text, (*path, at, "rubrics"), value) if path else None
     cases = list(before.cases)
     cases[at] = replace(cases[at], rubrics=tuple(rubrics))
     return _insist(made, cases, file=file, what=f"case {case_id!r}")
@@ -73,13 +68,13 @@ def set_rubrics(text: str, *, file: str, case_id: str, rubrics: Sequence[Rubric]
 
 def delete_case(text: str, *, file: str, case_id: str) -> str:
     """The text without a case. Raises ConfigError as `change`, and where it is the only one."""
-    before = _read(text, file=file)
+    before, dialect = _read(text, file=file)
     at = _index(before, case_id, file=file)
     if len(before.cases) == 1:
         message = f"case {case_id!r} is the only one of its file"
         raise ConfigError(message, where=Place(file=file), hint="Delete the file instead.")
-    path = _cases_path(text, file=file)
-    made = None if path is None else rewrite.removed(text, (*path, at))
+    path = _cases_path(text, dialect)
+    made = rewrite.removed(text, (*path, at)) if path else None
     return _insist(made, [*before.cases[:at], *before.cases[at + 1 :]], file=file, what=f"case {case_id!r}")
 
 
@@ -90,13 +85,11 @@ def _index(eval_set: EvalSet, case_id: str, *, file: str) -> int:
     return at
 
 
-def _cases_path(text: str, *, file: str) -> Path | None:
-    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; None in others."""
-    if eval_set.parse_eval_set(text, file=file).dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
-        return None
-    top = rewrite.find(text, ())
+def _cases_path(text: str, dialect: Dialect) -> Path:
+    """Where the list of cases is, in the dialects that have one of objects as ADK writes them; () in others."""
+    top = rewrite.find(text, ()) if dialect in (Dialect.ADK, Dialect.ADK_CAMEL) else None
     keys = [key for key in top.value if to_snake(key) == "eval_cases"] if top is not None else []
-    return (keys[0],) if len(keys) == 1 else None
+    return tuple(keys) if len(keys) == 1 else ()
 
 
 def _insist(made: str | None, wanted: Sequence[Case], *, file: str, what: str) -> str:
@@ -118,11 +111,11 @@ def _without_places(cases: Sequence[Case]) -> list[tuple[str, str]]:
     return [(case.case_id, fingerprints.of_case(case)) for case in cases]
 
 
-def _read(text: str, *, file: str) -> EvalSet:
+def _read(text: str, *, file: str) -> tuple[EvalSet, Dialect]:
     reading = eval_set.parse_eval_set(text, file=file)
     if reading.eval_set is None:
         raise ConfigError.collected(reading.problems)
-    return reading.eval_set
+    return reading.eval_set, reading.dialect
 
 
 def _answer_of(turn: Invocation) -> str | None:
@@ -172,27 +165,18 @@ class _Editor:
     """A text that is being changed. `pointers`: the values that are new; `failed`: something is not where it was
     looked for."""
 
-    def __init__(self, text: str, *, dialect: Dialect) -> None:
+    def __init__(self, text: str, dialect: Dialect, case: int, turn: int, *, of: int) -> None:
+        """`turn`: the one to change, of the case's so many."""
         self.text = text
         self.pointers: list[str] = []
         self.failed = False
         self._dialect = dialect
-        self._turn: Path = ()
-        self._is_open = True
-
-    def go_to(self, case: int, turn: int, *, of: int) -> None:
-        """The turn that is changed from now on; `of`: how many the case has."""
-        if self._dialect is Dialect.FLAT_LIST:
-            self._turn = (turn,)
-        elif self._dialect is Dialect.NAMED_LIST:
-            self._turn = (case, "data", turn)
-        else:
-            cases = self._key((), "eval_cases") or "eval_cases"
-            own: Path = (cases, case)
-            if self._dialect is Dialect.AGENTS_CLI:  # it expects an answer of the last turn alone
-                self._turn, self._is_open = own, turn == of - 1
-            else:
-                self._turn = (*own, self._key(own, "conversation", "data") or "conversation", turn)
+        self._is_open = dialect is not Dialect.AGENTS_CLI or turn == of - 1  # which expects an answer of the last alone
+        self._turn: Path = (turn,) if dialect is Dialect.FLAT_LIST else (case, "data", turn)
+        if dialect not in eval_set.OLD:
+            self._turn = (self._key((), "eval_cases") or "eval_cases", case)
+        if dialect in (Dialect.ADK, Dialect.ADK_CAMEL):
+            self._turn = (*self._turn, self._key(self._turn, "conversation", "data") or "conversation", turn)
 
     def set_answer(self, answer: str) -> None:
         """What the agent is to answer."""
@@ -201,14 +185,14 @@ class _Editor:
         if not self._is_open:
             self.failed = True
         elif key is None:
-            self._insert((*self._turn, usual), answer if usual == "reference" else self._content(answer, None))
+            self._put((*self._turn, usual), answer if usual == "reference" else self._content(answer, None))
         else:
             self._set_text((*self._turn, key), answer, is_plain=usual == "reference")
 
     def _set_text(self, path: Path, answer: str, *, is_plain: bool) -> None:
         value = self._value(path)
         if isinstance(value, str) or (is_plain and value is None):
-            self._replace(path, answer)
+            self._put(path, answer)
             return
         key = self._key(path, "parts") if isinstance(value, dict) else None
         parts = value.get(key) if isinstance(value, dict) and key is not None else None
@@ -218,9 +202,9 @@ class _Editor:
             if isinstance(part, dict) and isinstance(part.get("text"), str) and not part.get("thought")
         ]
         if key is not None and len(spoken) == 1:
-            self._replace((*path, key, spoken[0], "text"), answer)
+            self._put((*path, key, spoken[0], "text"), answer)
         else:
-            self._replace(path, self._content(answer, value))
+            self._put(path, self._content(answer, value))
 
     @staticmethod
     def _content(answer: str, old: Any) -> JsonObject:
@@ -242,12 +226,11 @@ class _Editor:
         recorded = self._key(path, "invocation_events") if isinstance(known, dict) else None
         if recorded is not None:
             made = Invocation(user_content=Content(), events=tuple(steps), final_response=None, itemized=True)
-            self._replace(path, adk_shapes.invocation_json(made)["intermediate_data"])
+            self._put(path, adk_shapes.invocation_json(made)["intermediate_data"])
         elif by_kind is not None or known == {}:
             self._set_list(path, by_kind or "tool_uses", calls, before, name="name", args="args")
         else:
-            value = {"tool_uses": [{"name": call.name, "args": dict(call.args or {})} for call in calls]}
-            (self._replace if key else self._insert)(path, value)
+            self._put(path, {"tool_uses": [{"name": call.name, "args": dict(call.args or {})} for call in calls]})
 
     def _set_list(
         self, holder: Path, key: str, calls: Sequence[ToolCall], before: Invocation, *, name: str, args: str
@@ -258,13 +241,12 @@ class _Editor:
         value = [{name: call.name, args: dict(call.args or {})} for call in calls]
         alike = isinstance(known, list) and len(known) == len(calls) == len(then)
         if not alike or any(one.name != other.name for one, other in zip(then, calls, strict=True)):
-            (self._insert if known is None and self._find(path) is None else self._replace)(path, value)
+            self._put(path, value)
             return
         for at, (one, other) in enumerate(zip(then, calls, strict=True)):
             if not call_diff.same((one,), (other,)):
-                spelled = self._key((*path, at), args, *repair.ARGUMENTS)
-                inner: Path = (*path, at, spelled or args)
-                (self._replace if spelled else self._insert)(inner, dict(other.args or {}))
+                spelled = self._key((*path, at), args, *repair.ARGUMENTS) or args
+                self._put((*path, at, spelled), dict(other.args or {}))
 
     def _key(self, path: Path, *names: str) -> str | None:
         """The key of an object that is one of these, as the file spells it."""
@@ -272,20 +254,12 @@ class _Editor:
         found = [key for key in value if to_snake(key) in names] if isinstance(value, dict) else []
         return found[0] if len(found) == 1 else next((key for key in found if key == names[0]), None)
 
-    def _find(self, path: Path) -> rewrite.Found | None:
-        return rewrite.find(self.text, path)
-
     def _value(self, path: Path) -> Any:
-        found = self._find(path)
-        return None if found is None else found.value
+        place = rewrite.find(self.text, path)
+        return None if place is None else place.value
 
-    def _replace(self, path: Path, value: Any) -> None:
-        self._take(rewrite.replaced(self.text, path, value), path)
-
-    def _insert(self, path: Path, value: Any) -> None:
-        self._take(rewrite.inserted(self.text, path, value), path)
-
-    def _take(self, text: str | None, path: Path) -> None:
+    def _put(self, path: Path, value: Any) -> None:
+        text = rewrite.put(self.text, path, value)
         if text is None:
             self.failed = True
         else:

@@ -7,10 +7,10 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,9 +20,6 @@ from evalgate.model.shapes import to_camel, to_snake
 from evalgate.text import words
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, JsonObject
-
-if TYPE_CHECKING:
-    from json_source_map.types import TSourceMap
 
 LONGEST_TEXT = 600_000_000  # characters; about six times the largest file that we are measured with
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -41,12 +38,16 @@ class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an e
 
 
 class JsonText:
-    """A JSON text and the offsets of its values. Every method raises JsonFault where the text is not JSON."""
+    """A JSON text and the offsets of its values. Every method raises JsonFault where the text is not JSON.
 
-    def __init__(self, text: str, *, tell: Callable[[str, str], None] = lambda _code, _name: None) -> None:
-        """`tell(code, name)` is told of what json reads in silence: `duplicate-key`, `json-nan`, `json-huge`."""
+    `end`: the offset behind the value that was read last. `noted`: what json reads in silence, a code (`duplicate-key`,
+    `json-nan`, `json-huge`) and a name.
+    """
+
+    def __init__(self, text: str) -> None:
         self.text = text
-        self._tell = tell
+        self.end = 0
+        self.noted: list[tuple[str, str]] = []
         self._decoder = json.JSONDecoder(
             object_pairs_hook=self._object, parse_constant=self._constant, parse_float=self._number
         )
@@ -65,31 +66,54 @@ class JsonText:
         found = _BLANK.match(self.text, at)
         return found.end() if found else at
 
-    def value(self, at: int) -> tuple[Any, int]:
-        """The value that begins at `at`, and the offset behind it."""
+    def value(self, at: int) -> Any:
+        """The value that begins at `at`."""
         try:
-            return self._decoder.raw_decode(self.text, at)
+            value, self.end = self._decoder.raw_decode(self.text, at)
         except json.JSONDecodeError as error:
             raise fault_at(self.text, error.pos, error.msg) from None
         except RecursionError:
             raise JsonFault("the values are nested too deeply", offset=at, code="json-too-deep") from None
         except ValueError:  # an integer longer than Python converts
             raise JsonFault("a number has too many digits", offset=at, code="json-number") from None
+        return value
 
-    def each_item(self, at: int, handle: Callable[[int, int], int], *, closing: str = "]") -> int:
-        """Call `handle(index, offset)` for each item of the array at `at`, or for each entry of the object there; it
-        returns the offset behind the item. The result is the offset behind the whole.
+    def members(self, at: int) -> Iterator[tuple[str | int, int, int]]:
+        """Each member of the object or list at `at`: its key or position, its offset and that of its value.
+
+        The caller reads the value before the next member. At last `end` is behind the whole.
         """
+        is_object = self.text.startswith("{", at)
+        closing = "}" if is_object else "]"
         at = self.next_at(at + 1)
         for index in itertools.count():
-            if index and not self.text.startswith(closing, at):
+            if self.text.startswith(closing, at):
+                break
+            if index:
                 if not self.text.startswith(",", at):
                     raise fault_at(self.text, at, "Expecting ',' delimiter")
                 at = self.next_at(at + 1)
-            elif self.text.startswith(closing, at):
-                break
-            at = self.next_at(handle(index, at))
-        return at + 1
+            yield self._key(at) if is_object else (index, at, at)
+            at = self.next_at(self.end)
+        self.end = at + 1
+
+    def _key(self, at: int) -> tuple[str, int, int]:
+        if not self.text.startswith('"', at):
+            raise fault_at(self.text, at, "Expecting property name enclosed in double quotes")
+        key = self.value(at)
+        colon = self.next_at(self.end)
+        if not self.text.startswith(":", colon):
+            raise fault_at(self.text, colon, "Expecting ':' delimiter")
+        return key, at, self.next_at(colon + 1)
+
+    def within(self, at: int, part: str | int) -> tuple[int, int] | None:
+        """The offsets of a member of the value at `at` and of that member's value; of a key that stands twice those of
+        the last, which counts."""
+        place = None
+        for name, member, start in self.members(at) if self.text.startswith(("{", "["), at) else ():
+            place = (member, start) if name == part else place
+            self.value(start)
+        return place
 
     def _object(self, pairs: list[tuple[str, Any]]) -> JsonObject:
         made = dict(pairs)
@@ -97,18 +121,18 @@ class JsonText:
             seen: set[str] = set()
             for key, _ in pairs:
                 if key in seen:
-                    self._tell("duplicate-key", key)
+                    self.noted.append(("duplicate-key", key))
                 seen.add(key)
         return made
 
     def _constant(self, name: str) -> float:
-        self._tell("json-nan", name)
+        self.noted.append(("json-nan", name))
         return float(name)
 
     def _number(self, digits: str) -> float:
         value = float(digits)
         if math.isinf(value):
-            self._tell("json-huge", digits)
+            self.noted.append(("json-huge", digits))
         return value
 
 
@@ -193,7 +217,6 @@ AnyWire = TypeVar("AnyWire", bound=BaseModel)
 
 ERRORS_SHOWN = 20  # of one kind; the rest is counted
 _SHOWN = {Severity.ERROR: ERRORS_SHOWN, Severity.WARNING: 1, Severity.NOTE: 1}
-LONGEST_MAPPED = 200_000  # characters; the source map costs about 10 microseconds each
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
 
 
@@ -210,47 +233,39 @@ def path_text(path: Path) -> str:
     return text
 
 
-@dataclass(slots=True, kw_only=True)
-class _Value:
-    """The value at `path`, which is text[start:end]."""
+class _More(TypedDict, total=False):
+    """What else is said of a problem: a path or a place, and what mends it."""
 
-    path: Path = ()
-    start: int = 0
-    end: int = 0
-    entries: TSourceMap | None = None
+    path: Path
+    hint: str
+    place: Place | None
 
 
 class Problems:
-    """Collects problems. Places inside the value that was entered last get lines and columns.
+    """Collects problems, each with its line and column.
 
-    `failed`: how many errors were found so far. `starts`: where paths stand, for problems found when another value has
-    been entered.
+    `failed`: how many errors were found so far. `starts`: offsets of members and of their values; what stands below
+    them is looked for when a problem needs it.
     """
 
     def __init__(self, text: str, *, file: str) -> None:
         self.file = file
         self.failed = 0
-        self.starts: dict[Path, int] = {}
+        self.starts: dict[Path, tuple[int, int]] = {(): (0, 0)}
         self._text = text
         self._found: list[Problem] = []
         self._counts: dict[tuple[Severity, str, str], int] = {}
         self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last one shown
-        self._value = _Value(end=len(text))
         self._locate: Callable[[Path], Place] | None = None
         self._has_lines = True
         self._line_starts: list[int] | None = None
         self._last_line = (0, 1, 0)  # offset, its line, where that line begins
 
-    def enter(self, path: Path, start: int, end: int) -> None:
-        """From now on, paths below `path` are looked up in text[start:end], a single JSON value."""
-        self._value = _Value(path=path, start=start, end=end)
-
     def use_text(self, text: str) -> None:
         """From now on all offsets count in `text`, which came out of a JSON string: there are no lines any more."""
         self._text = text
         self._has_lines = False
-        self._value = _Value()
-        self.starts = {}
+        self.starts = {(): (0, 0)}
 
     def use_places(self, locate: Callable[[Path], Place]) -> None:
         """From now on `locate` finds places: the text is not JSON."""
@@ -280,41 +295,32 @@ class Problems:
         """The place of the value at `path`, or of the nearest value above it that the text has."""
         if self._locate is not None:
             return self._locate(path)
-        value, starts = self._value, self.starts
-        if value.end <= value.start or path[: len(value.path)] != value.path:
-            above = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in starts), None)
-            if above is None:
-                return Place(file=self.file, json_path=path_text(path))
-            return self.place_at(starts[above], path)
-        if value.entries is None:
-            value.entries = {}
-            if value.end - value.start <= LONGEST_MAPPED:
-                import json_source_map  # noqa: PLC0415 - only a file with problems pays for it
-
-                with suppress(json_source_map.errors.BaseError, RecursionError, ValueError):
-                    value.entries = json_source_map.calculate(self._text[value.start : value.end])
-        entries, pointer = value.entries, ""
-        for part in path[len(value.path) :]:
-            spellings = [str(part), to_camel(part), to_snake(part)] if isinstance(part, str) else [str(part)]
-            found = next((f"{pointer}/{name}" for name in spellings if f"{pointer}/{name}" in entries), None)
-            if found is None:
+        depth = next((depth for depth in range(len(path), -1, -1) if path[:depth] in self.starts), None)
+        if depth is None:
+            return Place(file=self.file, json_path=path_text(path))
+        member, start = self.starts[path[:depth]]
+        text = JsonText(self._text)
+        for part in path[depth:]:
+            names = (part, to_camel(part), to_snake(part)) if isinstance(part, str) else (part,)
+            place = None
+            with suppress(JsonFault):
+                place = next(filter(None, (text.within(start, name) for name in names)), None)
+            if place is None:
                 break
-            pointer = found
-        entry = entries.get(pointer)
-        within = int((entry.key_start or entry.value_start).position) if entry is not None else 0
-        return self.place_at(value.start + within, path)
+            member, start = place
+        return self.place_at(member, path)
 
-    def error(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
+    def error(self, code: str, message: str, **more: Unpack[_More]) -> None:
         """Something cannot be understood."""
-        self._add(Severity.ERROR, code, message, path=path, hint=hint, place=place)
+        self._add(Severity.ERROR, code, message, **more)
 
-    def warning(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
+    def warning(self, code: str, message: str, **more: Unpack[_More]) -> None:
         """Something was understood that others would refuse, or is probably not what was meant."""
-        self._add(Severity.WARNING, code, message, path=path, hint=hint, place=place)
+        self._add(Severity.WARNING, code, message, **more)
 
-    def note(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
+    def note(self, code: str, message: str, **more: Unpack[_More]) -> None:
         """Something worth knowing."""
-        self._add(Severity.NOTE, code, message, path=path, hint=hint, place=place)
+        self._add(Severity.NOTE, code, message, **more)
 
     def unknown_key(self, what: str, *, path: Path, near: str | None, is_error: bool = False) -> None:
         """The key at the end of `path` is not known in `what`: ignored, unless that is an error."""
@@ -369,7 +375,16 @@ class Problems:
                 listed[last] = replace(listed[last], message=message)
         return tuple(sorted(listed, key=lambda problem: _position(problem.place)))
 
-    def _add(self, severity: Severity, code: str, message: str, *, path: Path, hint: str, place: Place | None) -> None:
+    def _add(
+        self,
+        severity: Severity,
+        code: str,
+        message: str,
+        *,
+        path: Path = (),
+        hint: str = "",
+        place: Place | None = None,
+    ) -> None:
         key = severity, code, re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path)
         self._counts[key] = self._counts.get(key, 0) + 1
         self.failed += severity is Severity.ERROR
@@ -487,60 +502,63 @@ def read(text: str, problems: Problems, *, each: Each, streamed: frozenset[str] 
 
 class _Reader:
     def __init__(self, text: str, problems: Problems, *, each: Each, streamed: frozenset[str]) -> None:
-        self._noted: list[tuple[str, str]] = []
-        self._json = JsonText(text, tell=lambda code, name: self._noted.append((code, name)))
+        self._json = JsonText(text)
         self._problems = problems
         self._each = each
         self._streamed = streamed
-        self._members: JsonObject = {}
         self._may_break = SURROGATE.search(text) is not None
 
     def read(self) -> Document:
-        start = self._json.start()
-        self._problems.starts[()] = start
-        opening = self._json.text[start]
-        if opening == "{":
-            end = self._json.each_item(start, self._entry, closing="}")
-            document = Document(kind="object", members=self._members)
-        elif opening == "[":
-            end = self._json.each_item(start, lambda index, at: self._item((index,), at))
-            document = Document(kind="list")
+        json_text, starts = self._json, self._problems.starts
+        start = json_text.start()
+        starts[()] = start, start
+        kind = {"{": "object", "[": "list"}.get(json_text.text[start], "other")
+        members: JsonObject = {}
+        value = None
+        if kind == "object":
+            for name, member, at in json_text.members(start):
+                key = str(name)
+                starts[(key,)] = member, at
+                if key in members:
+                    json_text.noted.append(("duplicate-key", key))
+                if to_snake(key) in self._streamed and json_text.text.startswith("[", at):
+                    members[key] = []
+                    self._read_items((key,), at)
+                else:
+                    members[key] = self._value((key,), at)[0]
+        elif kind == "list":
+            self._read_items((), start)
         else:
-            value, end = self._json.value(start)
-            document = Document(kind="other", value=value)
-        end = self._json.next_at(end)
-        if end < len(self._json.text):
-            raise fault_at(self._json.text, end, "Extra data")
-        if document.kind != "other":
-            self._problems.enter((), 0, 0)
-        return document
+            value = json_text.value(start)
+        end = json_text.next_at(json_text.end)
+        if end < len(json_text.text):
+            raise fault_at(json_text.text, end, "Extra data")
+        return Document(kind=kind, members=members, value=value)
 
-    def _entry(self, _: int, key_at: int) -> int:
-        text = self._json.text
-        if not text.startswith('"', key_at):
-            raise fault_at(text, key_at, "Expecting property name enclosed in double quotes")
-        key, end = self._json.value(key_at)
-        colon = self._json.next_at(end)
-        if not text.startswith(":", colon):
-            raise fault_at(text, colon, "Expecting ':' delimiter")
-        at = self._json.next_at(colon + 1)
-        self._problems.starts[(key,)] = key_at
-        if key in self._members:
-            self._noted.append(("duplicate-key", key))
-        if to_snake(key) in self._streamed and text.startswith("[", at):
-            self._members[key] = []
-            return self._json.each_item(at, lambda index, start: self._item((key, index), start))
-        self._members[key], end = self._json.value(at)
-        self._enter((key,), at, end)
-        self._check_text((key,), self._members[key])
-        return end
+    def _read_items(self, path: Path, at: int) -> None:
+        """Hand out the items of a list; one after the other has a place, since all of them would need much memory."""
+        starts = self._problems.starts
+        for index, member, start in self._json.members(at):
+            item = (*path, index)
+            starts[item] = member, start
+            value, is_storable = self._value(item, start)
+            if is_storable:
+                self._each(item, value, start)
+            del starts[item]
 
-    def _item(self, path: Path, at: int) -> int:
-        value, end = self._json.value(at)
-        self._enter(path, at, end)
-        if self._check_text(path, value):
-            self._each(path, value, at)
-        return end
+    def _value(self, path: Path, at: int) -> tuple[Any, bool]:
+        """The value at a path, and whether its texts can be stored; what was noted while it was read is told."""
+        value = self._json.value(at)
+        for code, name in self._json.noted:
+            message = f"`{name}` is not a JSON number; read anyway"
+            if code == "duplicate-key":
+                message = f"duplicate key `{name[:60]}`; the last value is used"
+            elif code == "json-huge":
+                digits = name if len(name) <= 20 else f"{name[:12]}...{name[-5:]}"
+                message = f"`{digits}` is too large; read as infinite"
+            self._problems.warning(code, message, path=path)
+        self._json.noted.clear()
+        return value, self._check_text(path, value)
 
     def _check_text(self, path: Path, value: Any) -> bool:
         """Whether all texts of a value can be stored; only escapes of surrogates make one that cannot."""
@@ -558,19 +576,6 @@ class _Reader:
             self._problems.error("json-too-deep", "the values are nested too deeply", path=path)
             return False
         return True
-
-    def _enter(self, path: Path, at: int, end: int) -> None:
-        """Enter a value, and tell what was noted while it was read."""
-        self._problems.enter(path, at, end)
-        for code, name in self._noted:
-            message = f"`{name}` is not a JSON number; read anyway"
-            if code == "duplicate-key":
-                message = f"duplicate key `{name[:60]}`; the last value is used"
-            elif code == "json-huge":
-                digits = name if len(name) <= 20 else f"{name[:12]}...{name[-5:]}"
-                message = f"`{digits}` is too large; read as infinite"
-            self._problems.warning(code, message, path=path)
-        self._noted.clear()
 
 
 def expected(kind: str, document: Document) -> str:

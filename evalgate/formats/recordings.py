@@ -35,9 +35,8 @@ def read_lines(text: str, problems: Problems) -> Recorded:
     try:
         at = json_text.start()
         while at < len(text):
-            value, end = json_text.value(at)
-            messages.append(value)
-            at = json_text.next_at(end)
+            messages.append(json_text.value(at))
+            at = json_text.next_at(json_text.end)
     except JsonFault as fault:
         problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
         return []

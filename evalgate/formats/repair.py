@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -441,22 +442,17 @@ _KNOWN = frozenset(EvalCaseWire.model_fields) | {to_camel(name) for name in Eval
 
 def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
     """The case at `path`; None where it cannot be understood, which is then a problem."""
-    try:
+    with suppress(ValidationError):
         case = EvalCaseWire.model_validate(raw, context=STRICT)
-    except ValidationError:
-        repaired = repair_case(raw, path, problems)
-    else:
         unused = sorted(raw.keys() - _KNOWN)
-        if any(expects(to_snake(key), raw[key]) for key in unused):
-            repaired, unused = repair_case(raw, path, problems), []
-            wire = problems.validated(EvalCaseWire, repaired, path=path)
-            return wire.noun(place=place) if wire else None
-        absent = EvalCaseWire.model_fields.keys() - {to_snake(key) for key in raw} if unused else ()
-        for key in unused:
-            near = words.nearest(to_snake(key), absent, cutoff=0.8)
-            if near or not key.startswith("_"):
-                problems.unknown_key("a case", path=(*path, key), near=near)
-        return case.noun(place=place)
+        if not any(expects(to_snake(key), raw[key]) for key in unused):
+            absent = CASE.known - {to_snake(key) for key in raw} if unused else ()
+            for key in unused:
+                near = words.nearest(to_snake(key), absent, cutoff=0.8)
+                if near or not key.startswith("_"):
+                    problems.unknown_key("a case", path=(*path, key), near=near)
+            return case.noun(place=place)
+    repaired = repair_case(raw, path, problems)
     if isinstance(repaired, dict) and repaired.keys().isdisjoint(("conversation", "conversation_scenario")):
         message = "the case has neither a `conversation` nor a `conversation_scenario`; it has "
         problems.error("no-conversation", f"{message}{listed_keys(raw)}", path=path)

@@ -37,12 +37,11 @@ class Source:
 
 @frozen_dataclass
 class Found:
-    """A value in a text: where it begins and ends, and where the object or list that holds it begins."""
+    """A value in a text: where it begins and ends."""
 
     value: Any
     start: int
     end: int
-    holder: int
 
 
 def read(path: FilePath, *, shown_as: str) -> Source:
@@ -106,16 +105,15 @@ def find(text: str, path: Path) -> Found | None:
     there is none, or the text is not JSON."""
     reader = JsonText(text)
     try:
-        at, holder = reader.start(), -1
+        at = reader.start()
         for part in path:
-            inside = _within(reader, at, part)
+            inside = reader.within(at, part)
             if inside is None:
                 return None
-            at, holder = inside, at
-        value, end = reader.value(at)
+            at = inside[1]
+        return Found(value=reader.value(at), start=at, end=reader.end)
     except JsonFault:
         return None
-    return Found(value=value, start=at, end=end, holder=holder)
 
 
 def replaced(text: str, path: Path, value: Any) -> str | None:
@@ -143,6 +141,11 @@ def inserted(text: str, path: Path, value: Any) -> str | None:
     gap = f"{_newline(text)}{lead}" if _is_on_lines(text, found.start) else " "
     spelled = _spelled(text, value, start=before.start, old="")
     return f"{text[: before.end]},{gap}{name}{spelled}{text[before.end :]}"
+
+
+def put(text: str, path: Path, value: Any) -> str | None:
+    """The text with this value at `path`, replaced or inserted; None where neither is possible."""
+    return replaced(text, path, value) or inserted(text, path, value)
 
 
 def appended(text: str, path: Path, value: Any) -> str | None:
@@ -175,30 +178,6 @@ def removed(text: str, path: Path) -> str | None:
     if after is not None:
         return f"{text[: found.start]}{text[after.start :]}"
     return f"{text[: items.start]}[]{text[items.end :]}"
-
-
-def _within(reader: JsonText, at: int, part: str | int) -> int | None:
-    """Where a member of an object, or an item of a list, begins."""
-    opening = reader.text[at : at + 1]
-    place: int | None = None
-
-    def entry(_: int, key_at: int) -> int:
-        nonlocal place
-        key, end = reader.value(key_at)
-        start = reader.next_at(reader.next_at(end) + 1)
-        place = start if key == part else place
-        return reader.value(start)[1]
-
-    def item(index: int, start: int) -> int:
-        nonlocal place
-        place = start if index == part else place
-        return reader.value(start)[1]
-
-    if opening == "{" and isinstance(part, str):
-        reader.each_item(at, entry, closing="}")
-    elif opening == "[" and isinstance(part, int):
-        reader.each_item(at, item)
-    return place
 
 
 # --- as the file is written ----------------------------------------------------------------------

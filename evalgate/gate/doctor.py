@@ -1,7 +1,7 @@
 """Everything that can be known of a run without a model call: `evalgate doctor`.
 
 The agent's environment is made and the agent imported in it, as a run would; a conversation is opened, nothing is sent.
-What an agent needs from its surroundings (variables, keys of models, credentials) is read off its source.
+What its models need (keys, credentials) is asked of the agent that was loaded.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from evalgate import agents, errors
 from evalgate.agents import opening, python_process
-from evalgate.agents.base import AgentFailed
+from evalgate.agents.base import Agent, AgentFailed, Surroundings
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import base as baseline_base
 from evalgate.config import variables
@@ -26,17 +26,18 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
-from evalgate.discovery import agent_source, agents as discovery_agents, project as discovery_project
-from evalgate.discovery.agent_source import AgentSource, NamedModel, Need, Read
+from evalgate.discovery import agent_source, agents as discovery_agents, dotenv, project as discovery_project
 from evalgate.discovery.project import Project
 from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import forks, workflows
 from evalgate.github.workflows import GateStep
+from evalgate.judges.clients import GOOGLE_KEYS
 from evalgate.model import AgentFailure, AgentUse, ConfigOrigin, FailureKind, Suite, TrialKey
 from evalgate.simulation import user
-from evalgate.system import git, isolation, python_env, python_needs, redact
+from evalgate.system import git, isolation, python_env
+from evalgate.system.python_needs import NeedKind, Needs
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 
@@ -45,7 +46,7 @@ LEAST_DISK_BYTES = 2 * 10**9
 
 OF_JUDGES = frozenset({"credentials-missing", "simulator-credentials"})
 NOT_OF_FILES = frozenset({
-    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable", "variable-missing",
+    "agent-environment", "agent-start", "cloud-credentials", "model-key-missing", "not-writable",
 })  # fmt: skip
 """Errors of the surroundings."""
 
@@ -83,7 +84,8 @@ class Section:
 class _Known:
     """What all sections share, and what is told once: problems, and the suite below which each agent was looked at.
 
-    `asking`: the environment of judges; `keys`: names of the variables with their keys.
+    `asking`: the environment of judges; `keys`: names of the variables with their keys; `needed`: names of the
+    variables that agents should get in a workflow.
     """
 
     settings: Settings
@@ -94,7 +96,7 @@ class _Known:
     isolated: isolation.Isolation | None = None
     told: set[Problem] = field(default_factory=set)
     agents: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, AgentSource] = field(default_factory=dict)
+    needed: set[str] = field(default_factory=set)
 
 
 def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
@@ -160,53 +162,56 @@ def _judges(suite: Suite, known: _Known) -> Iterator[Check]:
 def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     """The suite's agent: where it is, its environment, what it reads, and whether it can be imported."""
     use, key, project, settings = suite.agent, fingerprints.agent_key(suite.agent), known.project, known.settings
-    wrong = [each for each in project.problems if each.code in OF_AGENTS and each.severity is not Severity.NOTE]
-    own = [each for each in wrong if each not in known.told and (each.place is None or each.place.file == suite.key)]
+    driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
+    name = f"{use.driver} {driver.label(use.options) if driver else ''}"
+    if key in known.agents:
+        yield Check(label="agent", text=f"{name}, looked at for {known.agents[key]}")
+        return
+    wrong = [problem for problem in project.problems if problem.code in OF_AGENTS and _is_of(problem, suite)]
+    wrong = [problem for problem in wrong if problem.severity is not Severity.NOTE and problem not in known.told]
+    known.told.update(wrong)
+    yield from (Check(label="agent", problem=problem) for problem in wrong)
     if use.found_by == discovery_agents.UNKNOWN.found_by:
-        known.told.update(own)
-        yield from (Check(label="agent", problem=each) for each in own)
-        if not own:
+        if not wrong:
             yield Check(label="agent", text="none found, as said above")
         return
-    driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
-    label = "" if driver is None else driver.label(use.options)
-    if key in known.agents:
-        yield Check(label="agent", text=f"{use.driver} {label}, looked at for {known.agents[key]}")
-        return
-    rule = f"$.{use.found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
-    absent = [each for each in wrong if each.code == "agent-missing" and each.place and each.place.json_path]
-    absent = [each for each in absent if each.place and str(each.place.json_path).startswith(rule)]
-    known.told.update(absent)
-    yield from (Check(label="agent", problem=each) for each in absent)
-    if any(each.severity is Severity.ERROR for each in absent):  # there is nothing to open
+    if any(problem.severity is Severity.ERROR for problem in wrong):  # there is nothing to open
         known.agents[key] = suite.key
         return
-    yield Check(label="agent", text=f"{use.driver} {label}{found_by}")
+    yield Check(label="agent", text=f"{name}{found_by}")
     try:
-        agents.options_of(use)
+        options = agents.options_of(use)
     except (KeyError, ValidationError):  # told below, of evalgate.yml
         return
     if not suite.eval_set.cases:  # there is nothing to open a conversation for
         return
     known.agents[key] = suite.key
-    source = known.sources[key] = agent_source.of_agent(use, reader(settings.root))
-    outcome = _opened(suite, known)
-    failure = outcome if isinstance(outcome, AgentFailure) else None
-    yield from _environment(use, outcome, settings)
-    found: list[Check] = []
-    if isinstance(agents.options_of(use), PythonOptions):
-        found = Surroundings(source, settings, known.context, known.keys).checks(failure)
-    yield from found
-    if failure is not None and failure.kind is not FailureKind.INSTALL:
-        fixed = {each.problem.hint for each in found if each.problem is not None}
-        told = _not_loaded(failure, use, settings)
-        yield Check(label="start", problem=replace(told, hint="") if told.hint in fixed else told)
-    elif failure is None:
-        yield Check(label="start", text="loaded, and a conversation was opened")
+    agent = _opened(suite, known)
+    needs, python = None, ""
+    if isinstance(options, PythonOptions):
+        needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root))
+        python = "" if options.python == python_env.AUTO else options.python
+        yield _environment(agent, needs, python)
+    if isinstance(agent, AgentFailure):
+        if agent.kind is not FailureKind.INSTALL:
+            yield Check(label="start", problem=_not_loaded(agent, needs, python, settings.root))
+        return
+    if surroundings := agent.surroundings():
+        yield from _models(surroundings, use, known)
+    yield Check(label="start", text="loaded, and a conversation was opened")
 
 
-def _opened(suite: Suite, known: _Known) -> Mapping[str, str] | AgentFailure:
-    """What answered, or why no conversation can be opened."""
+def _is_of(problem: Problem, suite: Suite) -> bool:
+    """Whether a problem with agents keeps this suite from having one."""
+    place, found_by = problem.place, suite.agent.found_by
+    if found_by == discovery_agents.UNKNOWN.found_by:
+        return place is None or place.file == suite.key
+    rule = f"$.{found_by.rpartition(' ')[2]}."  # agents[0], where a rule of evalgate.yml names it
+    return problem.code == "agent-missing" and place is not None and place.json_path.startswith(rule)
+
+
+def _opened(suite: Suite, known: _Known) -> Agent | AgentFailure:
+    """The agent, closed after a conversation; or why none can be opened."""
     settings, context = known.settings, known.context
     sandboxes = None if known.isolated is None else known.isolated.sides[measure.HEAD]
     case = suite.eval_set.cases[0]
@@ -215,63 +220,50 @@ def _opened(suite: Suite, known: _Known) -> Mapping[str, str] | AgentFailure:
         agent = pools[fingerprints.agent_key(suite.agent)]
         try:
             with agent.converse(case, TrialKey(suite=suite.key, case_id=case.case_id)):
-                return agent.about()
+                return agent
         except AgentFailed as failed:
             return failed.failure
 
 
-def _environment(use: AgentUse, outcome: Mapping[str, str] | AgentFailure, settings: Settings) -> Iterator[Check]:
-    """The Python that the agent runs in, and what it was made from."""
-    options = agents.options_of(use)
-    if not isinstance(options, PythonOptions):
-        return
-    needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root))
-    if isinstance(outcome, AgentFailure) and outcome.kind is FailureKind.INSTALL:
+def _environment(agent: Agent | AgentFailure, needs: Needs | None, python: str) -> Check:
+    """The Python that an agent runs in, and what it was made from; `python`: as configured, "" for none."""
+    if isinstance(agent, AgentFailure) and agent.kind is FailureKind.INSTALL:
         hint = "" if needs is None else (
             f"Correct {needs}, or name a Python that has everything, in evalgate.yml:\n    python: .venv/bin/python"
         )  # fmt: skip
-        problem = errors.error("agent-environment", outcome.message, hint=hint)
-        yield Check(label="environment", problem=problem, detail=outcome.detail)
-        return
-    made = "as it is: nothing says what to install" if needs is None else f"from {needs}"
-    if needs is None and options.python not in ("", python_env.AUTO):
-        made = "as configured"
-    if isinstance(outcome, AgentFailure):
-        yield Check(label="environment", text=made)
-        return
-    python, framework = outcome.get("python", ""), outcome.get("framework_version", "")
-    which = [f"Python {python}" if python else "", f"{outcome.get('framework')} {framework}" if framework else ""]
-    yield Check(label="environment", text=", ".join([*filter(None, which), made]))
+        problem = errors.error("agent-environment", agent.message, hint=hint)
+        return Check(label="environment", problem=problem, detail=agent.detail)
+    about = {} if isinstance(agent, AgentFailure) else agent.about()
+    parts = [f"Python {about['python']}"] if about.get("python") else []
+    parts += [f"{about.get('framework')} {about['framework_version']}"] if about.get("framework_version") else []
+    without_needs = "as configured" if python else "as it is: nothing says what to install"
+    return Check(label="environment", text=", ".join([*parts, f"from {needs}" if needs else without_needs]))
 
 
-def _not_loaded(failure: AgentFailure, use: AgentUse, settings: Settings) -> Problem:
+def _not_loaded(failure: AgentFailure, needs: Needs | None, python: str, root: Path) -> Problem:
     """The true cause and its line, and what mends it."""
-    found = _FRAME.findall(failure.detail.replace(f"{settings.root}{os.sep}", ""))
-    frames = [(path, int(line)) for path, line in found if not path.startswith(("/", "<"))]
-    place = Place(file=frames[-1][0], line=frames[-1][1]) if frames else None
-    options = agents.options_of(use)
-    is_python = isinstance(options, PythonOptions)
-    needs = python_env.needs_of(python_process.wanted_of(use.options, settings.root)) if is_python else None
+    frames = _FRAME.findall(failure.detail.replace(f"{root}{os.sep}", ""))
+    places = [Place(file=path, line=int(line)) for path, line in frames if not path.startswith(("/", "<"))]
     message, hint = failure.message, ""
     if absent := _NO_MODULE.search(message):
-        package = PACKAGES.get(absent[1]) or PACKAGES.get(absent[1].partition(".")[0]) or absent[1].partition(".")[0]
+        top = absent[1].partition(".")[0]
+        package = PACKAGES.get(absent[1]) or PACKAGES.get(top, top)
         message = message.partition(". ")[0]
-        named = isinstance(options, PythonOptions) and options.python not in ("", python_env.AUTO)
         hint = f"Add `{package}` to {needs or 'a requirements.txt beside the agent'}."
-        if needs is not None and needs.kind is python_needs.NeedKind.LOCK:
+        if needs is not None and needs.kind is NeedKind.LOCK:
             hint = f"uv add {package}"
-        elif needs is None and named:
+        elif needs is None and python:
             hint = f"{message.rpartition(' for ')[2]} -m pip install {package}"
     elif "DefaultCredentialsError" in message:
         hint = "gcloud auth application-default login"
-    return errors.error("agent-start", message, place, hint)
+    return errors.error("agent-start", message, places[-1] if places else None, hint)
 
 
 # --- the machine, git, workflows ----------------------------------------------------------------------
 
 
 def _machine(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
-    yield from _base(settings, context, project)
+    yield _base(settings, context, project)
     for label, place in (("reports", settings.root / settings.output), ("cache", context.cache)):
         above = next(each for each in (place, *place.parents) if each.exists())
         if above.is_dir() and os.access(above, os.W_OK):
@@ -284,12 +276,8 @@ def _machine(settings: Settings, context: Context, project: Project) -> Iterator
             free = shutil.disk_usage(above).free
             message = f"{words.size(free)} free for environments"
             hint = f"Make room, or choose a cache on another disk (`--cache`): {words.size(LEAST_DISK_BYTES)} are safe."
-            scarce = free < LEAST_DISK_BYTES
-            yield Check(
-                label="disk",
-                text="" if scarce else message,
-                problem=errors.warning("disk-space", f"only {message}", hint=hint) if scarce else None,
-            )
+            scarce = errors.warning("disk-space", f"only {message}", hint=hint)
+            yield Check(label="disk", text=message, problem=scarce if free < LEAST_DISK_BYTES else None)
     why = isolation.why_not()
     if context.isolate:
         yield Check(label="isolation", text="agents run as other users, apart from evalgate")
@@ -306,76 +294,57 @@ def _short(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _base(settings: Settings, context: Context, project: Project) -> Iterator[Check]:
+def _base(settings: Settings, context: Context, project: Project) -> Check:
     """Whether there is a base to compare with, and what is wrong with it."""
     if settings.baseline == "none" or settings.baseline.startswith("file:"):
-        yield Check(label="base", text=f"`baseline: {settings.baseline}`")
-        return
+        return Check(label="base", text=f"`baseline: {settings.baseline}`")
     try:
         source = git.find_source(settings.root)
     except UnavailableError as error:
-        problem = errors.warning("base-unknown", error.message, hint="git init && git add --all && git commit")
-        yield Check(label="base", problem=problem)
-        return
+        return _no_base(error.message, "git init && git add --all && git commit")
     if not project.sound():
-        yield Check(label="base", text="not looked at: no evaluation file can be run")
-        return
+        return Check(label="base", text="not looked at: no evaluation file can be run")
     is_shallow = (source.common_dir / "shallow").is_file()
     quiet = replace(context, watcher=SilentWatcher())
     asked = settings.model_copy(update={"baseline": "rerun", "given": {**settings.given, "baseline": "rerun"}})
-    with baseline_base.opened(asked, project.sound(), quiet) as (found, _):
-        assert found is not None
-    commit, notes = found.origin.commit, "; ".join(found.origin.notes)
+    with baseline_base.opened(asked, project.sound(), quiet) as (base, _):
+        assert base is not None
+    commit, notes = base.origin.commit, "; ".join(base.origin.notes)
     if not commit or notes:
         hint = "git fetch --unshallow   # in a workflow `fetch-depth: 0` at actions/checkout" if is_shallow else ""
-        problem = errors.warning("base-unknown", notes or found.problem, hint=hint)
-        yield Check(label="base", problem=problem)
-        return
-    named = settings.base or context.event_base
-    how = "" if named else " (a run here compares with it only by --base)"
-    if found.problem:
-        text = f"{commit[:7]} has nothing to compare with: {found.problem}"
-        yield (
-            Check(label="base", text=text)
-            if found.no_agent
-            else Check(
-                label="base",
-                problem=errors.warning("base-unknown", text, hint="Only thresholds decide until it is merged."),
-            )
-        )
-        return
-    yield Check(label="base", text=f"{commit[:7]}{how}")
+        return _no_base(notes or base.problem, hint)
+    text = f"{commit[:7]} has nothing to compare with: {base.problem}"
+    if not base.problem:
+        is_named = settings.base or context.event_base
+        text = f"{commit[:7]}{'' if is_named else ' (a run here compares with it only by --base)'}"
+    elif not base.no_agent:
+        return _no_base(text, "Only thresholds decide until it is merged.")
+    return Check(label="base", text=text)
+
+
+def _no_base(message: str, hint: str) -> Check:
+    return Check(label="base", problem=errors.warning("base-unknown", message, hint=hint))
 
 
 def _workflows(known: _Known) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
-    settings, sources = known.settings, known.sources.values()
-    try:
-        top = git.find_source(settings.root).working_tree
-    except UnavailableError:
-        top = settings.root
-    found = list(workflows.steps_of(top))
+    settings = known.settings
+    found = list(workflows.steps_of(isolation.top_of(settings.root)))
     if not found:
         problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
         yield Check(label="workflow", problem=problem)
-    needed = sorted({name for source in sources for name in needed_in_workflow(source)})
     keys = [] if settings.skip_judged else keys_of_judges(settings, known.project.suites)
     for step in found:
         if isinstance(step, Problem):
             yield Check(label="workflow", problem=step)
             continue
-        wrong = [*workflows.problems(step), *unset_in_workflow(step, needed, settings, for_judges=keys)]
-        yield from (Check(label="workflow", problem=each) for each in wrong)
-        if not wrong:
-            yield Check(
-                label="workflow", text=f"{step.place.file}:{step.place.line}: permissions and variables are there"
-            )
+        unset = unset_in_workflow(step, sorted(known.needed), settings, for_judges=keys)
+        wrong: list[Problem | None] = [*workflows.problems(step), *unset]
+        text = f"{step.place.file}:{step.place.line}: permissions and variables are there"
+        yield from (Check(label="workflow", text=text, problem=problem) for problem in wrong or [None])
 
 
-# --- an agent's surroundings ---------------------------------------------------------------------
-
-
-LARGEST_SOURCE_BYTES = 4 * 10**6
+# --- what models are asked with -----------------------------------------------------------------------
 
 
 @frozen_dataclass
@@ -389,149 +358,40 @@ class Check:
     detail: str = ""
 
 
-def reader(root: Path) -> agent_source.ReadText:
-    """Reads files below the root; links that lead out of it are not followed."""
-    root = root.resolve()
+def _models(surroundings: Surroundings, use: AgentUse, known: _Known) -> Iterator[Check]:
+    """Whether the models of a loaded agent could be asked: by a key, or by way of Vertex AI."""
+    variables = AgentVariables.of(known.settings, known.context, known.keys)
+    passed, there = variables.environment(), surroundings.variables
+    from_outside = {*passed, *dotenv.of_agent(use, known.settings.root)}
+    by_keys: dict[tuple[str, ...], list[str]] = {}
+    for name in surroundings.models:
+        by_keys.setdefault(agent_source.keys_of(name), []).append(name)
+    flag, *of_vertex = agent_source.VERTEX
+    for keys, names in by_keys.items():
+        shown = words.listed(names)
+        if keys == GOOGLE_KEYS and flag in there:
+            missing = [name for name in of_vertex if name not in there]
+            known.needed |= {name for name in agent_source.VERTEX if name not in there or name in from_outside}
+            known.needed.add(workflows.CREDENTIALS)
+            yield _model(f"{shown} by way of Vertex AI", missing, "project and location are set", variables)
+            if not missing and (workflows.CREDENTIALS in passed or workflows.CREDENTIALS not in there):
+                yield cloud_credentials(passed)
+        elif keys:
+            has = [key for key in keys if key in there]
+            known.needed |= {has[0]} & from_outside if has else {keys[0]}
+            yield _model(shown, () if has else keys, f"{has[0]} is set" if has else "", variables)
 
-    def read(path: str) -> str | None:
-        try:
-            file = (root / path).resolve()
-            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES or not file.is_relative_to(root):
-                return None
-            return file.read_text(encoding="utf-8", errors="replace")
-        except (OSError, RuntimeError, ValueError):
-            return None
 
-    return read
-
-
-class Surroundings:
-    """The variables that an agent's source reads, beside what reaches it here."""
-
-    def __init__(self, source: AgentSource, settings: Settings, context: Context, judge_keys: frozenset[str]) -> None:
-        self._source = source
-        self._settings = settings
-        self._environ = context.environ
-        self._in_workflow = bool(context.workflow_run)
-        self._variables = AgentVariables.of(settings, context, judge_keys)
-        self._passed = self._variables.environment()
-        self._reads = [each for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
-        self._missing: list[str] = []
-
-    def checks(self, failure: AgentFailure | None) -> list[Check]:
-        """First what models need, then what source reads without a default. `failure`: why the agent cannot be loaded,
-        which a variable may explain."""
-        found = list(self._models())
-        told = set(self._missing)
-        reads = [each for each in self._reads if each.name not in told]
-        if there := [each.name for each in reads if self._has(each.name)]:
-            by = [f"{name} (in {self._source.dotenv})" if self._is_in_file(name) else name for name in there]
-            found.append(Check(label="variables", text=f"{words.listed(by, limit=20)}: set"))
-        missing = [each for each in reads if not self._has(each.name)]
-        self._missing += [each.name for each in missing]
-        for each in (each for each in missing if each.need is Need.REQUIRED):
-            stops = failure is not None and each.name in failure.message
-            message = f"{each}, without which the source raises KeyError: {self._state(each.name)}"
-            told_as = errors.error if stops else errors.warning
-            found.append(Check(label="variables", problem=told_as("variable-missing", message)))
-        wanted: dict[str, list[Read]] = {}
-        for each in (each for each in missing if each.need is Need.WANTED):
-            wanted.setdefault(self._state(each.name), []).append(each)
-        for state, those in wanted.items():
-            message = f"{words.listed(map(str, those), limit=20)}, read without a default: {state}"
-            found.append(Check(label="variables", problem=errors.warning("variable-missing", message)))
-        return self._mended(found)
-
-    def _passes(self, name: str) -> bool:
-        """Whether setting it is enough."""
-        return self._variables.passes(name)
-
-    def _models(self) -> Iterator[Check]:
-        by_keys: dict[tuple[str, ...], list[NamedModel]] = {}
-        for model in self._source.models:
-            by_keys.setdefault(model.keys, []).append(model)
-        for keys, named in by_keys.items():
-            shown = f"{words.listed(each.name for each in named)} ({named[0].file}:{named[0].line})"
-            if named[0].is_google and self._source.uses_vertex(self._passed):
-                yield from self._vertex(shown, by="")
-                continue
-            if not keys or (self._source.has_own_key and not named[0].is_google):
-                continue
-            has = [key for key in keys if self._has(key)]
-            if has or not self._source.sets.keys().isdisjoint(keys):
-                where = f" in {self._source.dotenv}" if has and self._is_in_file(has[0]) else ""
-                yield Check(label="model", text=f"{shown}: {has[0] if has else 'its key'} is set{where}")
-            elif named[0].is_google and self._source.suggests_vertex and not any(map(self._environ.get, keys)):
-                yield from self._vertex(shown, by=f" (as {self._source.example} has it)")
-            else:
-                self._missing.append(keys[0])
-                message = f"no key for {shown}; {keys[0]}: {self._state(keys[0])}"
-                yield Check(label="model", problem=errors.error("model-key-missing", message))
-
-    def _vertex(self, shown: str, *, by: str) -> Iterator[Check]:
-        missing = [name for name in agent_source.VERTEX if not self._has(name) and name not in self._source.sets]
-        if missing:
-            self._missing += missing
-            message = f"{shown} by way of Vertex AI{by} needs {words.listed(missing)}: {self._state(missing[0])}"
-            yield Check(label="model", problem=errors.error("model-key-missing", message))
-            return
-        yield Check(label="model", text=f"{shown} by way of Vertex AI: project and location are set")
-        yield cloud_credentials({**self._source.values, **self._passed})
-
-    def _has(self, name: str) -> bool:
-        return bool(self._passed.get(name, "").strip()) or self._is_in_file(name)
-
-    def _is_in_file(self, name: str) -> bool:
-        return name not in self._passed and bool(self._source.values.get(name))
-
-    def _state(self, name: str) -> str:
-        """Why a variable does not reach the agent, in words that follow its name."""
-        if not can_pass(name):
-            return self._variables.why_absent(name)
-        if self._environ.get(name, "").strip():
-            return "set here, but `env` does not name it"
-        return "empty here" if name in self._environ else "not set here"
-
-    def _mended(self, found: list[Check]) -> list[Check]:
-        """The checks with the lines that set what each misses; the last of them lets all through, where that takes a
-        setting."""
-        unnamed = [name for name in self._missing if not self._passes(name) and can_pass(name)]
-        told = [
-            each for each in found if each.problem and each.problem.code in ("model-key-missing", "variable-missing")
-        ]
-        for each in told:
-            assert each.problem is not None
-            names = [name for name in self._missing if re.search(rf"\b{name}\b", each.problem.message)]
-            lines = [self._line(name) for name in names if can_pass(name) and not self._environ.get(name)]
-            if unnamed and (each is told[-1] or not lines):
-                listed = ", ".join([*self._settings.env, *unnamed])
-                lines.append(f"env: {listed}   # in evalgate.yml")
-            mended = replace(each, problem=replace(each.problem, hint="\n".join(lines)))
-            found[found.index(each)] = mended
-        return found
-
-    def _line(self, name: str) -> str:
-        if self._in_workflow:
-            return f"{name}: {variables.secret(name)}   # below `env:` of the step"
-        sample = self._source.samples.get(name, "")
-        return f"export {name}={sample if is_sample(name, sample) else '...'}"
+def _model(shown: str, missing: Sequence[str], text: str, variables: AgentVariables) -> Check:
+    if not missing:
+        return Check(label="model", text=f"{shown}: {text}")
+    why, _, hint = variables.why_lacking(missing).partition("; ")
+    return Check(label="model", problem=errors.error("model-key-missing", f"{shown} cannot be asked: {why}", hint=hint))
 
 
 def needs_naming(name: str) -> bool:
     """Whether an agent in a workflow gets a variable only where `env` names it."""
     return not AgentVariables(environ={}).passes(name)
-
-
-def can_pass(name: str) -> bool:
-    """Whether any setting lets a variable through to an agent; those of the workflow and of installers never are."""
-    return AgentVariables(environ={}, names=[name]).passes(name)
-
-
-def is_sample(name: str, value: str) -> bool:
-    """Whether a value of a `.env.example` can be used as it stands: neither a secret nor a place to fill in."""
-    is_plain = re.fullmatch(r"[\w.:/@,+-]+", value) is not None
-    is_blank = re.search(r"your|here|xxx|change|replace|todo|\.\.\.", value, re.IGNORECASE) is not None
-    return is_plain and not is_blank and not redact.is_named(name)
 
 
 def cloud_credentials(environ: Environ) -> Check:
@@ -551,30 +411,13 @@ def cloud_credentials(environ: Environ) -> Check:
     return Check(label="credentials", problem=errors.warning("cloud-credentials", message, hint=hint))
 
 
-def needed_in_workflow(source: AgentSource) -> list[str]:
-    """The variables that a workflow should give an agent: what its models are asked with, and what its source reads
-    without a default."""
-    names = [each.name for each in source.reads if each.need is not Need.OPTIONAL and each.name not in source.sets]
-    if source.logs_in:
-        names.append(workflows.CREDENTIALS)
-    for model in source.models:
-        if model.is_google and (source.uses_vertex({}) or source.suggests_vertex):
-            names += (*agent_source.VERTEX, workflows.CREDENTIALS)
-        elif not source.has_own_key or model.is_google:
-            names += model.keys[:1]
-    always = {name for name in names if variables.matches(name, variables.HARMLESS)}
-    wanted = [name for name in dict.fromkeys(names) if name not in always and can_pass(name)]
-    return [name for name in wanted if name not in source.sets]
-
-
 def keys_of_judges(settings: Settings, suites: Sequence[Suite]) -> list[str]:
     """The variables with the keys that judges, and models that play users, are asked with."""
     own_key = settings.gate_file.judge.api_key_env
     if own_key:
         return [own_key] if own_key.isidentifier() else []
     names = () if settings.gate_file.judge.client == "replay" else criteria_judges.models_of(settings, suites)
-    named = (NamedModel(name=name, file="", line=0) for name in names)
-    return list(dict.fromkeys(key for model in named for key in model.keys[:1]))
+    return list(dict.fromkeys(key for name in names for key in agent_source.keys_of(name)[:1]))
 
 
 def unset_in_workflow(
@@ -583,26 +426,30 @@ def unset_in_workflow(
     """A warning where a step does not give agents, or judges, what they need."""
     if not step.measures or step.inputs.keys() & {"paths", "root", "agent"}:
         return  # a part of the repository, whose agents may be others
-    set_here = dict.fromkeys(step.variables, "set")
-    passed = AgentVariables(environ=set_here, names=step.env or settings.env).environment()
-    google = {"GOOGLE_API_KEY", "GEMINI_API_KEY", agent_source.VERTEX[0]}
-    missing = [each for each in needed if each not in passed and not (each in google and google & passed.keys())]
-    unset = [name for name in step.env if name not in step.variables and "*" not in name]
-    absent = list(dict.fromkeys([*missing, *unset]))
-    judges = [name for name in for_judges if name not in (*absent, *step.variables)]
-    judges = [name for name in judges if not (name in google and google & step.variables)]
+    passed = AgentVariables(environ=dict.fromkeys(step.variables, "set"), names=step.env or settings.env).environment()
+    missing = _lacking(needed, passed.keys())
+    absent = dict.fromkeys([*missing, *(name for name in step.env if name not in step.variables and "*" not in name)])
+    judges = _lacking([name for name in for_judges if name not in absent], step.variables)
     if judges:
-        lines = ["At the step:", "    env:", *(f"      {name}: {variables.secret(name)}" for name in judges)]
         message = f"judges would not get {words.listed(judges, limit=20)}"
-        yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
+        yield errors.warning("workflow-variable", message, step.place, "\n".join(["At the step:", *_env(judges)]))
     if not absent:
         return
     named = dict.fromkeys([*step.env, *(name for name in missing if needs_naming(name))])
     lines = ["At the step:", *(["    with:", f"      env: {', '.join(named)}"] if named else [])]
-    secrets = [name for name in absent if name not in step.variables and name != workflows.CREDENTIALS]
-    lines += ["    env:"] if secrets else []
-    lines += [f"      {name}: {variables.secret(name)}" for name in secrets]
+    lines += _env([name for name in absent if name not in step.variables and name != workflows.CREDENTIALS])
     if workflows.CREDENTIALS in absent and workflows.CREDENTIALS not in step.variables:
         lines.append("Before it, sign in to Google Cloud: google-github-actions/auth")
     message = f"the agent would not get {words.listed(absent, limit=20)}"
     yield errors.warning("workflow-variable", message, step.place, "\n".join(lines))
+
+
+def _lacking(names: Iterable[str], there: Collection[str]) -> list[str]:
+    """The variables that are not there, and in whose place no other one is that asks the same models."""
+    google = {*GOOGLE_KEYS, agent_source.VERTEX[0]}
+    is_asked = not google.isdisjoint(there)
+    return [name for name in names if name not in there and not (is_asked and name in google)]
+
+
+def _env(names: Sequence[str]) -> list[str]:
+    return ["    env:", *(f"      {name}: {variables.secret(name)}" for name in names)] if names else []

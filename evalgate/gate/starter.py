@@ -13,6 +13,7 @@ from pathlib import Path
 from evalgate import agents
 from evalgate.config import gate_file as config_gate_file, variables, yaml
 from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, agents as discovery_agents
 from evalgate.discovery.agent_source import AgentSource
@@ -24,12 +25,14 @@ from evalgate.formats import fingerprints
 from evalgate.gate import doctor, prepare
 from evalgate.github import workflows
 from evalgate.model import AgentUse
-from evalgate.system import git
+from evalgate.system import git, isolation, redact
 from evalgate.values import Environ, frozen_dataclass
 
 WORKFLOW = f"{workflows.FOLDER}/evalgate.yml"
 ACTION = f"{workflows.PLACEHOLDER}/evalgate/gate@v1"
 DISTRIBUTION = "evalgate-action"
+
+LARGEST_SOURCE_BYTES = 4 * 10**6
 
 FORMER = ".orig"
 """How the name of a file ends that keeps what `--force` replaces."""
@@ -78,11 +81,8 @@ class Starter:
 def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     """The files for what is found. Raises NothingToDo where there is nothing to evaluate."""
     project = prepare.prepare(settings, environ=environ)
-    try:
-        top = git.find_source(settings.root).working_tree
-    except UnavailableError:
-        top = settings.root
-    read = doctor.reader(settings.root)
+    top = isolation.top_of(settings.root)
+    read = reader(settings.root)
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in project.suites}
     known = [use for use in uses.values() if use.found_by != discovery_agents.UNKNOWN.found_by]
     rules, chosen, undecided = render_rules(settings, project)
@@ -95,22 +95,15 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
     if not uses_cloud:
         values = {name: value or variables.secret(name) for name, value in values.items()}
     for_judges = {key: variables.secret(key) for key in keys if key not in values}
-    files = {
-        WORKFLOW: render_workflow(
-            values,
-            others=for_judges,
-            root="" if settings.root == top else settings.root.relative_to(top).as_posix(),
-            action=action or publisher() or ACTION,
-            signs_in=uses_cloud,
-        )
-    }
+    action = action or publisher() or ACTION
+    root = "" if settings.root == top else settings.root.relative_to(top).as_posix()
+    files = {WORKFLOW: render_workflow(values, others=for_judges, root=root, action=action, signs_in=uses_cloud)}
     if rules:
-        folder = "" if settings.root == top else f"{settings.root.relative_to(top).as_posix()}/"
         names = config_gate_file.NAMES
-        name = next((each for each in names if (settings.root / each).is_file()), names[0])
-        files[f"{folder}{name}"] = _added(rules, to=_text_of(settings.root / name) or "")
-    found = (each for each in workflows.steps_of(top) if isinstance(each, workflows.GateStep))
-    elsewhere = next((each.place.file for each in found if each.place.file != WORKFLOW), "")
+        name = next((name for name in names if (settings.root / name).is_file()), names[0])
+        files[f"{root}/{name}".lstrip("/")] = _added(rules, to=_text_of(settings.root / name) or "")
+    steps = (step for step in workflows.steps_of(top) if isinstance(step, workflows.GateStep))
+    elsewhere = next((step.place.file for step in steps if step.place.file != WORKFLOW), "")
     return Starter(
         top=top,
         project=project,
@@ -122,16 +115,46 @@ def plan(settings: Settings, *, environ: Environ, action: str = "") -> Starter:
         },
         elsewhere=elsewhere,
         uses_cloud=uses_cloud,
-        action=action or publisher() or ACTION,
+        action=action,
         undecided=undecided,
     )
+
+
+def reader(root: Path) -> agent_source.ReadText:
+    """Reads files below the root; links that lead out of it are not followed."""
+    root = root.resolve()
+
+    def read(path: str) -> str | None:
+        try:
+            file = (root / path).resolve()
+            if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES or not file.is_relative_to(root):
+                return None
+            return file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, RuntimeError, ValueError):
+            return None
+
+    return read
+
+
+def needed_by(source: AgentSource) -> list[str]:
+    """The variables that a workflow should give an agent: what its models are asked with, and what its source reads
+    without a default."""
+    names = {*source.needs, *([workflows.CREDENTIALS] if source.logs_in else [])}
+    for model in source.models:
+        is_google = agent_source.is_google(model)
+        if is_google and source.uses_vertex:
+            names |= {*agent_source.VERTEX, workflows.CREDENTIALS}
+        elif is_google or not source.has_own_key:
+            names |= {*agent_source.keys_of(model)[:1]}
+    wanted = (name for name in names - source.sets.keys() if AgentVariables(environ={}, names=[name]).passes(name))
+    return sorted(name for name in wanted if not variables.matches(name, variables.HARMLESS))
 
 
 def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
     """The variables that agents need in a workflow, with what to set each to: a secret, unless an example says it."""
     values = {}
     for source in sources:
-        for name in doctor.needed_in_workflow(source):
+        for name in needed_by(source):
             flag, _, location = agent_source.VERTEX
             sample = source.samples.get(name, "") or (source.values.get(name, "") if name == location else "")
             if name in workflows.OF_SIGNING_IN and not sample:
@@ -139,8 +162,15 @@ def values_of(sources: Iterable[AgentSource]) -> dict[str, str]:
             elif name == flag:
                 values[name] = '"true"'
             else:
-                values[name] = json.dumps(sample) if doctor.is_sample(name, sample) else variables.secret(name)
+                values[name] = json.dumps(sample) if _is_usable(name, sample) else variables.secret(name)
     return values
+
+
+def _is_usable(name: str, sample: str) -> bool:
+    """Whether a value of a `.env.example` can be used as it stands: neither a secret nor a place to fill in."""
+    is_plain = re.fullmatch(r"[\w.:/@,+-]+", sample) is not None
+    is_blank = re.search(r"your|here|xxx|change|replace|todo|\.\.\.", sample, re.IGNORECASE) is not None
+    return is_plain and not is_blank and not redact.is_named(name)
 
 
 @functools.cache
@@ -207,9 +237,7 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
         return "", [], ()
     tree = Tree(settings.root, exclude=settings.gate_file.exclude)
     folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
-    others = list(
-        agent_source.find_frameworks(discovery_agents.code_files(settings.root), doctor.reader(settings.root))
-    )
+    others = list(agent_source.find_frameworks(discovery_agents.code_files(settings.root), reader(settings.root)))
     suites: dict[tuple[str, ...], list[str]] = {}
     uses: dict[str, AgentUse] = {}
     for key in lost:
@@ -227,12 +255,8 @@ def render_rules(settings: Settings, project: Project) -> tuple[str, list[AgentU
         first = uses[texts[0]] if texts else AgentUse(driver=agents.DEFAULT, options={"path": "path/to/agent"})
         chosen.append(first)
         undecided += keys if len(texts) != 1 else []
-        listed = [json.dumps(key) for key in keys]
-        lines += (
-            [f"  - suites: [{listed[0]}]"]
-            if len(listed) == 1
-            else ["  - suites:", *(f"      - {each}" for each in listed)]
-        )
+        several = [f"      - {json.dumps(key)}" for key in keys]
+        lines += ["  - suites:", *several] if len(keys) > 1 else [f"  - suites: [{json.dumps(keys[0])}]"]
         lines += [f"    {line}" for line in (*_options(first), *(texts[1:] if texts else OTHERS))]
     return "\n".join(lines) + "\n", chosen, tuple(undecided)
 

@@ -495,12 +495,12 @@ def _command(needs: Needs, folder: Path, world: World, *, complete: bool) -> lis
             *("sync", "--project", needs.folder, "--frozen", "--no-install-project", "--no-install-workspace"),
             *("--no-default-groups", *afresh, *chosen, "--python", python),
         ]
+    pip = ["pip", "install", *afresh, "--python", python]
     if needs.kind is NeedKind.POETRY:
-        named = _of_poetry(needs, folder, world, extras=extras, groups=groups)
-        return ["pip", "install", *afresh, "--python", python, *named]
+        return [*pip, *_of_poetry(needs, folder, world, extras=extras, groups=groups)]
     files = [part for file in needs.files for part in ("-r", file)]
     chosen += [part for name in groups for part in ("--group", f"{needs.files[0]}:{name}")]
-    return ["pip", "install", *afresh, "--python", python, *files, *chosen, "--", *needs.specifiers]
+    return [*pip, *files, *chosen, "--", *needs.specifiers]
 
 
 def _of_poetry(

@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -57,8 +58,7 @@ class Needs:
     """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: the needs.
 
     `extras` and `groups`: those of the project that are installed as well, where that is possible. `text`: all that
-    decides the outcome, to be hashed. `import_roots`: where the project's own code is imported from, since the project
-    itself is never installed (that would write into its tree, and keep old code in the cache).
+    decides the outcome, to be hashed.
     """
 
     kind: NeedKind
@@ -69,7 +69,14 @@ class Needs:
     extras: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     text: str = ""
-    import_roots: tuple[str, ...] = ()
+
+    @property
+    def import_roots(self) -> tuple[str, ...]:
+        """Where a project's own code is imported from: the project is never installed, since that would write into its
+        tree, and keep old code in the cache."""
+        is_project = self.kind not in (NeedKind.REQUIREMENTS, NeedKind.NAMED)
+        folders = (Path(self.folder, "src"), Path(self.folder)) if is_project else ()
+        return tuple(str(folder) for folder in folders if folder.is_dir())
 
     @property
     def is_local(self) -> bool:
@@ -115,14 +122,11 @@ def nearest_needs(folder: str, root: str) -> Needs | None:
             return found
         file = place / "requirements.txt"
         if file.is_file():
-            kind, text = NeedKind.REQUIREMENTS, _file_text(file, root)
-            return Needs(kind=kind, root=root, folder=str(place), files=(str(file),), text=text)
+            return replace(named_needs([str(file)], root), kind=NeedKind.REQUIREMENTS, folder=str(place))
         text = "\n".join(_text(place / name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
         setup = [file for name in ("setup.py", "pyproject.toml") if (file := place / name).is_file()]
         if setup and "install_requires" in text:
-            kind, roots = NeedKind.SETUP, _import_roots(place)
-            files = (str(setup[0]),)
-            return Needs(kind=kind, root=root, folder=str(place), files=files, text=text, import_roots=roots)
+            return Needs(kind=NeedKind.SETUP, root=root, folder=str(place), files=(str(setup[0]),), text=text)
     return None
 
 
@@ -155,21 +159,10 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
                 break
     if kind is NeedKind.POETRY:
         text = f"{_text(place / 'poetry.lock')}\n{text}"
+    text = "\n".join((text, *_local_content(text.splitlines(), place, str(root))))
     extras, groups = _for_evaluation(tables)
-    return Needs(
-        kind=kind,
-        root=str(root),
-        folder=str(place),
-        files=(str(file),),
-        extras=extras,
-        groups=groups,
-        text="\n".join((text, *_local_content(text.splitlines(), place, str(root)))),
-        import_roots=_import_roots(place),
-    )
-
-
-def _import_roots(place: Path) -> tuple[str, ...]:
-    return tuple(str(path) for path in (place / "src", place) if path.is_dir())
+    files = (str(file),)
+    return Needs(kind=kind, root=str(root), folder=str(place), files=files, extras=extras, groups=groups, text=text)
 
 
 def _for_evaluation(tables: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -287,23 +280,22 @@ def python_rules(folder: str, root: str, needs: Needs | None) -> tuple[PythonRul
     """Which Python the project asks for: `requires-python` and its like down from the folder of the needs, their lock,
     and the nearest `.python-version`."""
     top = Path(needs.folder) if needs is not None and Path(folder).is_relative_to(needs.folder) else Path(root)
-    found: list[PythonRule] = []
-    for place in _upward(Path(folder), top):
-        said = (_required(place / name, root) for name in ("pyproject.toml", "setup.cfg", "setup.py"))
-        found = [rule for rule in said if rule is not None][:1]
-        if found:
-            break
+    files = (
+        place / name for place in _upward(Path(folder), top) for name in ("pyproject.toml", "setup.cfg", "setup.py")
+    )
+    rules = [*itertools.islice((rule for file in files if (rule := _required(file, root)) is not None), 1)]
     if needs is not None and needs.kind in (NeedKind.LOCK, NeedKind.POETRY):
         is_poetry = needs.kind is NeedKind.POETRY
         file = Path(needs.folder, "poetry.lock") if is_poetry else Path(needs.files[0])
-        locked = _LOCKED_PYTHON.findall(_text(file))
-        if locked:
-            specifier = poetry_specifier(locked[-1]) if is_poetry else locked[0]
-            parts = {*specifier.replace(" ", "").split(",")}
-            if not any({*rule.specifier.replace(" ", "").split(",")} >= parts for rule in found):
-                name = "python-versions" if is_poetry else "requires-python"
-                found.append(_rule(specifier, name, locked[-1] if is_poetry else locked[0], file, root))
-    return (*found, *_pin(Path(folder), Path(root)))
+        for value in _LOCKED_PYTHON.findall(_text(file))[-1:]:
+            specifier = poetry_specifier(value) if is_poetry else value
+            if not any(_parts(rule.specifier) >= _parts(specifier) for rule in rules):
+                rules.append(_rule(specifier, "python-versions" if is_poetry else "requires-python", value, file, root))
+    return (*rules, *_pin(Path(folder), Path(root)))
+
+
+def _parts(specifier: str) -> set[str]:
+    return {*specifier.replace(" ", "").split(",")}
 
 
 def _required(file: Path, root: str) -> PythonRule | None:

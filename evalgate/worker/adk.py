@@ -668,6 +668,11 @@ class Host(server.Host):
         assert self._loaded is not None
         return description.of_tree(self._loaded.root_agent)
 
+    def models(self) -> list[str]:
+        """Those of the agent and its sub-agents."""
+        assert self._loaded is not None
+        return description.models(self._loaded.root_agent)
+
     async def open(self, start: Message, asked: SessionTools | None) -> Any:
         """A fresh session."""
         assert self._loaded is not None

@@ -1,4 +1,4 @@
-"""What an agent of ADK is made of, told once when it is loaded: read from its objects, nothing of it is run or asked.
+"""What an agent is made of, told once when it is loaded: read from its objects, nothing of it is run or asked.
 
 What the agent's own code puts there may be anything: what cannot be read is left out.
 """
@@ -31,24 +31,46 @@ _SECRET = re.compile(r"(?i)^[^=]*(?:key|token|secret|passw|credential|auth)|://[
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
+CLIENTS = {"Gemini": "model", "LiteLlm": "model", "LiteLLMModel": "model_id"}
+"""The attribute with a model's name, by the classes of clients that look for its key in the environment."""
+
+
 def of_tree(root: Any) -> list[Message]:
     """The agents below and with `root`, those that are tools of others among them, each once."""
-    found: list[Message] = []
-    waiting, seen = [root], set[int]()
-    while waiting and len(found) < MOST_AGENTS:
-        agent = waiting.pop(0)
-        if id(agent) in seen:
+    return [_agent(agent) for agent in _tree(root)]
+
+
+def models(root: Any) -> list[str]:
+    """The models that these agents ask with keys of the environment: named by a text, or by a client without a key."""
+    asked = (_read(agent, "model") for agent in _tree(root))
+    names = [model if isinstance(model, str) else _without_key(model) for model in asked]
+    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
+
+
+def _without_key(client: Any) -> Any:
+    arguments = _read(client, "_additional_args")  # of LiteLlm
+    has_key = _read(client, "api_key") or (isinstance(arguments, dict) and arguments.get("api_key"))
+    return None if has_key else _read(client, CLIENTS.get(type(client).__name__, ""))
+
+
+def _tree(root: Any) -> list[Any]:
+    agents: list[Any] = []
+    queue = [root]
+    while queue and len(agents) < MOST_AGENTS:
+        agent = queue.pop(0)
+        if any(agent is other for other in agents):
             continue
-        seen.add(id(agent))
-        children = _many(agent, "sub_agents")
-        tools = _many(agent, "tools")[:MOST_TOOLS]
-        found.append(_agent(agent, children, tools))
-        asked = [_read(tool, "agent") for tool in tools]  # of an AgentTool
-        waiting += [*children, *(each for each in asked if isinstance(_read(each, "name"), str))]
-    return found
+        agents.append(agent)
+        asked = [_read(tool, "agent") for tool in _tools(agent)]  # of an AgentTool
+        queue += [*_many(agent, "sub_agents"), *(other for other in asked if isinstance(_read(other, "name"), str))]
+    return agents
 
 
-def _agent(agent: Any, children: list[Any], tools: list[Any]) -> Message:
+def _tools(agent: Any) -> list[Any]:
+    return _many(agent, "tools")[:MOST_TOOLS]
+
+
+def _agent(agent: Any) -> Message:
     instructions = [_instruction(_read(agent, each)) for each in INSTRUCTIONS]
     config = _read(agent, "generate_content_config")
     settings = {name: _value(_read(of, name)) for of, names in ((config, SETTINGS), (agent, OPTIONS)) for name in names}
@@ -60,8 +82,8 @@ def _agent(agent: Any, children: list[Any], tools: list[Any]) -> Message:
         "description": _text(_read(agent, "description"), DESCRIPTION),
         "instruction": "\n\n".join(each for each in instructions if each)[:INSTRUCTION],
         "settings": {name: value for name, value in settings.items() if value},
-        "tools": dict(told for tool in tools for told in _told(tool)),
-        "sub_agents": [str(_read(child, "name") or "") for child in children],
+        "tools": dict(told for tool in _tools(agent) for told in _told(tool)),
+        "sub_agents": [str(_read(child, "name") or "") for child in _many(agent, "sub_agents")],
     }
 
 

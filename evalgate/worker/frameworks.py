@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from . import errors, modules, python, server
+from . import description, errors, modules, python, server
 from .pipe import plain
 from .tools import SessionTools
 
@@ -249,6 +249,10 @@ class FrameworkHost(server.Host, ABC):
             "interpreter": sys.executable,
             "agent": call,
         }
+
+    def models(self) -> list[str]:
+        """That of the agent."""
+        return description.models(self._found)
 
     def take(self, agent: Any) -> None:
         """The agent is one object for all conversations."""

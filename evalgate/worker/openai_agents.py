@@ -163,3 +163,10 @@ class Host(frameworks.FrameworkHost):
     def prepare(self) -> None:
         """See FrameworkHost."""
         tell_of_tools()
+
+    def models(self) -> list[str]:
+        """None where the agent's code says itself what all models are asked with."""
+        from agents.models import _openai_shared
+
+        has_own = _openai_shared.get_default_openai_client() or _openai_shared.get_default_openai_key()
+        return [] if has_own else super().models()

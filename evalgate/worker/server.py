@@ -252,6 +252,11 @@ class Session(Protocol):
         """The fields of `ended`."""
 
 
+def variables() -> list[str]:
+    """Names of the environment variables that are set to anything but 0 and false."""
+    return [name for name, value in os.environ.items() if value.strip().lower() not in ("", "0", "false")]
+
+
 class Host(Protocol):
     """One kind of agent, or what runs metrics in its place (`metrics.Host`, which alone is told of any); `asks`: its
     tools can be asked about, known once it is loaded. One that `takes_history` has sessions with `set`."""
@@ -273,6 +278,10 @@ class Host(Protocol):
 
     async def open(self, start: Message, tools: SessionTools | None) -> Session:
         """A fresh session; with `tools`, its tools are asked about there."""
+
+    def models(self) -> list[str]:
+        """The models that the loaded agent asks with keys of its environment, as far as that is known."""
+        return []
 
     def agents(self) -> list[Message]:
         """What the loaded agent is made of, see `description`."""
@@ -353,7 +362,11 @@ class Server:
         fingerprint, packages = installed()
         about = {**about, "installed": fingerprint}
         ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
-        ready["description"] = {"packages": packages, "agents": self._agents()}
+        ready["description"] = {"packages": packages, "agents": self._described(self._host.agents)}
+        ready["surroundings"] = {
+            "models": self._described(self._host.models),
+            "variables": self._described(variables),
+        }
         self._asks = bool(hello.get("tools")) and self._host.asks
         if self._host.takes_history:
             ready["history"] = True
@@ -366,9 +379,9 @@ class Server:
             self._pipe.keep(asked)
         self._pipe.send(message)
 
-    def _agents(self) -> list[Message]:
+    def _described(self, read: Callable[[], list[Any]]) -> list[Any]:
         try:
-            return self._host.agents()
+            return read()
         except Exception as error:  # it is for reports only
             sys.stderr.write(f"the agent cannot be described: {errors.sentence(error)}\n")
             return []

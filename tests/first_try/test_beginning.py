@@ -22,6 +22,20 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = '{"criteria": {"response_match_score": 0.8}}'
 PLAIN = "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='my-own')\n"
+GEMINI = PLAIN.replace("my-own", "gemini-2.5-flash")
+ON_VERTEX = f"{GEMINI}import os\nos.environ.update(GOOGLE_GENAI_USE_VERTEXAI='True', GOOGLE_CLOUD_PROJECT='p')\n"
+TEAM = """\
+from google.adk.agents import Agent
+from google.adk.models.base_llm import BaseLlm
+
+class Desk(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        yield None
+
+models = "openai/gpt-4o", "groq/llama-3", Desk(model="gemini-2.5-pro")
+subs = [Agent(name=f"sub{at}", model=model) for at, model in enumerate(models)]
+root_agent = Agent(name="bot", model="my-own", sub_agents=subs)
+"""
 
 
 def call(repository: Path, *arguments: str, **variables: str) -> tuple[int, str]:
@@ -51,13 +65,38 @@ def adk() -> str:
     [
         # all is there but a key
         (
-            "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='gemini-2.5-flash')\n",
+            GEMINI,
             3,
             [
-                "  error  model        no key for gemini-2.5-flash (app/agent.py:2); GOOGLE_API_KEY: not set here",
-                "[model-key-missing]\n         fix: export GOOGLE_API_KEY=...\n",
+                "  error  model        gemini-2.5-flash cannot be asked: neither GOOGLE_API_KEY nor GEMINI_API_KEY is ",
+                "[model-key-missing]\n         fix: use `export GOOGLE_API_KEY=...`, or the agent's `.env`\n",
                 "  ok     start        loaded, and a conversation was opened\n",
             ],
+        ),
+        # keys of sub-agents, from the `.env` and from nowhere; a client of the agent's own
+        (
+            TEAM,
+            3,
+            [
+                "  ok     model        openai/gpt-4o: OPENAI_API_KEY is set\n",
+                "  error  model        groq/llama-3 cannot be asked: GROQ_API_KEY is not set here",
+                "1 suite: 1 error, 0 warnings\n",
+            ],
+        ),
+        # Vertex AI, as the source itself sets it
+        (
+            f"{ON_VERTEX}os.environ['GOOGLE_CLOUD_LOCATION'] = 'global'\n",
+            0,
+            [
+                "  ok     model        gemini-2.5-flash by way of Vertex AI: project and location are set\n",
+                "  warn   credentials  no credentials of Google Cloud were found",
+            ],
+        ),
+        # the same without a location
+        (
+            ON_VERTEX,
+            3,
+            ["gemini-2.5-flash by way of Vertex AI cannot be asked: GOOGLE_CLOUD_LOCATION is not set here"],
         ),
         # credentials of the cloud at import, as agent-starter-pack's templates have it
         (
@@ -84,6 +123,7 @@ def test_an_adk_agent(tmp_path: Path, adk: str, source: str, code: int, lines: l
     files = {
         "app/__init__.py": "",
         "app/agent.py": source,
+        "app/.env": "OPENAI_API_KEY=k\n",
         "app/tools.py": "import os\nimport dotenv_of_nobody\n",
         "tests/eval/evalsets/basic.evalset.json": evalset("basic", "one"),
         "tests/eval/eval_config.json": CONFIG,

@@ -52,10 +52,7 @@ class Case:
 SOUND = {"evals/a.evalset.json": evalset("a", "one", "two"), "evals/test_config.json": CONFIG, "desk.py": ANSWER,
          "evalgate.yml": GATE_FILE}  # fmt: skip
 ADK = "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='gemini-2.5-flash')\n"
-READING = (
-    "import os\nfrom desk_tools import look\nURL = os.environ['DESK_URL']\nMODEL = 'gemini-2.5-flash'\n"
-    "AGENT = dict(model=MODEL)\n"
-)
+READING = "import os\nURL = os.environ['DESK_URL']\n"
 WORKFLOW = """\
 on: pull_request
 jobs:
@@ -70,26 +67,12 @@ jobs:
 CASES = {
     # from nothing to a workflow that doctor has no objection to
     "sound": Case(files=SOUND, commands=(INIT, ("doctor",), INIT)),
-    # a variable that the import needs, one that is empty, one that an example knows, one in .env, and no key
-    "variables": Case(
-        files={
-            **SOUND,
-            "desk.py": READING + ANSWER,
-            "desk_tools.py": "import os\nlook = [os.getenv(name) for name in ('A',)]\nos.getenv('DESK_REGION')\n"
-            "os.getenv('DESK_QUEUE')\nos.getenv('DESK_TOKEN')\nos.getenv('DESK_LEVEL', 'info')\n",
-            ".env.example": "DESK_REGION=eu-west1\nDESK_TOKEN=your-token\n",
-        },
-        variables={"DESK_QUEUE": "", "DESK_TOKEN": SECRET},
-        code=3,
-    ),
-    # the same with all of them: values are never shown
+    # a variable that the import needs
+    "variables": Case(files={**SOUND, "desk.py": READING + ANSWER}, code=3),
+    # the same where it is set: values are never shown
     "variables_set": Case(
-        files={
-            **SOUND,
-            "desk.py": READING.replace("from desk_tools import look\n", "") + ANSWER,
-            "evalgate.yml": f"{GATE_FILE}env: GOOGLE_API_KEY, DESK_*\n",
-        },
-        variables={"GOOGLE_API_KEY": SECRET, "DESK_URL": f"https://{SECRET}"},
+        files={**SOUND, "desk.py": READING + ANSWER, "evalgate.yml": f"{GATE_FILE}env: DESK_*\n"},
+        variables={"DESK_URL": f"https://{SECRET}"},
     ),
     "module_missing": Case(files={**SOUND, "desk.py": "import yaml_of_nobody.deep\n" + ANSWER}, code=3),
     # one broken file, one that nobody can read the agent of, two suites of one agent; another stays as it is
@@ -106,8 +89,7 @@ CASES = {
         code=2,
     ),
     "workflow": Case(
-        files={**SOUND, "desk.py": "import os\n" + ANSWER + "def ask():\n    return os.environ['DESK_TOKEN']\n",
-               ".github/workflows/gate.yml": WORKFLOW},
+        files={**SOUND, ".github/workflows/gate.yml": WORKFLOW},
         commands=(("doctor",), INIT),
         code=2,
     ),
@@ -128,13 +110,12 @@ CASES = {
         code=2,
         is_git=False,
     ),
-    # criteria of two suites that are wrong; a report folder that cannot be; what belongs to the workflow
+    # criteria of two suites that are wrong; a report folder that cannot be
     "shared": Case(
         files={
             **SOUND,
             "evals/b.evalset.json": evalset("b", "three"),
             "evals/test_config.json": '{"criteria": {"response_mach_score": 0.8}}',
-            "desk.py": "import os\nos.environ.get('GITHUB_TOKEN')\n" + ANSWER,
             "evalgate.yml": f"{GATE_FILE}output: desk.py/report\nrusn: 2\n",
         },
         code=2,

@@ -9,66 +9,60 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from evalgate.discovery import agent_source, dotenv
-from evalgate.discovery.agent_source import Need
 from evalgate.model import AgentUse
 
 ROOT = Path(__file__).resolve().parents[3]
-REQUIRED, WANTED, OPTIONAL = Need.REQUIRED, Need.WANTED, Need.OPTIONAL
-
-
-def reads(text: str) -> dict[str, Need]:
-    return {each.name: each.need for each in agent_source.read_module(text, file="agent.py").reads}
 
 
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("import os\nos.environ['A']", {"A": REQUIRED}),
-        ("import os\nos.environ.get('A')\nos.getenv('B')", {"A": WANTED, "B": WANTED}),
-        ("import os\nos.environ.get('A', 'x')\nos.getenv('B', default='')", {"A": OPTIONAL, "B": OPTIONAL}),
-        ("import os\nos.getenv('A', None)", {"A": WANTED}),  # the same as no default
-        ("import os\nos.environ.pop('A')\nos.environ.pop('B', None)", {"A": REQUIRED, "B": WANTED}),
-        ("import os\nos.getenv('A') or 'x'", {"A": OPTIONAL}),
-        ("import os\nos.getenv('A') or os.getenv('B')", {"A": OPTIONAL, "B": WANTED}),
+        ("import os\nos.environ['A']", {"A"}),
+        ("import os\nos.environ.get('A')\nos.getenv('B')", {"A", "B"}),
+        ("import os\nos.environ.get('A', 'x')\nos.getenv('B', default='')", set()),
+        ("import os\nos.getenv('A', None)", {"A"}),  # the same as no default
+        ("import os\nos.environ.pop('A')\nos.environ.pop('B', None)", {"A", "B"}),
+        ("import os\nos.getenv('A') or 'x'", set()),
+        ("import os\nos.getenv('A') or os.getenv('B')", {"B"}),
         # every way to import it
-        ("import os as o\no.environ['A']", {"A": REQUIRED}),
-        ("from os import environ as e, getenv\ne['A']\ngetenv('B')", {"A": REQUIRED, "B": WANTED}),
-        ("def f():\n    from os import environ\n    return environ['A']", {"A": REQUIRED}),
-        ("environ = {}\nenviron['A']\ngetenv('B')", {}),  # other objects of these names
+        ("import os as o\no.environ['A']", {"A"}),
+        ("from os import environ as e, getenv\ne['A']\ngetenv('B')", {"A", "B"}),
+        ("def f():\n    from os import environ\n    return environ['A']", {"A"}),
+        ("environ = {}\nenviron['A']\ngetenv('B')", set()),  # other objects of these names
         # names that are constants
-        ("import os\nKEY = 'A'\nos.environ[KEY]", {"A": REQUIRED}),
-        ("import os\nos.environ[f'{x}']\nos.environ[key]\nos.environ['not a name']", {}),
+        ("import os\nKEY = 'A'\nos.environ[KEY]", {"A"}),
+        ("import os\nos.environ[f'{x}']\nos.environ[key]\nos.environ['not a name']", set()),
         # it asks first, or catches
-        ("import os\nif 'A' in os.environ:\n    os.environ['A']", {"A": OPTIONAL}),
-        ("import os\ntry:\n    os.environ['A']\nexcept KeyError:\n    pass", {"A": OPTIONAL}),
-        ("import os\ntry:\n    os.environ['A']\nexcept (OSError, ValueError):\n    pass", {"A": REQUIRED}),
+        ("import os\nif 'A' in os.environ:\n    os.environ['A']", set()),
+        ("import os\ntry:\n    os.environ['A']\nexcept KeyError:\n    pass", set()),
+        ("import os\ntry:\n    os.environ['A']\nexcept (OSError, ValueError):\n    pass", {"A"}),
         # a script's part is not run by an import
-        ("import os\nif __name__ == '__main__':\n    os.environ['A']", {}),
-        ("import os\ndel os.environ['A']\nos.environ['B'] = '1'", {}),
+        ("import os\nif __name__ == '__main__':\n    os.environ['A']", set()),
+        ("import os\ndel os.environ['A']\nos.environ['B'] = '1'", set()),
         # pydantic-settings
-        ("class S(BaseSettings):\n    a: str\n    b: str = 'x'", {"A": REQUIRED, "B": OPTIONAL}),
+        ("class S(BaseSettings):\n    a: str\n    b: str = 'x'", {"A"}),
         (
             "class S(ps.BaseSettings):\n    model_config = SettingsConfigDict(env_prefix='G_')\n    a: str",
-            {"G_A": REQUIRED},
+            {"G_A"},
         ),
-        ("class S(BaseSettings):\n    class Config:\n        env_prefix = 'g_'\n    a: str", {"G_A": REQUIRED}),
+        ("class S(BaseSettings):\n    class Config:\n        env_prefix = 'g_'\n    a: str", {"G_A"}),
         (
             "class S(BaseSettings):\n    a: str = Field(...)\n    b: str = Field(alias='KEY')\n    c: ClassVar[int]",
-            {"A": REQUIRED, "KEY": REQUIRED},
+            {"A", "KEY"},
         ),
-        ("class S(BaseModel):\n    a: str", {}),
-        ("this is no Python", {}),
+        ("class S(BaseModel):\n    a: str", set()),
+        ("this is no Python", set()),
     ],
 )
-def test_variables(source: str, expected: dict[str, Need]) -> None:
-    assert reads(source) == expected
+def test_variables(source: str, expected: set[str]) -> None:
+    assert agent_source.read_module(source).needs == expected
 
 
 def test_what_source_sets_itself() -> None:
     text = (
         "import os\nos.environ['A'] = 'x'\nos.environ.setdefault('B', 'y')\nos.environ['C'] = f()\nos.environ[n] = 'z'"
     )
-    assert agent_source.read_module(text, file="agent.py").sets == {"A": "x", "B": "y", "C": ""}
+    assert agent_source.read_module(text).sets == {"A": "x", "B": "y", "C": ""}
 
 
 @pytest.mark.parametrize(
@@ -86,9 +80,9 @@ def test_what_source_sets_itself() -> None:
     ],
 )
 def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
-    found = agent_source.read_module(source, file="agent.py").models
-    assert sorted({each.name for each in found}) == names
-    assert {each.keys for each in found} in ({keys}, set())
+    found = agent_source.read_module(source).models
+    assert sorted(found) == names
+    assert {agent_source.keys_of(each) for each in found} in ({keys}, set())
 
 
 @pytest.mark.parametrize(
@@ -121,7 +115,7 @@ def test_models(source: str, names: list[str], keys: tuple[str, ...]) -> None:
 )
 def test_modules_are_followed(files: dict[str, str], options: dict[str, str], names: list[str]) -> None:
     found = agent_source.of_agent(AgentUse(driver="adk", options=options), files.get)
-    assert [each.name for each in found.reads] == names
+    assert sorted(found.needs) == names
 
 
 def test_the_nearest_files_with_variables_count() -> None:
@@ -132,12 +126,15 @@ def test_the_nearest_files_with_variables_count() -> None:
         ".env.example": "GOOGLE_CLOUD_PROJECT=your-project",
     }
     found = agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
-    assert (found.dotenv, found.example) == ("team/.env", ".env.example")
-    assert found.uses_vertex({})
-    assert not found.uses_vertex({"GOOGLE_GENAI_USE_VERTEXAI": "0"})
-    assert not found.suggests_vertex
-    files = {"agent.py": "import os\nos.environ.setdefault('GOOGLE_GENAI_USE_VERTEXAI', 'True')"}
-    assert agent_source.of_agent(AgentUse(driver="adk", options={"path": "."}), files.get).uses_vertex({})
+    assert found.samples == {"GOOGLE_CLOUD_PROJECT": "your-project"}
+    assert found.uses_vertex
+    del files["team/.env"]
+    found = agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get)
+    assert (found.uses_vertex, found.values) == (False, {"OTHER": "1"})
+    files[".env.example"] += "\nGOOGLE_GENAI_USE_VERTEXAI=1"
+    assert agent_source.of_agent(AgentUse(driver="adk", options={"path": "team/app"}), files.get).uses_vertex
+    source = {"agent.py": "import os\nos.environ.setdefault('GOOGLE_GENAI_USE_VERTEXAI', 'True')"}
+    assert agent_source.of_agent(AgentUse(driver="adk", options={"path": "."}), source.get).uses_vertex
     assert "your-project" not in repr(found)
 
 
@@ -156,7 +153,7 @@ NEAR_PYTHON = st.lists(
 @example("x" + ".a" * 20_000)
 @example("os.environ[" * 300 + "'A'" + "]" * 300)
 def test_no_text_breaks_it(text: str) -> None:
-    assert agent_source.read_module(text, file="agent.py") == agent_source.read_module(text, file="agent.py")
+    assert agent_source.read_module(text) == agent_source.read_module(text)
     assert all(isinstance(value, str) for value in dotenv.parse(text).values())
 
 
@@ -165,7 +162,7 @@ def test_no_text_breaks_it(text: str) -> None:
 def test_no_module_breaks_it(path: Path, random: object) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     random.shuffle(lines)  # type: ignore[attr-defined]
-    agent_source.read_module("\n".join(lines), file="agent.py")
-    read = agent_source.read_module(path.read_text(encoding="utf-8"), file="agent.py")
+    agent_source.read_module("\n".join(lines))
+    read = agent_source.read_module(path.read_text(encoding="utf-8"))
     tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     assert bool(read.imports) == any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree)

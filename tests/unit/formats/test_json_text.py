@@ -132,7 +132,7 @@ def test_walking_reads_what_json_reads(value, indent, ascii_only):
 
     def add(path: Path, item: object, at: int) -> None:
         assert path == (len(items),)
-        assert JsonText(text).value(at)[0] == item
+        assert JsonText(text).value(at) == item
         items.append(item)
 
     document = json_source.read(text, Problems(text, file="f"), each=add)

@@ -115,3 +115,35 @@ def test_a_huge_tree_is_bounded() -> None:
         agent(sub_agents=[agent(name=str(number)) for number in range(1_000)], tools=[refund] * 9_999)
     )
     assert len(found) == description.MOST_AGENTS
+
+
+class LiteLlm(SimpleNamespace):
+    """Named as google-adk's client."""
+
+
+class OwnClient(SimpleNamespace):
+    """Asks whatever it likes."""
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("gemini-2.5-flash", ["gemini-2.5-flash"]),
+        # of the agent above
+        ("", []),
+        (None, []),
+        (LiteLlm(model="openai/gpt-4o", _additional_args={"temperature": 0}), ["openai/gpt-4o"]),
+        # the source says what it is asked with
+        (LiteLlm(model="openai/gpt-4o", _additional_args={"api_key": "x"}), []),
+        (LiteLlm(model="openai/gpt-4o", api_key="x"), []),
+        (OwnClient(model="openai/gpt-4o"), []),
+    ],
+)
+def test_models_that_are_asked_with_keys_of_the_environment(model: Any, names: list[str]) -> None:
+    assert description.models(agent(model="my-own", sub_agents=[agent(model=model)])) == ["my-own", *names]
+
+
+def test_no_model_breaks_it() -> None:
+    assert description.models(agent(model=Hostile(), tools=[SimpleNamespace(agent=agent(model="its-own"))])) == [
+        "its-own"
+    ]
