@@ -302,12 +302,11 @@ class CriteriaFinder:
         return self._defaults(cases), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
-        """ADK's defaults, each for the cases that it applies to; of scenarios another one. With `adk_compat` ADK's."""
-        compat = self._settings.adk_compat
-        led = not compat and any(case.scenario is not None for case in cases)
+        """ADK's defaults, each for the cases that it applies to; of scenarios another one. In ADK each decides all."""
+        fitting = self._settings.deviations.fitting_defaults
+        led = fitting and any(case.scenario is not None for case in cases)
         compared = [
-            CriterionUse(name=name, threshold=value, where_applicable=not compat)
-            for name, value in ADK_DEFAULTS.items()
+            CriterionUse(name=name, threshold=value, where_applicable=fitting) for name, value in ADK_DEFAULTS.items()
         ]
         compared = compared if not led or any(case.scenario is None for case in cases) else []
         named = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)

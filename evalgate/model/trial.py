@@ -234,7 +234,7 @@ class Score:
 
     `breakdown` holds named parts (token kinds, seconds by phase). `passed`: what a custom metric said of its own
     score; the gate compares scores, and the criterion refuses one that contradicts its own word. `lacking`: why a part
-    was not judged and does not count, as in ADK (`adk_compat`); else there is no score then.
+    was not judged and does not count, as in ADK; else there is no score then.
     """
 
     value: Annotated[float, Field(ge=-MOST, le=MOST)]
