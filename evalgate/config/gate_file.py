@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate.config import Decider, Trait
-from evalgate.text import words
+from evalgate.text import plain, words
 from evalgate.values import JsonObject
 
 DOOR, BASE, EITHER, HEAD = Decider
@@ -60,7 +60,7 @@ def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
             return _told(error.errors(include_url=False)[0], types.GenerateContentConfig)
     for name in SYSTEM_INSTRUCTION:
         if (own := json.loads(config).get(name)) is not None and text_of_instruction(own) is None:
-            return f"`{name}` is {_short(own)}, expected text", (name,), ""
+            return f"`{name}` is {plain.short_json(own)}, expected text", (name,), ""
     return None
 
 
@@ -85,14 +85,9 @@ def _told(error: ErrorDetails, model: type[BaseModel]) -> tuple[str, tuple[str |
     name = ".".join(map(str, at))
     if error["type"] != "extra_forbidden":
         said = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
-        return f"`{name}` is {_short(error['input'])}, expected {said}", at, ""
+        return f"`{name}` is {plain.short_json(error['input'])}, expected {said}", at, ""
     near = words.nearest(str(at[-1]), model.model_fields) if len(at) == 1 else None
     return f"google.genai's GenerateContentConfig has no field `{name}`", at, near or ""
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]

@@ -242,13 +242,18 @@ def _of_yaml(text: str, file: str) -> Source:
 
 def read_module(text: str, *, file: str) -> Source:
     """What a module of Python says; nothing where it cannot be parsed, which whoever imports it will tell."""
+    module = parse(text)
+    return Source() if module is None else _Reader(module, file).source()
+
+
+def parse(text: str) -> ast.Module | None:
+    """The syntax tree of a module; None where this Python cannot parse it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of invalid escapes
-            module = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Source()
-    return _Reader(module, file).source()
+        return None
 
 
 _Pending: TypeAlias = tuple[ast.AST, bool]
@@ -523,13 +528,9 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         text = read(file) or ""
         if not any(module in text for modules in MADE_BY.values() for module in modules):
             continue
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                module = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        yield from _made_in(module, file)
+        module = parse(text)
+        if module is not None:
+            yield from _made_in(module, file)
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:

@@ -202,17 +202,12 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             said = "an object" if "instance of" in error["msg"] else error["msg"]
             expected = said.removeprefix("Value error, ").removeprefix("Input should be ")
             expected = expected.removesuffix(", unable to interpret input")
-            message = f"`{use.name}`: `{shown}` is {_found(error['input'])}, expected {expected}"
+            message = f"`{use.name}`: `{shown}` is {plain.short_json(error['input'])}, expected {expected}"
     return errors.error("bad-option", message, _place_of(use, shown), hint)
 
 
 def _option(path: tuple[int | str, ...]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
-
-
-def _found(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

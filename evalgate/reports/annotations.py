@@ -132,10 +132,8 @@ def render_outputs(report: Report) -> Mapping[str, str]:
 
 def _scores(report: Report) -> str:
     found: defaultdict[str, list[float]] = defaultdict(list)
-    for suite in report.verdict.suites:
-        for case in suite.cases:
-            for each in case.criteria:
-                known = [each.value] if each.value is not None and math.isfinite(each.value) else []
-                found[plain.label(each.name, NAME_LIMIT)] += known
+    for each in (each for case in report.verdict.cases for each in case.criteria):
+        known = [each.value] if each.value is not None and math.isfinite(each.value) else []
+        found[plain.label(each.name, NAME_LIMIT)] += known
     means = {name: fmean(values) if values else None for name, values in list(found.items())[:NAMES]}
     return json.dumps(means, separators=(",", ":"))
