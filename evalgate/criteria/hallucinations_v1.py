@@ -185,7 +185,7 @@ def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ..
     """What the agents were told, asked and given, and what had happened."""
     happened = prompting.events_shown(events)
     return (
-        Piece(name="developer_instructions", text=prompting.instructions_of(invocation)),
+        Piece(name="developer_instructions", text=prompting.instructions_of([invocation])),
         Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
         Piece(name="available_tools", text=prompting.tools_of([invocation])),
         Piece(name="grounding_metadata", text=prompting.grounding_of(events)),

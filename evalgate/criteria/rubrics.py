@@ -198,9 +198,7 @@ def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece,
     agent = agent_of(invocation)
     return (
         Piece(name="developer_instructions", text=agent.instructions if agent else ""),
-        Piece(name="available_tools", text=prompting.tools_of([invocation])),
-        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
-        Piece(name="agent_steps", text=prompting.steps_of(invocation)),
+        *tool_use_pieces(invocation),
         Piece(name="grounding_metadata", text=prompting.grounding_of(invocation.events or ())),
         Piece(name="final_answer", text=prompting.answer_of(invocation, intermediate=intermediate)),
     )
@@ -217,9 +215,8 @@ def tool_use_pieces(invocation: Invocation) -> tuple[Piece, ...]:
 
 def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
     """Everything said and done, and what the agents were told and given."""
-    told = {agent.name: agent.instructions for each in invocations for agent in each.agents if agent.instructions}
     return (
-        Piece(name="developer_instructions", text=prompting.as_json(told) if told else ""),
+        Piece(name="developer_instructions", text=prompting.instructions_of(invocations)),
         Piece(name="available_tools", text=prompting.tools_of(invocations)),
         Piece(name="conversation", text=prompting.conversation_of(invocations)),
     )

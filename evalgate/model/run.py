@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Protocol, TypeAlias
 
@@ -71,6 +71,20 @@ class JudgeUse:
     cost_usd: Dollars | None = None
     unpriced: Count = 0
     failures: Mapping[str, Count] = field(default_factory=dict)
+
+
+def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") -> JudgeUse:
+    """All of them as one; its cost is None only where no call was priced."""
+    priced = [use.cost_usd for use in uses if use.cost_usd is not None]
+    kinds = sorted({kind for use in uses for kind in use.failures})
+    sums = ("calls", "cached", "retries", "prompt_tokens", "output_tokens", "unpriced")
+    return JudgeUse(
+        criterion=criterion,
+        model=model,
+        **{name: sum(getattr(use, name) for use in uses) for name in sums},
+        cost_usd=sum(priced) if priced else None,
+        failures={kind: sum(use.failures.get(kind, 0) for use in uses) for kind in kinds},
+    )
 
 
 @frozen_dataclass
