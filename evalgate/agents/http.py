@@ -218,9 +218,7 @@ class AdkServerConversation:
         try:
             return [SessionEventWire.model_validate(event) for event in raw]
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(step) for step in first["loc"])
-            message = f"the server sent an invalid event: {where}: {first['msg']}"
+            message = f"the server sent an invalid event: {words.fault_with_place(error.errors()[0])}"
             raise self._client.refused(message) from None
 
 

@@ -111,11 +111,6 @@ class FailureKind(enum.StrEnum):
 INFRASTRUCTURE: frozenset[FailureKind] = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE})
 """Kinds that a retry may cure; a wrong answer is never retried."""
 
-CRASHES: frozenset[FailureKind] = frozenset({
-    FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.TIMEOUT, FailureKind.EXITED, FailureKind.KILLED,
-})  # fmt: skip
-"""Kinds that are the agent's own and may be accidents, in the midst of a conversation that others get through."""
-
 
 @frozen_dataclass
 class AgentFailure:
