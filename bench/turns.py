@@ -27,6 +27,7 @@ from evalgate.agents.base import Agent, AgentLimits, AgentSetting
 from evalgate.agents.conversation import Stopwatch
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Transcript, TrialKey
+from evalgate.model.deviations import ADKS
 from evalgate.runner import trials
 from evalgate.simulation.user import begin
 from evalgate.system.python_env import World
@@ -123,7 +124,7 @@ class ScriptedPanel:
 def converse(agent: Agent, turns: int) -> Transcript:
     scenario = ConversationScenario(starting_prompt="Hello.", conversation_plan="Talk on.")
     case = Case(case_id=f"talk_{turns}", scenario=scenario)
-    user = begin(case, SimulatorUse(max_turns=turns), panel=ScriptedPanel(), adk_compat=True)
+    user = begin(case, SimulatorUse(max_turns=turns), panel=ScriptedPanel(), deviations=ADKS)
     with agent.converse(case, TrialKey(suite="bench", case_id=case.case_id)) as conversation:
         return trials.talk(conversation, user, [], Stopwatch())
 

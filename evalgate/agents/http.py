@@ -31,6 +31,7 @@ from evalgate.model import (
     Timings,
     ToolCall,
     TrialKey,
+    TurnSetup,
     turns,
 )
 from evalgate.system import http, redact
@@ -61,6 +62,14 @@ class EndpointClient:
         self.done: list[Invocation] = []
         self.turn: int | None = None
 
+    def begin_turn(self, case: Case, who: str) -> TurnSetup:
+        """What the case sets for the next turn. Raises AgentFailed where `who` cannot do it."""
+        self.turn = len(self.done) + 1
+        setup = case.setup_of(len(self.done))
+        if setup.agent:
+            raise self.refused(f"the case gives the turn to the agent {setup.agent[:80]!r}, which {who} cannot")
+        return setup
+
     def ask(self, method: str, url: str, body: Any = None) -> Any:
         """The JSON that the endpoint answers. Raises AgentFailed for anything else."""
         answer = self.answer(method, url, body)
@@ -75,7 +84,7 @@ class EndpointClient:
         try:
             return answer.json()
         except ValueError:
-            raise self.failed(FailureKind.PROTOCOL, f"the answer is not JSON: {answer.excerpt()!r}") from None
+            raise self.refused(f"the answer is not JSON: {answer.excerpt()!r}") from None
 
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
         """Any answer, whatever its status. Raises AgentFailed where there is none."""
@@ -94,12 +103,19 @@ class EndpointClient:
         self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
     ) -> AgentFailed:
         """A failure in the current turn, ready to be raised."""
-        message, detail, partial = self._redact(message), self._redact(detail), tuple(self.done)
-        return AgentFailed(
-            AgentFailure(
-                kind=kind, message=message, turn=self.turn, detail=detail, partial=partial, retry_after_s=retry_after_s
-            )
+        failure = AgentFailure(
+            kind=kind,
+            message=self._redact(message),
+            turn=self.turn,
+            detail=self._redact(detail),
+            partial=tuple(self.done),
+            retry_after_s=retry_after_s,
         )
+        return AgentFailed(failure)
+
+    def refused(self, message: str) -> AgentFailed:
+        """That an answer, or a case, is not as the protocol has it, ready to be raised."""
+        return self.failed(FailureKind.PROTOCOL, message)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -144,14 +160,12 @@ class AdkServerConversation:
         made = client.ask("POST", users, {"state": {**session.state, **case.setup_of(0).state}})
         self._id = str(made.get("id") or "") if isinstance(made, dict) else ""
         if not self._id:
-            raise client.failed(
-                FailureKind.PROTOCOL, "the server made a session without an id; is it ADK's API server?"
-            )
+            raise client.refused("the server made a session without an id; is it ADK's API server?")
         self._session_url = f"{users}/{quote(self._id, safe='')}"
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        self._client.turn = len(self._client.done) + 1
+        setup = self._client.begin_turn(self._case, "ADK's API server")
         began = time.monotonic()
         body = {
             "app_name": self._app,
@@ -160,10 +174,6 @@ class AdkServerConversation:
             "new_message": {"role": "user"} | adk_shapes.content_json(user_content),
             "streaming": False,
         }
-        setup = self._case.setup_of(len(self._client.done))
-        if setup.agent:
-            text = f"the case gives the turn to the agent {setup.agent[:80]!r}, which ADK's API server cannot"
-            raise self._client.failed(FailureKind.PROTOCOL, text)
         if setup.state and self._client.done:
             body["state_delta"] = dict(setup.state)
         answer = self._client.ask("POST", f"{self._url}/run", body)
@@ -204,14 +214,12 @@ class AdkServerConversation:
 
     def _events(self, raw: Any) -> list[SessionEventWire]:
         if not isinstance(raw, list):
-            raise self._client.failed(FailureKind.PROTOCOL, "the server's answer is not a list of events")
+            raise self._client.refused("the server's answer is not a list of events")
         try:
             return [SessionEventWire.model_validate(event) for event in raw]
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(step) for step in first["loc"])
-            message = f"the server sent an invalid event: {where}: {first['msg']}"
-            raise self._client.failed(FailureKind.PROTOCOL, message) from None
+            message = f"the server sent an invalid event: {words.fault_with_place(error.errors()[0])}"
+            raise self._client.refused(message) from None
 
 
 def _text_of(content: Content) -> str:
@@ -248,14 +256,9 @@ class EndpointConversation:
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        self._client.turn = len(self._client.done) + 1
         text = _text_of(user_content)
         self._messages.append({"role": "user", "content": text})
-        setup = self._case.setup_of(len(self._client.done))
-        if setup.agent:
-            text = f"the case gives the turn to the agent {setup.agent[:80]!r}, which an endpoint cannot"
-            raise self._client.failed(FailureKind.PROTOCOL, text)
-        self._values["state"] |= setup.state
+        self._values["state"] |= self._client.begin_turn(self._case, "an endpoint").state
         values = self._values | {"text": text, "messages": list(self._messages), "turn": self._client.turn}
         began = time.monotonic()
         url = fill(self._options.url, {name: quote(str(value), safe="") for name, value in values.items()})
@@ -285,10 +288,8 @@ class EndpointConversation:
         found = self._found(self._paths["text"], answer)
         if isinstance(found, list) and all(isinstance(item, str) for item in found):
             return "".join(found)
-        if isinstance(found, bool | int | float):
+        if isinstance(found, str | int | float):
             return str(found)
-        if isinstance(found, str):
-            return found
         raise self._unmatched(self._paths["text"], answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
@@ -332,13 +333,12 @@ class EndpointConversation:
         try:
             return path.search(value)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of a function in it
-            message = f"{path.expression} of the answer: {error}"
-            raise self._client.failed(FailureKind.PROTOCOL, message) from None
+            raise self._client.refused(f"{path.expression} of the answer: {error}") from None
 
     def _unmatched(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
         found = path.search(value)
         has = f"found {_described(value)}" if found is None else f"found {_described(found)} there"
-        return self._client.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.expression} of the answer, {has}")
+        return self._client.refused(f"expected {wanted} at {path.expression} of the answer, {has}")
 
 
 def parse_path(text: str) -> ParsedResult:

@@ -124,7 +124,7 @@ def _ask(
     for suite in suites:
         for use in suite.criteria:
             uses[use.name][suite.key] = use
-    items, found = evidence.find_items(read.labels, uses=uses, stored=stored, adk_compat=settings.adk_compat)
+    items, found = evidence.find_items(read.labels, uses=uses, stored=stored, deviations=settings.deviations)
     insist([*problems, *read.problems, *found])
     asked = {fingerprints.digest([each.use.name, dict(each.use.options)]): each.use for each in items}
     only = _suite(asked.values())

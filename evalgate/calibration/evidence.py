@@ -25,6 +25,7 @@ from evalgate.model import (
     Rubric,
     TrialView,
 )
+from evalgate.model.deviations import Deviations
 from evalgate.results.file import Stored
 from evalgate.text import words
 from evalgate.values import Json, frozen_dataclass
@@ -73,7 +74,11 @@ NOWHERE = "label-place-unknown"
 
 
 def find_items(
-    given: Sequence[Label], *, uses: Mapping[str, Mapping[str, CriterionUse]], stored: Stored | None, adk_compat: bool
+    given: Sequence[Label],
+    *,
+    uses: Mapping[str, Mapping[str, CriterionUse]],
+    stored: Stored | None,
+    deviations: Deviations,
 ) -> tuple[list[LabelledItem], list[Problem]]:
     """What each label is about, to be asked anew, and what stands in the way. `uses`: the settled uses of a criterion
     by suite key, "" for those that no suite has."""
@@ -89,7 +94,7 @@ def find_items(
         spec, verdicts = _row_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
             use = _with_rubrics(use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}})
-        if turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
+        if turn is not None and deviations.own_rubrics and Need.SCENARIO not in spec.needs:
             evidence, turn = only_turn(evidence, turn), 1
         items.append(LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject))
     return items, problems

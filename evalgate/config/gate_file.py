@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate.config import Decider, Trait
-from evalgate.text import words
+from evalgate.text import plain, words
 from evalgate.values import JsonObject
 
 DOOR, BASE, EITHER, HEAD = Decider
@@ -60,7 +60,7 @@ def _refusal(config: str) -> tuple[str, tuple[str | int, ...], str] | None:
             return _told(error.errors(include_url=False)[0], types.GenerateContentConfig)
     for name in SYSTEM_INSTRUCTION:
         if (own := json.loads(config).get(name)) is not None and text_of_instruction(own) is None:
-            return f"`{name}` is {_short(own)}, expected text", (name,), ""
+            return f"`{name}` is {plain.short_json(own)}, expected text", (name,), ""
     return None
 
 
@@ -85,14 +85,9 @@ def _told(error: ErrorDetails, model: type[BaseModel]) -> tuple[str, tuple[str |
     name = ".".join(map(str, at))
     if error["type"] != "extra_forbidden":
         said = error["msg"].removeprefix("Input should be ").partition(", unable to ")[0]
-        return f"`{name}` is {_short(error['input'])}, expected {said}", at, ""
+        return f"`{name}` is {plain.short_json(error['input'])}, expected {said}", at, ""
     near = words.nearest(str(at[-1]), model.model_fields) if len(at) == 1 else None
     return f"google.genai's GenerateContentConfig has no field `{name}`", at, near or ""
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 GenerationConfig = Annotated[JsonObject, AfterValidator(_check)]
@@ -104,6 +99,12 @@ NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalg
 OF_THE_WORKFLOW = ("INPUT_", "ACTIONS_")
 """How variables begin that a runner sets, tokens among them. GITHUB_TOKEN is there only where a workflow passes it on,
 as for GitHub's own models."""
+
+
+class Rule(BaseModel):
+    """A part of the file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 class AgentRule(BaseModel):
@@ -134,10 +135,8 @@ class AgentRule(BaseModel):
         return dict(self.model_extra or {})
 
 
-class SuiteRule(BaseModel):
+class SuiteRule(Rule):
     """Overrides for the suites that match; later rules win."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     match: Annotated[list[str], EITHER, MEASUREMENT] = Field(description="Globs of evaluation files.")
     criteria: Annotated[JsonObject | None, EITHER, MEASUREMENT] = Field(
@@ -154,20 +153,16 @@ class SuiteRule(BaseModel):
     )
 
 
-class CompareRule(BaseModel):
+class CompareRule(Rule):
     """How one criterion is compared with the base; what is not said is as the criterion has it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     gating: bool | None = Field(default=None, description="Whether a drop against the base fails the gate.")
     lower_is_better: bool | None = Field(default=None, description="For costs, such as tokens, calls and seconds.")
     max_drop: float | None = Field(default=None, ge=0, description="Instead of the setting `max-drop`.")
 
 
-class JudgeOptionsRule(BaseModel):
+class JudgeOptionsRule(Rule):
     """What a judged criterion asks with; what is not said is left to the criteria file, then to ADK's defaults."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model: Judging[str | None] = Field(default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`.")
     config: Judging[GenerationConfig | None] = Field(default=None, description="`judge_model_config`, merged by key.")
@@ -175,10 +170,8 @@ class JudgeOptionsRule(BaseModel):
     exhaustive: Judging[bool | None] = Field(default=None, description="Disable early stopping.")
 
 
-class BudgetRule(BaseModel):
+class BudgetRule(Rule):
     """Upper bounds of what judging may spend in one run; beyond them criteria are not measured."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     calls: int | None = Field(default=None, ge=0)
     tokens: int | None = Field(default=None, ge=0)
@@ -235,10 +228,8 @@ class JudgeRule(JudgeOptionsRule):
         return name
 
 
-class ToolsRule(BaseModel):
+class ToolsRule(Rule):
     """Where the answers of the agents' tools come from (docs/tools.md); a text alone is the mode."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["live", "record", "replay", "mock"] = Field(default="live", description="As the setting `tools`.")
     cassettes: str = Field(default="tool-cassettes", min_length=1, description="A folder, relative to the root.")
@@ -250,10 +241,8 @@ class ToolsRule(BaseModel):
         return {"mode": value} if isinstance(value, str) else value
 
 
-class SimulatorRule(BaseModel):
+class SimulatorRule(Rule):
     """Simulated users: above what the criteria files say, and what their faults mean (docs/simulation.md)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model: Reaching[str | None] = Field(default=None, min_length=1, description="As ADK writes it.")
     config: Reaching[GenerationConfig | None] = Field(default=None, description="`model_configuration`, merged by key.")
@@ -279,10 +268,8 @@ class SimulatorRule(BaseModel):
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class QuarantineRule(BaseModel):
+class QuarantineRule(Rule):
     """A case with mixed results that does not block for a while (docs/quarantine.md)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     case: str = Field(pattern=r"(?s)^.+:.+$", description="`evals/loans.evalset.json:renewal`.")
     owner: str = Field(min_length=1, max_length=100, pattern=r"\S", description="Who sees to it: a name or @handle.")
@@ -297,10 +284,8 @@ class QuarantineRule(BaseModel):
         raise ValueError("must be a date like 2026-02-01")
 
 
-class GateFile(BaseModel):
+class GateFile(Rule):
     """The whole file. Every other top-level key is a setting (docs/settings.md)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     agents: Reaching[list[AgentRule]] = Field(
         default_factory=list, description="Which agent serves which suites; the last that matches counts."

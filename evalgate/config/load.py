@@ -117,7 +117,9 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
         max_drop=settings.max_drop,
         # ADK runs a case once, and that counts
         threshold=ThresholdRule(
-            "all" if settings.adk_compat and "threshold" not in settings.model_fields_set else settings.threshold
+            settings.threshold
+            if settings.deviations.failures_confirmed or "threshold" in settings.model_fields_set
+            else "all"
         ),
         advisory=frozenset(advisory),
         criteria={

@@ -14,6 +14,8 @@ from evalgate.config import Decider, Door, Heading, Trait
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
+from evalgate.model import deviations
+from evalgate.model.deviations import Deviations
 
 
 def split_list(value: Any) -> Any:
@@ -398,6 +400,11 @@ class Settings(BaseModel):
     debug: Annotated[bool, TERMINAL, SHOWING, DOOR, MACHINE] = Field(
         default=False, description="Show the traceback of an error."
     )
+
+    @property
+    def deviations(self) -> Deviations:
+        """The rules by which is scored, simulated and decided."""
+        return deviations.under(adk_compat=self.adk_compat)
 
     def place_of(self, name: str, *path: str | int) -> Place | None:
         """Where evalgate.yml says so, however it is written; None where it says nothing."""

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
-from evalgate.model import CriterionUse, Grade, Need, Scale, TrialView
+from evalgate.model import CriterionUse, Grade, Need, Scale, TrialView, deviations
+from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
 from evalgate.values import frozen_dataclass
 
@@ -26,6 +27,11 @@ class CriterionServices:
     adk_compat: bool = False
     run_metric: MetricRunner | None = None
     judge: JudgePanel | None = None
+
+    @property
+    def deviations(self) -> Deviations:
+        """The rules by which criteria score."""
+        return deviations.under(adk_compat=self.adk_compat)
 
 
 class NoOptions(Wire):

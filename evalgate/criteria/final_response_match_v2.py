@@ -18,7 +18,7 @@ NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: ADK's own arithmetic under `adk_compat`."""
+    """The criterion with its options."""
     rule = partial(grade, options=options)
     return judged.with_judge(options, use, services, rule, unready=lambda _: None)
 
@@ -37,9 +37,9 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
     for number, (actual, expected) in enumerate(pairs, start=1):
         reference = prompting.answer_of(expected, intermediate=intermediate)
         answer = prompting.answer_of(actual, intermediate=intermediate)
-        if not reference.strip() and not ask.adk_compat:
+        if not reference.strip() and ask.deviations.reference_empty:
             by_turn[number] = JudgedTurn(findings=(Finding(text=NO_REFERENCE, turn=number),))
-        elif not answer.strip() and not ask.adk_compat:
+        elif not answer.strip() and ask.deviations.answer_empty:
             found = Finding(text="the agent gave no answer", turn=number, label="invalid", score=0.0)
             by_turn[number] = JudgedTurn(scores=(0.0,), findings=(found,))
         else:
@@ -50,7 +50,7 @@ def grade(evidence: TrialView, *, options: AnswerOptions, ask: Asking) -> Grade:
         by_turn[number] = judged.judged_turn(result, ballots[number], turn=number)
     nothing = NotEvaluated(reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer")
     in_order = [by_turn[number] for number in sorted(by_turn)]
-    return judged.conclude(in_order, nothing=nothing, adk_compat=ask.adk_compat)
+    return judged.conclude(in_order, nothing=nothing, deviations=ask.deviations)
 
 
 VERSION: Final = "2"

@@ -12,6 +12,7 @@ from pydantic import Field
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Reason, Score, TrialView, json_match, turns
 from evalgate.model.shapes import Wire
+from evalgate.text import plain
 from evalgate.values import Json
 
 
@@ -68,10 +69,7 @@ def _without(state: Json, ignored: list[str]) -> Json:
 
 
 def _shown(value: Any) -> str:
-    if value is json_match.MISSING:
-        return "nothing"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return "nothing" if value is json_match.MISSING else plain.short_json(value)
 
 
 SPEC = CriterionSpec(

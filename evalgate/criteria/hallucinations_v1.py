@@ -28,6 +28,7 @@ from evalgate.model import (
     TrialView,
     turns,
 )
+from evalgate.model.deviations import Deviations
 from evalgate.values import Json, JsonObject, frozen_dataclass
 
 NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
@@ -41,7 +42,7 @@ class Options(JudgedOptions):
 
 
 def build(options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: ADK's own arithmetic under `adk_compat`."""
+    """The criterion with its options."""
     return judged.with_judge(options, use, services, partial(grade, options=options))
 
 
@@ -70,9 +71,9 @@ def grade(evidence: TrialView, *, options: Options, ask: Asking) -> Grade:
     by_turn = []
     for number in range(1, len(evidence.actual) + 1):
         own = [text for each, text in zip(checked, by_text, strict=True) if each.turn == number]
-        by_turn.append(_together(own, number, adk_compat=ask.adk_compat))
+        by_turn.append(_together(own, number, ask.deviations))
     nothing = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="the answers have no text to check")
-    return judged.conclude(by_turn, nothing=nothing, adk_compat=ask.adk_compat)
+    return judged.conclude(by_turn, nothing=nothing, deviations=ask.deviations)
 
 
 # --- which sentences ------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ def _validation(checked: Checked, sentences: Sequence[str], ask: Asking) -> Samp
         render_validation(checked.context, sentences),
         parse=lambda text: parse_validation(text, sentences),
         names=dict(zip(names, names, strict=True)),
-        num_samples=1 if ask.adk_compat else None,
+        num_samples=None if ask.deviations.hallucination_samples else 1,
     )
 
 
@@ -138,12 +139,12 @@ def _judged(
     lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
     lack = next((each for each in lacks if each is not None), None)
     passed = [verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None]
-    if lack is not None and not (ballot.adk_compat and passed):
+    if lack is not None and (ballot.deviations.turn_unjudged or not passed):
         return JudgedTurn(findings=findings, lack=lack)
     return JudgedTurn(scores=(Fraction(sum(passed), len(passed)),), findings=findings, lack=lack)
 
 
-def _together(own: Sequence[JudgedTurn], number: int, *, adk_compat: bool) -> JudgedTurn:
+def _together(own: Sequence[JudgedTurn], number: int, deviations: Deviations) -> JudgedTurn:
     """A turn of its texts: the mean of theirs."""
     scores = [Fraction(score) for each in own for score in each.scores]
     lack = next((each.lack for each in own if each.lack is not None), None)
@@ -151,7 +152,7 @@ def _together(own: Sequence[JudgedTurn], number: int, *, adk_compat: bool) -> Ju
     if not scores:
         findings = findings if lack else (*findings, Finding(text=NO_TEXT, turn=number))
         return JudgedTurn(findings=findings, lack=lack)
-    if adk_compat:  # which rounds at every step
+    if not deviations.float_dust_judged:
         mean = turns.mean([float(score) for score in scores])
         return JudgedTurn(scores=(mean,), findings=findings, dropped=lack)
     return JudgedTurn(scores=(sum(scores, start=Fraction()) / len(scores),), findings=findings, lack=lack)
@@ -184,7 +185,7 @@ def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ..
     """What the agents were told, asked and given, and what had happened."""
     happened = prompting.events_shown(events)
     return (
-        Piece(name="developer_instructions", text=prompting.instructions_of(invocation)),
+        Piece(name="developer_instructions", text=prompting.instructions_of([invocation])),
         Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
         Piece(name="available_tools", text=prompting.tools_of([invocation])),
         Piece(name="grounding_metadata", text=prompting.grounding_of(events)),

@@ -8,29 +8,31 @@ from typing import Final, TypeAlias
 
 from evalgate.criteria.base import CriterionSpec, NoOptions
 from evalgate.model import Grade, Invocation, NotEvaluated, Reason, Scale, Score, TrialView, turns
+from evalgate.model.deviations import Deviations
 
 # --- calls ---
 
 
-def grade_tool_calls(evidence: TrialView, *, adk_compat: bool) -> Grade:
-    """The calls of all agents, mean over turns. A turn without recorded steps is unknown (`adk_compat`: 0)."""
+def grade_tool_calls(evidence: TrialView, deviations: Deviations) -> Grade:
+    """The calls of all agents, mean over turns. A turn without recorded steps is unknown (in ADK 0)."""
     counts = (
-        None if turn.events is None and not adk_compat else float(len(turn.tool_calls)) for turn in evidence.actual
+        None if turn.events is None and deviations.steps_unrecorded else float(len(turn.tool_calls))
+        for turn in evidence.actual
     )
     return turns.inform(counts, nothing="no steps were recorded")
 
 
-def grade_model_calls(evidence: TrialView, *, adk_compat: bool) -> Grade:
+def grade_model_calls(evidence: TrialView, deviations: Deviations) -> Grade:
     """The events that came from a model, mean over turns.
 
     An event tells so by its usage or its model version. A turn where no event tells is unknown: the framework may
-    not report either. Under `adk_compat` it counts 0, provided that events were recorded at all.
+    not report either. In ADK it counts 0, provided that events were recorded at all.
     """
     counts: list[float | None] = []
     for turn in evidence.actual:
         events = turn.events if turn.itemized else None
         count = sum(event.usage is not None or event.model_version is not None for event in events or ())
-        counts.append(float(count) if count or (adk_compat and events is not None) else None)
+        counts.append(float(count) if count or not (deviations.model_calls_untold or events is None) else None)
     return turns.inform(counts, nothing="no event records a model call")
 
 
@@ -52,15 +54,15 @@ _KINDS: Final[tuple[str, ...]] = (
 )
 
 
-def grade_tokens(evidence: TrialView, *, adk_compat: bool) -> Grade:
+def grade_tokens(evidence: TrialView, deviations: Deviations) -> Grade:
     """Input and output tokens a turn, mean over the turns that reported any usage.
 
     Within those a kind that is not reported counts 0: models leave out what they did not spend. A turn without any
-    usage is unknown and left out; under `adk_compat` it counts 0. Source: google-adk _efficiency_evaluators.
+    usage is unknown and left out; in ADK it counts 0. Source: google-adk _efficiency_evaluators.
     """
     spent = [_spent(turn) for turn in evidence.actual]
     totals = tuple(float(each["total_tokens"]) if "total_tokens" in each else None for each in spent)
-    counted = spent if adk_compat else [each for each in spent if each]
+    counted = [each for each in spent if each] if deviations.usage_unreported else spent
     reported: set[str] = set().union(*counted)
     breakdown = {kind: turns.mean([each.get(kind, 0) for each in counted]) for kind in _KINDS if kind in reported}
     total = breakdown.get("total_tokens")
@@ -105,7 +107,7 @@ RESOLUTION_S = 0.1
 _PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds")
 
 
-def grade_seconds(evidence: TrialView, *, adk_compat: bool) -> Grade:  # noqa: ARG001 - the shape of a rule
+def grade_seconds(evidence: TrialView, deviations: Deviations) -> Grade:  # noqa: ARG001 - the shape of a rule
     """Wall seconds a turn, mean over the turns that were timed, to the millisecond.
 
     The breakdown splits them into model, tools and what is left (the framework), each over the turns that know it.
@@ -147,7 +149,7 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OP
         name=name,
         summary=summary,
         options=NoOptions,
-        build=lambda _options, _use, services: partial(rule, adk_compat=services.adk_compat),
+        build=lambda _options, _use, services: partial(rule, deviations=services.deviations),
         informational=True,
         lower_is_better=True,
         scale=scale,

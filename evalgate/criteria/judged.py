@@ -31,6 +31,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.prompting import Question, Reply
 from evalgate.model import CriterionUse, Finding, Grade, NotEvaluated, Opinion, Reason, Score, TrialView, turns
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.shapes import Wire
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
@@ -90,7 +91,7 @@ class Asking:
     criterion: str
     panel: JudgePanel
     options: JudgedOptions
-    adk_compat: bool = False
+    deviations: Deviations = OURS
     repeat: int | str = 0
 
     def votes(self, ballots: Mapping[int, SampledRequest]) -> dict[int, VoteResult]:
@@ -121,7 +122,7 @@ def with_judge(
     judge to be asked, one that says so."""
     if services.judge is None:
         return lambda _: NotEvaluated(reason=Reason.SKIPPED, message="`skip-judged` is set")
-    asking = Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat)
+    asking = Asking(criterion=use.name, panel=services.judge, options=options, deviations=services.deviations)
     return lambda evidence: unready(evidence) or rule(evidence, ask=replace(asking, repeat=evidence.repeat))
 
 
@@ -154,7 +155,7 @@ def sampled(
         num_samples=judge.num_samples if num_samples is None else num_samples,
         again=partial(_again, asked=question, names=names or {}),
         exhaustive=asking.options.exhaustive,
-        adk_compat=asking.adk_compat,
+        deviations=asking.deviations,
     )
 
 
@@ -244,18 +245,18 @@ def conclude(
     judged: Sequence[JudgedTurn],
     *,
     nothing: NotEvaluated,
-    adk_compat: bool = False,
+    deviations: Deviations = OURS,
     mean: Callable[[Sequence[Any]], float] = turns.mean,
 ) -> Grade:
     """The mean over everything that was judged; unknown as soon as one turn is. `nothing`: why, if none was judged.
 
-    `adk_compat`: turns without a verdict drop out of the mean, as in ADK; unknown only where none is left.
+    In ADK turns without a verdict drop out of the mean; it is unknown only where none is left.
     """
     values = tuple(turn.value for turn in judged)
     findings = tuple(finding for turn in judged for finding in turn.findings)
     scores = [score for turn in judged if turn.lack is None for score in turn.scores]
     for number, turn in enumerate(judged, start=1):
-        if turn.lack is not None and not (adk_compat and scores):
+        if turn.lack is not None and (deviations.turn_unjudged or not scores):
             where = f"turn {number}: " if len(judged) > 1 else ""
             return NotEvaluated(
                 reason=turn.lack.reason, message=where + turn.lack.message, turns=values, findings=findings

@@ -98,8 +98,8 @@ def _stemmer() -> Callable[[str], str]:
 
 
 def build(_options: NoOptions, _use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: ADK's own arithmetic under `adk_compat`, else the exact one."""
-    return grade_as_adk if services.adk_compat else grade
+    """The criterion: by the exact arithmetic, or ADK's."""
+    return grade if services.deviations.exact_overlap else grade_as_adk
 
 
 def grade(evidence: TrialView) -> Grade:

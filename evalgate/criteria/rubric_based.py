@@ -20,7 +20,7 @@ RUBRIC_TYPES = {
 
 
 def build(options: RubricOptions, use: CriterionUse, services: CriterionServices, *, subject: Subject) -> Criterion:
-    """The criterion: ADK's own arithmetic under `adk_compat`."""
+    """The criterion with its options."""
     own = [rubric.noun() for rubric in options.rubrics]
     if subject is Subject.CONVERSATION:
         return judged.with_judge(options, use, services, partial(grade_conversation, own=own))
@@ -33,7 +33,7 @@ def grade(evidence: TrialView, *, subject: Subject, own: Sequence[Rubric], inter
     """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no steps were
     recorded, save in ADK."""
     blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
-    if subject is Subject.TOOL_USE and blind is not None and not ask.adk_compat:
+    if subject is Subject.TOOL_USE and blind is not None and ask.deviations.steps_unrecorded:
         message = f"no steps were recorded in turn {blind}, so its tool use is unknown"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
 
@@ -50,10 +50,10 @@ def grade_conversation(evidence: TrialView, *, own: Sequence[Rubric], ask: Askin
     its end."""
     rubric_type = RUBRIC_TYPES[Subject.CONVERSATION]
     try:
-        if ask.adk_compat:
-            given = rubrics.rubrics_of_turn_as_adk(rubric_type, own, evidence, len(evidence.actual) - 1)
-        else:
+        if ask.deviations.own_rubrics:
             given = rubrics.rubrics_of_conversation(rubric_type, own, evidence)
+        else:
+            given = rubrics.rubrics_of_turn_as_adk(rubric_type, own, evidence, len(evidence.actual) - 1)
     except RubricsDiffer as clash:
         return rubrics.rubrics_differ(clash)
     return rubrics.grade_conversation(evidence.actual, given, rubric_type=rubric_type, ask=ask)

@@ -198,9 +198,7 @@ def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece,
     agent = agent_of(invocation)
     return (
         Piece(name="developer_instructions", text=agent.instructions if agent else ""),
-        Piece(name="available_tools", text=prompting.tools_of([invocation])),
-        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
-        Piece(name="agent_steps", text=prompting.steps_of(invocation)),
+        *tool_use_pieces(invocation),
         Piece(name="grounding_metadata", text=prompting.grounding_of(invocation.events or ())),
         Piece(name="final_answer", text=prompting.answer_of(invocation, intermediate=intermediate)),
     )
@@ -217,9 +215,8 @@ def tool_use_pieces(invocation: Invocation) -> tuple[Piece, ...]:
 
 def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
     """Everything said and done, and what the agents were told and given."""
-    told = {agent.name: agent.instructions for each in invocations for agent in each.agents if agent.instructions}
     return (
-        Piece(name="developer_instructions", text=prompting.as_json(told) if told else ""),
+        Piece(name="developer_instructions", text=prompting.instructions_of(invocations)),
         Piece(name="available_tools", text=prompting.tools_of(invocations)),
         Piece(name="conversation", text=prompting.conversation_of(invocations)),
     )
@@ -318,13 +315,13 @@ def grade_turns(
 
     ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's rubrics alone.
     """
-    choose = rubrics_of_turn_as_adk if ask.adk_compat else rubrics_of_turn
+    choose = rubrics_of_turn if ask.deviations.loose_rubrics else rubrics_of_turn_as_adk
     try:
         rubrics = [choose(rubric_type, own, evidence, index) for index in range(len(evidence.actual))]
     except RubricsDiffer as clash:
         return rubrics_differ(clash)
     nothing = no_rubrics(rubric_type)
-    if ask.adk_compat and not all(rubrics):
+    if not (ask.deviations.turn_without_rubrics or all(rubrics)):
         return nothing
     ballots = {
         number: _sampled(ask, render(invocation, given), given)
@@ -332,7 +329,7 @@ def grade_turns(
         if given
     }
     results = ask.votes(ballots)
-    counted = {rubric.rubric_id for rubric in rubrics[-1]} if ask.adk_compat else None
+    counted = None if ask.deviations.own_rubrics else {rubric.rubric_id for rubric in rubrics[-1]}
     by_turn = [
         judge_rubrics(
             results[number],
@@ -344,7 +341,7 @@ def grade_turns(
         else JudgedTurn(findings=(Finding(text=NO_RUBRICS, turn=number),))
         for number, given in enumerate(rubrics, start=1)
     ]
-    return judged.conclude(by_turn, nothing=nothing, adk_compat=ask.adk_compat)
+    return judged.conclude(by_turn, nothing=nothing, deviations=ask.deviations)
 
 
 def grade_conversation(
@@ -356,7 +353,7 @@ def grade_conversation(
         return nothing
     ballot = _sampled(ask, ask_rubrics(Subject.CONVERSATION, conversation_pieces(actual), rubrics), rubrics)
     only = judge_rubrics(ask.panel.vote(ballot), ballot, rubrics, turn=None)
-    grade = judged.conclude([only], nothing=nothing, adk_compat=ask.adk_compat)
+    grade = judged.conclude([only], nothing=nothing, deviations=ask.deviations)
     return judged.at_the_end(grade, turns_before=len(actual) - 1)
 
 
@@ -374,7 +371,7 @@ def judge_rubrics(
     lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
     scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
     lack = next((lack for lack in lacks if lack is not None), None)
-    is_partial = ballot.adk_compat and bool(scores)
+    is_partial = bool(scores) and not ballot.deviations.turn_unjudged
     return JudgedTurn(
         scores=scores,
         findings=tuple(

@@ -26,6 +26,7 @@ from evalgate.model import (
     json_match,
     turns,
 )
+from evalgate.model.deviations import Deviations
 from evalgate.model.shapes import Wire
 
 
@@ -85,14 +86,14 @@ Same: TypeAlias = Callable[[ToolCall, ToolCall], bool]
 
 def build(options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
-    same = _same_call(options, adk_compat=services.adk_compat)
-    return partial(grade, options=options, same=same, adk_compat=services.adk_compat)
+    same = _same_call(options, services.deviations)
+    return partial(grade, options=options, same=same, deviations=services.deviations)
 
 
-def grade(evidence: TrialView, *, options: Options, same: Same, adk_compat: bool) -> Grade:
+def grade(evidence: TrialView, *, options: Options, same: Same, deviations: Deviations) -> Grade:
     """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk trajectory_evaluator.
 
-    A turn of which no steps were recorded is unknown, and so is the score then; under `adk_compat` it has no calls.
+    A turn of which no steps were recorded is unknown, and so is the score then; in ADK it has no calls.
     """
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
@@ -100,7 +101,7 @@ def grade(evidence: TrialView, *, options: Options, same: Same, adk_compat: bool
     values: list[float | None] = []
     findings = []
     for number, (actual, expected) in enumerate(pairs, start=1):
-        if actual.events is None and not adk_compat:
+        if actual.events is None and deviations.steps_unrecorded:
             values.append(None)
             continue
         problem = _difference(actual, expected, options, same)
@@ -114,7 +115,7 @@ def grade(evidence: TrialView, *, options: Options, same: Same, adk_compat: bool
     return Score(value=turns.mean(known), turns=tuple(values), findings=tuple(findings))
 
 
-def _same_call(options: Options, *, adk_compat: bool) -> Same:
+def _same_call(options: Options, deviations: Deviations) -> Same:
     if options.ignore_args:
         return lambda actual, expected: actual.name == expected.name
     if options.matchers or options.args_match is ArgsMatch.SUBSET:
@@ -127,9 +128,9 @@ def _same_call(options: Options, *, adk_compat: bool) -> Same:
                 actual.args or {}, expected.args or {}, matchers=by_tool.get(actual.name, everywhere), subset=subset
             )
         )
-    if adk_compat:
-        return lambda actual, expected: actual.name == expected.name and actual.args == expected.args
-    return lambda actual, expected: actual.name == expected.name and (actual.args or {}) == (expected.args or {})
+    if deviations.null_args:
+        return lambda actual, expected: actual.name == expected.name and (actual.args or {}) == (expected.args or {})
+    return lambda actual, expected: actual.name == expected.name and actual.args == expected.args
 
 
 def _difference(actual: Invocation, expected: Invocation, options: Options, same: Same) -> str:

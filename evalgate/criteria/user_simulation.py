@@ -42,7 +42,7 @@ class SimulatorQualityOptions(JudgedOptions):
 
 
 def build(options: SimulatorQualityOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
-    """The criterion: ADK's own arithmetic under `adk_compat`, where the threshold counts for each turn, too."""
+    """The criterion with its options; in ADK's arithmetic the threshold counts for each turn, too."""
     threshold = 1.0 if use.threshold is None else use.threshold
     return judged.with_judge(
         options,
@@ -68,7 +68,7 @@ def grade(evidence: TrialView, *, options: SimulatorQualityOptions, ask: Asking,
         for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=2)
     ]
     by_turn = [_first(evidence.actual[0], scenario), *votes]
-    if ask.adk_compat:
+    if not ask.deviations.simulator_turn_unjudged:
         return _conclude_as_adk(by_turn, threshold=threshold)
     if len(by_turn) > count:
         *by_turn, last, end = by_turn  # valid where both are
@@ -101,7 +101,7 @@ def _sampled(
 ) -> list[SampledRequest]:
     """One on each message from the second on, then one on ending the conversation where it ended."""
     said = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
-    if ask.adk_compat or evidence.ended_by is not Ending.TURN_LIMIT:
+    if not ask.deviations.simulator_cut or evidence.ended_by is not Ending.TURN_LIMIT:
         said.append(options.stop_signal)
     return [
         judged.sampled(

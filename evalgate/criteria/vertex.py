@@ -136,9 +136,10 @@ def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
     results = ask.panel.vote_all(ballots)
     by_turn = [_judged(result, number) for number, result in enumerate(results, start=1)]
     failed = any(sample.failure for result in results for sample in result.samples)
-    if not ask.adk_compat or failed:
+    if failed:
         return judged.conclude(by_turn, nothing=_NOTHING)
-    return judged.conclude(by_turn, nothing=_NOTHING, adk_compat=True, mean=turns.running_mean)
+    mean = turns.mean if ask.deviations.float_dust_judged else turns.running_mean
+    return judged.conclude(by_turn, nothing=_NOTHING, deviations=ask.deviations, mean=mean)
 
 
 _NOTHING: Final = NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is nothing to judge")

@@ -181,11 +181,12 @@ def _of_yaml(text: str) -> Source:
 
 def read_module(text: str) -> Source:
     """What a module of Python says; nothing where it cannot be parsed, which whoever imports it will tell."""
-    module = _parsed(text)
+    module = parse(text)
     return Source() if module is None else _Reader(module).source()
 
 
-def _parsed(text: str) -> ast.Module | None:
+def parse(text: str) -> ast.Module | None:
+    """The syntax tree of a module; None where this Python cannot parse it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of invalid escapes
@@ -428,7 +429,7 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
             continue
         text = read(file) or ""
-        module = _parsed(text) if any(name in text for modules, _ in MAKERS.values() for name in modules) else None
+        module = parse(text) if any(name in text for modules, _ in MAKERS.values() for name in modules) else None
         if module is not None:
             yield from _made_in(module, file)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from evalgate.ces import read as ces_read
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
-from evalgate.discovery import walk
+from evalgate.discovery import agent_source, walk
 from evalgate.discovery.walk import IgnoreRules, Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, EvalSet
@@ -65,9 +66,8 @@ def offers_agent(source: str) -> bool:
     """
     if not any(name in source for name in (*ENTRY_NAMES, "google.adk", "import app")):
         return False
-    try:
-        module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    module = agent_source.parse(source)
+    if module is None:
         return "root_agent" in source
     names = set(_bound_names(module.body))
     from_agent = (
@@ -81,12 +81,8 @@ def offers_agent(source: str) -> bool:
 
 def defines_agent(source: str) -> bool:
     """Whether the module itself makes the agent that it offers: it is not imported from elsewhere, as tests do."""
-    if "root_agent" not in source and "get_agent_async" not in source:
-        return False
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    module = agent_source.parse(source) if any(name in source for name in ENTRY_NAMES) else None
+    body = [] if module is None else module.body
     own = [statement for statement in body if not isinstance(statement, ast.Import | ast.ImportFrom)]
     return not ENTRY_NAMES.isdisjoint(_bound_names(own))
 
@@ -103,14 +99,10 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
                 yield name
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 yield from (alias.asname or alias.name for alias in aliases)
-            case ast.If(body=inner, orelse=other):
-                yield from _bound_names([*inner, *other])
-            case ast.Try(body=inner, handlers=handlers, orelse=other, finalbody=final):
-                yield from _bound_names([*inner, *other, *final])
-                for handler in handlers:
-                    yield from _bound_names(handler.body)
-            case ast.With(body=inner):
-                yield from _bound_names(inner)
+            case ast.If() | ast.Try() | ast.With():
+                inner = (getattr(statement, name, ()) for name in ("body", "orelse", "finalbody"))
+                handled = (handler.body for handler in getattr(statement, "handlers", ()))
+                yield from _bound_names(list(itertools.chain(*inner, *handled)))
             case _:
                 pass
 
@@ -229,16 +221,11 @@ def _find_nearest(key: str, *, folders: AgentFolders) -> Found | Ambiguous | Non
 
 def evaluated_modules(source: str) -> Iterator[str]:
     """The agents' modules that a test gives to ADK's `AgentEvaluator` as plain text."""
-    if "AgentEvaluator" not in source:
-        return
-    try:
-        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for call in calls:
-        match call.func:
-            case ast.Attribute(value=ast.Name(id="AgentEvaluator")):
-                named = [each.value for each in call.keywords if each.arg == "agent_module"] or call.args[:1]
+    module = agent_source.parse(source) if "AgentEvaluator" in source else None
+    for node in () if module is None else ast.walk(module):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="AgentEvaluator")), args=args, keywords=keywords):
+                named = [each.value for each in keywords if each.arg == "agent_module"] or args[:1]
                 yield from (each.value for each in named if isinstance(each, ast.Constant) and type(each.value) is str)
 
 
@@ -367,10 +354,8 @@ def _no_agent(absent: Sequence[str], elsewhere: Sequence[str]) -> Problem:
     """That there is no agent for the files `absent`; `elsewhere`: files that make one and are not called agent.py."""
     several = len(absent) > 1
     files = f" for {words.counted(len(absent), 'evaluation file')} ({words.listed(absent)})" if several else ""
-    message = (
-        f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, or a "
-    )
-    message += "root_agent.yaml"
+    message = f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
+    message += "or a root_agent.yaml"
     message += f"; {words.listed(elsewhere, limit=8)} have a `root_agent`" if elsewhere else ""
     hint = _rule_example("**" if several else absent[0], path=elsewhere[0] if elsewhere else "path/to/agent")
     return errors.error("no-agent", message, Place(file=absent[0]), hint)

@@ -202,17 +202,12 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             said = "an object" if "instance of" in error["msg"] else error["msg"]
             expected = said.removeprefix("Value error, ").removeprefix("Input should be ")
             expected = expected.removesuffix(", unable to interpret input")
-            message = f"`{use.name}`: `{shown}` is {_found(error['input'])}, expected {expected}"
+            message = f"`{use.name}`: `{shown}` is {plain.short_json(error['input'])}, expected {expected}"
     return errors.error("bad-option", message, _place_of(use, shown), hint)
 
 
 def _option(path: tuple[int | str, ...]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
-
-
-def _found(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
@@ -302,12 +297,11 @@ class CriteriaFinder:
         return self._defaults(cases), ConfigOrigin.DEFAULTS, ""
 
     def _defaults(self, cases: Sequence[Case]) -> tuple[CriterionUse, ...]:
-        """ADK's defaults, each for the cases that it applies to; of scenarios another one. With `adk_compat` ADK's."""
-        compat = self._settings.adk_compat
-        led = not compat and any(case.scenario is not None for case in cases)
+        """ADK's defaults, each for the cases that it applies to; of scenarios another one. In ADK each decides all."""
+        fitting = self._settings.deviations.fitting_defaults
+        led = fitting and any(case.scenario is not None for case in cases)
         compared = [
-            CriterionUse(name=name, threshold=value, where_applicable=not compat)
-            for name, value in ADK_DEFAULTS.items()
+            CriterionUse(name=name, threshold=value, where_applicable=fitting) for name, value in ADK_DEFAULTS.items()
         ]
         compared = compared if not led or any(case.scenario is None for case in cases) else []
         named = (use for use in (*compared, *([SCENARIO_DEFAULT] if led else ())) if use.name in self._specs)

@@ -160,7 +160,7 @@ def _now() -> str:
 
 def response_of(report: Report) -> JsonObject:
     """What a run says: the verdict, and each case with its criteria."""
-    cases = [_case(each) for suite in report.verdict.suites for each in suite.cases]
+    cases = [_case(each) for each in report.verdict.cases]
     return {"verdict": report.verdict.kind.value, "reason": report.verdict.reason, "cases": cases}
 
 

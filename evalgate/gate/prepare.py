@@ -177,7 +177,7 @@ def most_reruns(policy: Policy, *, has_base: bool) -> str:
 def _questions(suite: Suite, case: Case, settings: Settings) -> Iterator[tuple[str, int]]:
     """The judge's model and the number of calls of each judged criterion of a case."""
     for use in () if settings.skip_judged else suite.criteria_of(case):
-        count = _samples(use, all_samples=settings.adk_compat)  # under which no judge stops early
+        count = _samples(use, all_samples=not settings.deviations.spared_samples)
         written = use.options.get("judge_model_options")
         model = written.get("judge_model") if isinstance(written, Mapping) else None
         if count:

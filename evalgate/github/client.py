@@ -27,7 +27,7 @@ from evalgate import __version__
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.system import http
 from evalgate.system.http import ExchangeFailed
-from evalgate.text import plain
+from evalgate.text import plain, words
 from evalgate.values import Environ, Json
 
 if TYPE_CHECKING:
@@ -421,8 +421,7 @@ class Client:
                 return parse(bytes(held)), response
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-                place = ".".join(str(step) for step in first["loc"])
-                why = f"does not match the API: {f'{place}: ' if place else ''}{first['msg']}"
+                why = f"does not match the API: {words.fault_with_place(first)}"
                 raise _unreadable(endpoint, response, why) from None
             except (ValueError, RecursionError):
                 raise _unreadable(endpoint, response, "is not JSON") from None

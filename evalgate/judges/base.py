@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 from evalgate.model import Text, Usage
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.values import Environ, Json, frozen_dataclass
 
 # --- one question ---------------------------------------------------------------------------------
@@ -238,8 +239,7 @@ class SampledRequest:
     `request`: its `sample` is set by the panel. `items`: what is voted on, rubric ids for one; a single label has the
     item "". `parse`: the votes found in a reply, by item; an item that the reply passes over has no key. It must not
     raise. `again(reply, items)`: the prompt that asks once more for the items passed over or not sure; None: the former
-    count as unreadable, the latter as they are. `exhaustive`: every sample is asked, decided or not. `adk_compat`:
-    ADK's arithmetic: every sample is asked, one that fails voids the ballot, what was passed over is not asked again.
+    count as unreadable, the latter as they are. `exhaustive`: every sample is asked, decided or not.
     """
 
     request: JudgeRequest
@@ -248,7 +248,7 @@ class SampledRequest:
     num_samples: int = 5
     again: Callable[[JudgeReply, tuple[str, ...]], str] | None = None
     exhaustive: bool = False
-    adk_compat: bool = False
+    deviations: Deviations = OURS
 
 
 class Undecided(enum.StrEnum):

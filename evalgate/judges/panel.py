@@ -155,7 +155,9 @@ class VotingPanel:
         texts, cached, asked = [reply.text], reply.cached, [request]
         # ADK's arithmetic has no second question for what was passed over; what may be a quote is no vote there either
         lacking = tuple(
-            item for item in ballot.items if (not votes[item].sure if item in votes else not ballot.adk_compat)
+            item
+            for item in ballot.items
+            if (not votes[item].sure if item in votes else ballot.deviations.item_forgotten)
         )
         if lacking and ballot.again is not None:
             later: Mapping[str, Vote] = {}
@@ -342,7 +344,7 @@ def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int
     left = ballot.num_samples - asked
     if left <= 0 or any(sample.failure and sample.failure.kind in FINAL for sample in samples):
         return ()
-    if ballot.exhaustive or ballot.adk_compat:
+    if ballot.exhaustive or not ballot.deviations.spared_samples:
         return tuple(range(asked, ballot.num_samples))
     size = max((_needed(_count(ballot, item, samples)) for item in ballot.items), default=0)
     return tuple(range(asked, asked + size))
@@ -353,7 +355,7 @@ def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
     verdicts: dict[str, ItemVerdict] = {}
     for item in ballot.items:
         count = _count(ballot, item, samples)
-        passed = None if ballot.adk_compat and count.failed else _decided(count)
+        passed = None if count.failed and not ballot.deviations.sample_raises else _decided(count)
         if passed is None:
             undecided, message = _why_undecided(item, count, samples)
             verdicts[item] = ItemVerdict(passed=None, count=count, undecided=undecided, message=message)
@@ -389,7 +391,7 @@ def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> Vote
     votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
     sides = [vote.passed for vote in votes if vote is not None]
     silent = votes.count(None)
-    asked_again = ballot.again is not None and not ballot.adk_compat
+    asked_again = ballot.again is not None and ballot.deviations.item_forgotten
     return VoteCount(
         positives=sides.count(True),
         negatives=sides.count(False),

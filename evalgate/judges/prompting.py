@@ -209,9 +209,9 @@ def answer_of(invocation: Invocation, *, intermediate: bool = False, with_though
     return "\n".join(text for text in texts if text)
 
 
-def instructions_of(invocation: Invocation) -> str:
+def instructions_of(invocations: Iterable[Invocation]) -> str:
     """What each agent was told, by name."""
-    told = {agent.name: agent.instructions for agent in invocation.agents if agent.instructions}
+    told = {agent.name: agent.instructions for each in invocations for agent in each.agents if agent.instructions}
     return as_json(told) if told else ""
 
 
@@ -257,27 +257,25 @@ def grounding_of(events: Sequence[Event]) -> str:
 
 def events_shown(events: Sequence[Event]) -> list[JsonObject]:
     """Events as JSON: who said what, called what, and got what back."""
-    shown = []
-    for event in events:
-        for part in event.content.parts if event.content else ():
-            entry = _entry(part)
-            if entry:
-                shown.append({"by": event.author or "agent", **entry})
-    return shown
+    return [
+        {"by": event.author or "agent", **entry}
+        for event in events
+        for part in (event.content.parts if event.content else ())
+        if (entry := _entry(part))
+    ]
 
 
 def conversation_of(invocations: Sequence[Invocation]) -> str:
     """The whole conversation, turn by turn."""
-    turns = []
-    for number, invocation in enumerate(invocations, start=1):
-        turns.append(
-            {
-                "turn": number,
-                "user": text_of(invocation.user_content),
-                "agent_steps": events_shown(invocation.events or ()),
-                "agent_answer": answer_of(invocation),
-            }
-        )
+    turns = [
+        {
+            "turn": number,
+            "user": text_of(invocation.user_content),
+            "agent_steps": events_shown(invocation.events or ()),
+            "agent_answer": answer_of(invocation),
+        }
+        for number, invocation in enumerate(invocations, start=1)
+    ]
     return as_json(turns)
 
 
@@ -547,18 +545,14 @@ def verdict_lines(rows: Rows, *, known: Collection[str], label: str) -> list[tup
     return [row for row in rows if row[0]]
 
 
-def find_json(text: str) -> list[JsonObject]:
-    """Every outermost JSON object of a text, in order; Python's single-quoted form is read where JSON's is not."""
+def json_entries(text: str, *, key: str) -> list[JsonObject]:
+    """Every object, however deep it stands, that has `key`; keys are lowered. Python's single-quoted form is read where
+    JSON's is not."""
     found = [value for _, value in _objects(text)]
     if not found and "{" in text:
         value, _ = _object_at(_in_json(text[text.index("{") :]), 0)
         found = [value] if value is not None else []
-    return found
-
-
-def json_entries(text: str, *, key: str) -> list[JsonObject]:
-    """Every object, however deep it stands, that has `key`; keys are lowered."""
-    return [entry for value in find_json(text) for entry in _entries_with(value, key)]
+    return [entry for value in found for entry in _entries_with(value, key)]
 
 
 def _entries_with(value: Any, key: str) -> Iterator[JsonObject]:
@@ -753,10 +747,14 @@ def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
 
 def label_schema(labels: Iterable[str]) -> Json:
     """JSON schema of `{"rationale": ..., "verdict": ...}`."""
+    return _object_schema({"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(labels)}})
+
+
+def _object_schema(properties: Json) -> Json:
     return {
         "type": "object",
-        "properties": {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(labels)}},
-        "required": ["rationale", "verdict"],
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
 
@@ -773,10 +771,5 @@ def verdicts_schema(names: Sequence[str], *, texts: Sequence[str], label: str, l
     properties: JsonObject = {"id": {"type": "string", "enum": list(names)}}
     properties |= {text: {"type": "string"} for text in texts}
     properties |= {label: {"type": "string", "enum": list(labels)}}
-    entry = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {
-        "type": "object",
-        "properties": {"verdicts": {"type": "array", "items": entry, "minItems": min(len(names), FORCED)}},
-        "required": ["verdicts"],
-        "additionalProperties": False,
-    }
+    items = _object_schema(properties)
+    return _object_schema({"verdicts": {"type": "array", "items": items, "minItems": min(len(names), FORCED)}})

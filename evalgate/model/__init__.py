@@ -91,7 +91,6 @@ from evalgate.model.run import (
     USER_SIMULATOR,
     AgentDescription,
     GradedTrial,
-    InMemoryTranscripts,
     Inputs,
     JudgeUse,
     LoadedAgent,
@@ -101,7 +100,6 @@ from evalgate.model.run import (
     Transcripts,
 )
 from evalgate.model.trial import (
-    CRASHES,
     INFRASTRUCTURE,
     AgentFailure,
     CaseKey,
@@ -122,7 +120,6 @@ from evalgate.model.trial import (
 )
 
 __all__ = [
-    "CRASHES",
     "INFRASTRUCTURE",
     "MOST_REPEATS",
     "OPEN",
@@ -181,7 +178,6 @@ __all__ = [
     "GateVerdict",
     "Grade",
     "GradedTrial",
-    "InMemoryTranscripts",
     "Inputs",
     "Interval",
     "Invocation",

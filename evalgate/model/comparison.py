@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
 from evalgate.errors import Place
@@ -223,6 +223,11 @@ class Verdict:
     def blocks(self) -> bool:
         """Whether the policy fails the job."""
         return self.blocked_by is not None
+
+    @property
+    def cases(self) -> Iterator[CaseVerdict]:
+        """Those of all suites."""
+        return (case for suite in self.suites for case in suite.cases)
 
     def count(self, kind: VerdictKind) -> int:
         """How many cases ended as `kind`, over all suites."""

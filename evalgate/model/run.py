@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Annotated, Final, Protocol, TypeAlias
 
 from pydantic import Field
@@ -73,6 +73,20 @@ class JudgeUse:
     failures: Mapping[str, Count] = field(default_factory=dict)
 
 
+def total_of(uses: Sequence[JudgeUse], *, criterion: str = "", model: str = "") -> JudgeUse:
+    """All of them as one; its cost is None only where no call was priced."""
+    priced = [use.cost_usd for use in uses if use.cost_usd is not None]
+    kinds = sorted({kind for use in uses for kind in use.failures})
+    sums = ("calls", "cached", "retries", "prompt_tokens", "output_tokens", "unpriced")
+    return JudgeUse(
+        criterion=criterion,
+        model=model,
+        **{name: sum(getattr(use, name) for use in uses) for name in sums},
+        cost_usd=sum(priced) if priced else None,
+        failures={kind: sum(use.failures.get(kind, 0) for use in uses) for kind in kinds},
+    )
+
+
 @frozen_dataclass
 class LoadedTool:
     """A tool as its agent has it: what models are told of it, and its parameters, each with its type and default."""
@@ -129,17 +143,6 @@ class Transcripts(Protocol):
 
     def find(self, key: TrialKey) -> Transcript | None:
         """The transcript of a trial; None where the agent failed or none was kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class InMemoryTranscripts:
-    """Transcripts held by key: for small runs and for tests."""
-
-    by_key: Mapping[TrialKey, Transcript] = field(default_factory=dict)
-
-    def find(self, key: TrialKey) -> Transcript | None:
-        """See `Transcripts.find`."""
-        return self.by_key.get(key)
 
 
 @frozen_dataclass

@@ -111,11 +111,6 @@ class FailureKind(enum.StrEnum):
 INFRASTRUCTURE: frozenset[FailureKind] = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE})
 """Kinds that a retry may cure; a wrong answer is never retried."""
 
-CRASHES: frozenset[FailureKind] = frozenset({
-    FailureKind.RAISED, FailureKind.MODEL_ERROR, FailureKind.TIMEOUT, FailureKind.EXITED, FailureKind.KILLED,
-})  # fmt: skip
-"""Kinds that are the agent's own and may be accidents, in the midst of a conversation that others get through."""
-
 
 @frozen_dataclass
 class AgentFailure:
@@ -234,7 +229,7 @@ class Score:
 
     `breakdown` holds named parts (token kinds, seconds by phase). `passed`: what a custom metric said of its own
     score; the gate compares scores, and the criterion refuses one that contradicts its own word. `lacking`: why a part
-    was not judged and does not count, as in ADK (`adk_compat`); else there is no score then.
+    was not judged and does not count, as in ADK; else there is no score then.
     """
 
     value: Annotated[float, Field(ge=-MOST, le=MOST)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from evalgate.errors import Problem, Severity
-from evalgate.model import Report
+from evalgate.model import Report, run as model_run
 from evalgate.reports import edits, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import plain, words, workflow_commands
@@ -109,7 +109,7 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     counts = view.of(report).totals.cases
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
-    judging = view.judges_total(report.run.judges)
+    judging = model_run.total_of(report.run.judges)
     cost = f"{judging.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
@@ -132,10 +132,8 @@ def render_outputs(report: Report) -> Mapping[str, str]:
 
 def _scores(report: Report) -> str:
     found: defaultdict[str, list[float]] = defaultdict(list)
-    for suite in report.verdict.suites:
-        for case in suite.cases:
-            for each in case.criteria:
-                known = [each.value] if each.value is not None and math.isfinite(each.value) else []
-                found[plain.label(each.name, NAME_LIMIT)] += known
+    for each in (each for case in report.verdict.cases for each in case.criteria):
+        known = [each.value] if each.value is not None and math.isfinite(each.value) else []
+        found[plain.label(each.name, NAME_LIMIT)] += known
     means = {name: fmean(values) if values else None for name, values in list(found.items())[:NAMES]}
     return json.dumps(means, separators=(",", ":"))

@@ -434,13 +434,11 @@ def evidence_sentence(book: Book) -> str:
         return told
     amount = words.odds(book.worse).removesuffix(" : 1")
     chance = f"in at most 1 of {amount} checks like this one"
-    names = [_named(case_id) for _, case_id in bets.certainly_broken(book.factors, needed=book.needed)]
+    names = [
+        plain.quoted(case_id, NAME_WIDTH) for _, case_id in bets.certainly_broken(book.factors, needed=book.needed)
+    ]
     certain = f" Certainly broken: {words.listed(names, limit=UNSEEN)}." if names else ""
     return f"{told}{certain} If the change did nothing, so much or more would come up {chance}."
-
-
-def _named(case_id: str) -> str:
-    return f"`{plain.label(case_id, NAME_WIDTH).replace(chr(96), chr(39))}`"
 
 
 def runs_words(head: Run, base: Run | None) -> str:
@@ -462,6 +460,6 @@ def power_sentence(power: Power | None) -> str:
     more = next(((count, caught) for count, caught in power.caught[1:] if caught > share), None)
     if more is not None:
         told += f", {more[0]} of them about {round(10 * more[1])} times"
-    names = [_named(case_id) for _, case_id in power.unseen]
+    names = [plain.quoted(case_id, NAME_WIDTH) for _, case_id in power.unseen]
     unseen = f" Could break unseen: {words.listed(names, limit=UNSEEN)}." if names else ""
     return f"{told}.{unseen}"

@@ -62,7 +62,7 @@ def _reason(gate: GateVerdict, verdict: Verdict, run: Run, comparison: Compariso
 
 def _threshold_sentence(gate: GateVerdict, verdict: Verdict, run: Run, policy: Policy) -> str:
     """What there is to say of the gate's kind; where another kind blocks, of that one, with the failures behind it."""
-    quarantined = any(case.quarantined for suite in verdict.suites for case in suite.cases)
+    quarantined = any(case.quarantined for case in verdict.cases)
     suites = [suite for suite in verdict.suites if not suite.advisory]
     if verdict.suites and not suites:
         by_severity = all(suite.suite in policy.advisory for suite in verdict.suites)

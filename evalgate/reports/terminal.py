@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -57,15 +57,16 @@ def render(report: Report, *, width: int = 0, color: bool = False, everything: b
     v = view.of(report)
     where = "report.html" if "html" in report.files else ""
     unscored = wording.passed_unscored(report)
-    warned = _wrapped(Line(f"warning: {unscored}", "yellow"), width) if unscored else ()
+    warned = _wrapped(Line(unscored and f"warning: {unscored}", "yellow"), width)
     broken = _broken(v.cases, width, where=where)
     criteria = _criteria(v, width, everything=everything)
-    compared = _compared(report, width, everything=everything)
+    compared = _compared(v, width, everything=everything)
+    verdict = (each for line in _decided(v) for each in _wrapped(line, width))
     lines: list[Line] = []
-    for part in (warned, _broken_files(v), broken, _causes(v, width), criteria, compared, _verdict(v, width)):
+    for part in (warned, _broken_files(v), broken, _causes(v, width), criteria, compared, verdict):
         made = list(part)
         lines += [BLANK, *made] if lines and made else made
-    return "\n".join(_painted(line, color=color, folder=folder) for line in lines) + "\n"
+    return _shown(lines, color=color, folder=folder)
 
 
 def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
@@ -77,12 +78,16 @@ def render_case(report: Report, key: tuple[str, str], *, width: int = 0) -> str:
     lines = [Line(why), *_difference(found, width or LOG_WIDTH)] if why else []
     if found.failure is not None and not found.failing:
         lines += [Line(f"    | {line}") for line in wording.last_words(found.failure).splitlines()]
-    return "\n".join(_painted(line, color=False, folder="") for line in lines)
+    return _shown(lines).rstrip("\n")
 
 
 def link(shown: str, path: str) -> str:
     """A name that leads to a file, at terminals that know of links (OSC 8); others show the name."""
     return f"\x1b]8;;file://{quote(path)}\x1b\\{shown}\x1b]8;;\x1b\\"
+
+
+def _shown(lines: Iterable[Line], *, color: bool = False, folder: str = "") -> str:
+    return "".join(f"{_painted(line, color=color, folder=folder)}\n" for line in lines)
 
 
 def _painted(line: Line, *, color: bool, folder: str) -> str:
@@ -176,17 +181,20 @@ def _difference(case: CaseView, width: int) -> Iterator[Line]:
     yield from _answers(turn, width - 6)
     if case.is_new:
         yield from _base(turn, width - 6)
-    for name, finding in turns.shown_findings(turn.findings)[:FINDINGS]:
-        said = ": ".join(each for each in (_name(name), finding.label, finding.subject, finding.text) if each)
-        yield Line(f"    {plain.clip_end(plain.one_line(said), WHY_WIDTH)}", "dim")
+    for said in _findings(turn)[:FINDINGS]:
+        yield Line(f"    {plain.clip_end(said, WHY_WIDTH)}", "dim")
     if len(broken) > 1:
         yield Line(f"    ...and {words.counted(len(broken) - 1, 'more turn')}", "dim")
 
 
+def _findings(turn: Turn) -> list[str]:
+    found = ((_name(name), each.label, each.subject, each.text) for name, each in turns.shown_findings(turn.findings))
+    return [plain.one_line(": ".join(filter(None, parts))) for parts in found]
+
+
 def _calls(turn: Turn, width: int) -> Iterator[Line]:
-    if not _differ_in_calls(turn):
-        return
-    yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
+    if _differ_in_calls(turn):
+        yield from _call_lines(turn.expected_calls or (), turn.actual_calls or (), width)
 
 
 def _call_lines(left: Sequence[ToolCall], right: Sequence[ToolCall], width: int) -> Iterator[Line]:
@@ -261,7 +269,7 @@ def render_whole_case(case: CaseView, *, width: int = 0, color: bool = False, fo
         lines += [BLANK, *_turn(turn, width or LOG_WIDTH)]
     if case.failure is not None:
         lines += [BLANK, *(Line(f"| {line}", "dim") for line in wording.last_words(case.failure).splitlines())]
-    return "".join(f"{_painted(line, color=color, folder=folder)}\n" for line in lines)
+    return _shown(lines, color=color, folder=folder)
 
 
 def _turn(turn: Turn, width: int) -> Iterator[Line]:
@@ -279,9 +287,8 @@ def _turn(turn: Turn, width: int) -> Iterator[Line]:
     else:
         answer = "(no answer)" if turn.actual_answer is None else turn.actual_answer
         yield from (Line(f"      {row}") for row in plain.wrap(plain.flat(answer), width - 6))
-    for name, finding in turns.shown_findings(turn.findings):
-        said = ": ".join(each for each in (_name(name), finding.label, finding.subject, finding.text) if each)
-        yield from (Line(f"    {row}", "dim") for row in plain.wrap(plain.one_line(said), width - 4))
+    for said in _findings(turn):
+        yield from (Line(f"    {row}", "dim") for row in plain.wrap(said, width - 4))
 
 
 def render_change(
@@ -295,7 +302,7 @@ def render_change(
         lines = [*(line for each in spelled for line in _said("+", each, room)), *lines]
     elif answer and turn.expected_answer is None:
         lines += _said("+", turn.actual_answer or "", room)
-    return "".join(f"{_painted(line, color=color, folder='')}\n" for line in lines)
+    return _shown(lines, color=color)
 
 
 def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
@@ -324,21 +331,19 @@ def _criteria(v: View, width: int, *, everything: bool) -> Iterator[Line]:
         )
 
 
-def _compared(report: Report, width: int, *, everything: bool) -> Iterator[Line]:
+def _compared(v: View, width: int, *, everything: bool) -> Iterator[Line]:
     """Head beside base: a row per criterion that decides, where the base's results come from."""
-    comparison = report.comparison
+    comparison = v.comparison
     if comparison is None:
-        return
-    if comparison.problem:
         return
     deciding, *others = cases.rows(comparison)
     yield from _changes([*deciding, *(row for rows in others for row in rows if everything)], width)
     origin = comparison.origin
     sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
     yield from _wrapped(Line(f"base{sha}: {cases.base_words(comparison)}"), width)
-    changed = agent_changes.sentence(agent_changes.of(report))
+    changed = agent_changes.sentence(agent_changes.of(v.report))
     yield from _wrapped(Line(changed and f"agent changed: {changed}"), width)
-    for fall in moved.falls(view.of(report))[:FALLS]:
+    for fall in moved.falls(v)[:FALLS]:
         yield from _fallen(fall, width)
     for note in origin.notes:
         yield from _wrapped(Line(plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT)), width)
@@ -393,11 +398,6 @@ def _fallen(fall: Fall, width: int) -> Iterator[Line]:
         yield from _call_lines(turn.base_calls, turn.head_calls, (width or LOG_WIDTH) - 6)
 
 
-def _verdict(v: View, width: int) -> Iterator[Line]:
-    for line in _decided(v):
-        yield from _wrapped(line, width)
-
-
 def _decided(v: View) -> Iterator[Line]:
     report, counts, run = v.report, v.totals, v.report.run
     judge = view.judges_summary(run.judges)
@@ -424,6 +424,5 @@ def _decided(v: View) -> Iterator[Line]:
     if report.edits.decide and not report.verdict.blocks:
         yield Line(edits.rules(report.edits, mark=_name), "yellow")
     fell = moved.notable(v)
-    for told in (wording.next_step(report, lies="above"), "" if fell is None else moved.sentence(fell)):
-        if told:
-            yield Line(told)
+    yield Line(wording.next_step(report, lies="above"))
+    yield Line("" if fell is None else moved.sentence(fell))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,7 @@ from evalgate.model import (
     Run,
     SuiteVerdict,
     VerdictKind,
+    run as model_run,
 )
 from evalgate.reports import cases as reports_cases, causes as reports_causes, edits, wording
 from evalgate.reports.cases import CaseView
@@ -197,26 +198,6 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     return tuple(made)
 
 
-def judges_total(uses: Sequence[JudgeUse]) -> JudgeUse:
-    """All of them as one, which names no criterion and no model. A cost is None only where no call was priced."""
-    failures: Counter[str] = Counter()
-    for use in uses:
-        failures.update(use.failures)
-    priced = [use.cost_usd for use in uses if use.cost_usd is not None]
-    return JudgeUse(
-        criterion="",
-        model="",
-        calls=sum(use.calls for use in uses),
-        cached=sum(use.cached for use in uses),
-        retries=sum(use.retries for use in uses),
-        prompt_tokens=sum(use.prompt_tokens for use in uses),
-        output_tokens=sum(use.output_tokens for use in uses),
-        cost_usd=sum(priced) if priced else None,
-        unpriced=sum(use.unpriced for use in uses),
-        failures=failures,
-    )
-
-
 def judge_cost(use: JudgeUse) -> str:
     """`$0.02`, `at least $0.02` or `unknown` where prices are missing; `-` where nothing was paid. Never a false $0."""
     if use.cost_usd is None:
@@ -228,7 +209,7 @@ def judges_summary(uses: Sequence[JudgeUse]) -> str:
     """`36 calls, 84 cached, $0.02`; "" where no judge was asked."""
     if not uses:
         return ""
-    whole = judges_total(uses)
+    whole = model_run.total_of(uses)
     failed = sum(whole.failures.values())
     played = sum(use.calls for use in uses if use.criterion == USER_SIMULATOR)
     spent = {UNKNOWN: "", "unknown": "cost unknown"}.get(judge_cost(whole), judge_cost(whole))

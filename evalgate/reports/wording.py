@@ -40,6 +40,12 @@ COMMAND_LIMIT = 4_000
 Lies: TypeAlias = Literal["above", "below"]
 SHA_WIDTH, NAME_WIDTH = 12, 80
 HEX = frozenset("0123456789abcdef")
+MARKS: Final[Mapping[VerdictKind, str]] = {
+    VerdictKind.PASS: "\N{WHITE HEAVY CHECK MARK}",
+    VerdictKind.FAIL: "\N{CROSS MARK}",
+    VerdictKind.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
+    VerdictKind.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
+}
 UNMARKED = "text, but not in an event marked as final"
 INTERRUPTED = "The run was interrupted; cases that did not run count as not measured."
 
@@ -107,19 +113,7 @@ def kind_word(kind: VerdictKind) -> str:
 
 def kind_mark(kind: VerdictKind | None) -> str:
     """A sign that reads without color; one of its own for a gate that had nothing to ask."""
-    match kind:
-        case None:
-            return "\N{HEAVY MINUS SIGN}"
-        case VerdictKind.PASS:
-            return "\N{WHITE HEAVY CHECK MARK}"
-        case VerdictKind.FAIL:
-            return "\N{CROSS MARK}"
-        case VerdictKind.INCONCLUSIVE:
-            return "\N{WHITE QUESTION MARK ORNAMENT}"
-        case VerdictKind.NOT_MEASURED:
-            return "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}"
-        case _:
-            assert_never(kind)
+    return "\N{HEAVY MINUS SIGN}" if kind is None else MARKS[kind]
 
 
 def case_word(case: CaseView) -> str:
@@ -203,24 +197,20 @@ UNSCORED: Final = frozenset(
 def passed_unscored(report: Report) -> str:
     """That cases pass although a criterion of theirs broke down or was judged in part, as they do in ADK, and why the
     first of them did; "" where none does."""
-    passed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.PASS}
+    passed = {case.key: case for case in report.verdict.cases if case.kind is VerdictKind.PASS}
+    without = [
+        (key, each.name, unmeasured_sentence(each))
+        for key, case in passed.items()
+        for each in case.criteria
+        if each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
+    ]
     in_part = [
-        (trial.key.case, name, grade.lacking)
+        (trial.key.case, name, bounded(grade.lacking, WHY_LIMIT))
         for trial in report.run.trials
         for name, grade in trial.grades.items()
         if isinstance(grade, Score) and grade.lacking and trial.key.case in passed
     ]
-    found = [
-        (case.key, each)
-        for suite in report.verdict.suites
-        for case in suite.cases
-        if case.kind is VerdictKind.PASS
-        for each in case.criteria
-        if each.kind is VerdictKind.NOT_MEASURED and each.reason in UNSCORED
-    ]
-    without = [(key, each.name, unmeasured_sentence(each)) for key, each in found]
-    partly = [(key, name, bounded(why, WHY_LIMIT)) for key, name, why in in_part]
-    said = [("passed without a score of", without), ("passed by a part of", partly)]
+    said = [("passed without a score of", without), ("passed by a part of", in_part)]
     return " ".join(_passed_as_in_adk(how, each, of=len(passed)) for how, each in said if each)
 
 
@@ -302,7 +292,7 @@ def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
     held = [(case, case.verdict.quarantine) for case in found if case.verdict.quarantine is not None]
     if held:
         named = (
-            f"{_named(case.case_id)} {RESULTS[case.kind]} ({_named(why.owner)}, until {why.expires})"
+            f"{plain.quoted(case.case_id)} {RESULTS[case.kind]} ({plain.quoted(why.owner)}, until {why.expires})"
             for case, why in held
         )
         title = f"{words.counted(len(held), 'quarantined case')} (non-blocking)"
@@ -311,10 +301,6 @@ def notices(report: Report, found: Sequence[CaseView]) -> Iterator[Notice]:
     if ended:
         more = f"; {len(ended) - NOTICED:,} more" if len(ended) > NOTICED else ""
         yield Notice(title="Quarantine", text=f"{'; '.join(ended[:NOTICED])}{more}.")
-
-
-def _named(text: str) -> str:
-    return f"`{plain.label(text, NAME_WIDTH).replace(chr(96), chr(39))}`"
 
 
 RESULTS: Final[Mapping[VerdictKind, str]] = {
@@ -344,7 +330,7 @@ FLAKY: Final = "The flaky cases {lies} failed at first, and reruns did not confi
 
 def _only_flaky(report: Report) -> bool:
     """Whether every case that failed did so by accident."""
-    failed = [case for suite in report.verdict.suites for case in suite.cases if _is_failure(case)]
+    failed = [case for case in report.verdict.cases if _is_failure(case)]
     return bool(failed) and all(case.nonblocking is NonBlocking.FLAKY for case in failed)
 
 
@@ -360,7 +346,7 @@ def has_failed_base(report: Report) -> bool:
 
 
 def _after_pass(report: Report, lies: Lies) -> str:
-    every = [case for suite in report.verdict.suites for case in suite.cases]
+    every = list(report.verdict.cases)
     if not any(map(_is_failure, every)):
         first = report.comparison is not None and report.comparison.no_agent
         return "No baseline yet: only thresholds apply." if first else ""
@@ -390,7 +376,7 @@ def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
 
 def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
     """Who has to act where the agent is the base's."""
-    failed = {case.key for suite in report.verdict.suites for case in suite.cases if case.kind is VerdictKind.FAIL}
+    failed = {case.key for case in report.verdict.cases if case.kind is VerdictKind.FAIL}
     if failed & set(comparison.edited):
         return "The agent fails cases that this change adds or edits: fix the agent, or what they expect."
     return "Not caused by this change: fix the base branch, or allow pre-existing failures with `threshold: new`."
@@ -399,7 +385,7 @@ def _not_by_the_agent(report: Report, comparison: Comparison) -> str:
 def _after_fail(report: Report) -> str:
     comparison = report.comparison
     if report.edits.decide and not report.edits.by_base:
-        asked = edits.rules(report.edits, mark=_named)
+        asked = edits.rules(report.edits, mark=plain.quoted)
         return f"The stricter rules of this change cause it ({asked}): fix the agent, or keep the base's rules."
     if comparison is not None and comparison.is_untouched(report.run):
         return _not_by_the_agent(report, comparison)
@@ -423,12 +409,12 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
-        if any(case.quarantined for suite in suites for case in suite.cases):
+        if any(case.quarantined for case in report.verdict.cases):
             return "Every case is quarantined: fix some, and delete their entries from `quarantine` of evalgate.yml."
         return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
-    is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for suite in suites for case in suite.cases)
+    is_whole = all(case.kind is not VerdictKind.NOT_MEASURED for case in report.verdict.cases)
     if report.run.truncated and (is_whole or (comparison is not None and comparison.problem and not unmeasured)):
         return CUT_SHORT
     if unmeasured or comparison is None:

@@ -362,11 +362,9 @@ def _suite_lines(
     for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
         key = (suite.key, case.case_id)
         told: JsonObject = {
-            "case_id": case.case_id,
-            "line": case.place.line if case.place else None,
+            **_case_head(case),
             "fingerprint": report.run.fingerprints.get(key) or fingerprints.of_case(case),
             "eval_case": adk_shapes.case_json(case),
-            "criteria": sorted(case.criteria or ()),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
             "label": "" if of_cases[key] is CaseLabel.PASSED else of_cases[key].value,
@@ -381,6 +379,11 @@ def _suite_lines(
             text = shapes.encode({**told, "not_finite": places})
         yield (",\n" if number else "\n") + text.decode()
     yield "]}"
+
+
+def _case_head(case: Case) -> JsonObject:
+    line = case.place.line if case.place else None
+    return {"case_id": case.case_id, "line": line, "criteria": sorted(case.criteria or ())}
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> JsonObject:
@@ -421,11 +424,9 @@ def _shard(shard: Shard, report: Report) -> JsonObject:
         for case in suite.eval_set.cases:
             key = (suite.key, case.case_id)
             told = {
-                "case_id": case.case_id,
-                "line": case.place.line if case.place else None,
+                **_case_head(case),
                 "fingerprint": shard.fingerprints.get(key, ""),
                 "shard": shard.homes[key],
-                "criteria": sorted(case.criteria or ()),
             }
             cases.append({name: value for name, value in told.items() if value})
         plan.append({**_suite_head(suite, report), "cases": cases})
@@ -531,8 +532,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
     if type(version) is int and version == BEFORE:
         raw = _converted(raw)
-        version = SCHEMA_VERSION
-    if type(version) is not int or version != SCHEMA_VERSION:
+    elif type(version) is not int or version != SCHEMA_VERSION:
         shown = repr(version)[:40]
         why = f"has schema_version {shown}; this version of evalgate reads {BEFORE} and {SCHEMA_VERSION}"
         raise _refused(why, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted.")

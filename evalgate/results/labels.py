@@ -72,14 +72,13 @@ def of(verdict: Verdict, comparison: Comparison | None) -> Mapping[CaseKey, Case
     has_base = comparison is not None and comparison.base is not None
     compared = {case.key: case for case in comparison.cases} if comparison is not None and has_base else {}
     found = {}
-    for suite in verdict.suites:
-        for case in suite.cases:
-            beside = compared.get(case.key)
-            found[case.key] = label(
-                case,
-                origin=None if beside is None else beside.origin,
-                is_fixed=beside is not None and beside.fixed,
-            )
+    for case in verdict.cases:
+        beside = compared.get(case.key)
+        found[case.key] = label(
+            case,
+            origin=None if beside is None else beside.origin,
+            is_fixed=beside is not None and beside.fixed,
+        )
     return found
 
 

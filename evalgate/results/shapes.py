@@ -6,6 +6,7 @@ can be pasted into an evaluation file; what agents were told stands in a table b
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -387,31 +388,13 @@ def not_finite_places(value: Any) -> Places:
 
 def with_not_finite(value: JsonObject, at: Any) -> JsonObject:
     """`value` with the numbers back in the places `at`; a place that holds no such text (anybody may have written the
-    file) stays as it is. What changes is copied."""
-    copies: dict[tuple[str | int, ...], Any] = {(): dict(value)}
+    file) stays as it is."""
+    made: JsonObject = json.loads(json.dumps(value))
     for path in at if isinstance(at, list) else ():
-        if isinstance(path, list) and path and all(isinstance(step, str | int) for step in path):
-            _set_number(copies, path)
-    made: JsonObject = copies[()]
+        here: Any = made
+        with contextlib.suppress(LookupError, TypeError):
+            for step in path[:-1]:
+                here = here[step]
+            if here[path[-1]] in NAMES:
+                here[path[-1]] = float(here[path[-1]])
     return made
-
-
-def _set_number(copies: dict[tuple[str | int, ...], Any], path: list[str | int]) -> None:
-    here = copies[()]
-    for depth, step in enumerate(path[:-1], start=1):
-        known = tuple(path[:depth])
-        if known not in copies:
-            below = _at(here, step)
-            if not isinstance(below, dict | list):
-                return
-            copies[known] = here[step] = below.copy()
-        here = copies[known]
-    last = path[-1]
-    if _at(here, last) in NAMES:
-        here[last] = float(_at(here, last))
-
-
-def _at(here: Any, step: str | int) -> Any:
-    if isinstance(here, dict):
-        return here.get(step) if isinstance(step, str) else None
-    return here[step] if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(here) else None

@@ -7,7 +7,8 @@ import heapq
 import json
 import math
 import statistics
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,18 +27,17 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     Edits,
-    GradedTrial,
     JudgeUse,
     Purpose,
     Run,
     Shard,
     Suite,
     TrialKey,
+    run as model_run,
 )
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.text import plain, words
-from evalgate.values import Json
 
 DURATIONS = "durations.json"
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
@@ -173,9 +173,9 @@ def durations_of(run: Run) -> dict[CaseKey, float]:
 
 def render_durations(run: Run) -> str:
     """durations.json: seconds of one run of each case, by suite and case."""
-    found: dict[str, dict[str, float]] = {}
+    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for (suite, case_id), seconds in sorted(durations_of(run).items()):
-        found.setdefault(suite, {})[case_id] = round(seconds, 3)
+        found[suite][case_id] = round(seconds, 3)
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -329,7 +329,7 @@ def join(parts: Sequence[Stored]) -> Stored:
     run = Run(
         suites=suites,
         trials=tuple(sorted((trial for run in runs for trial in run.trials), key=lambda trial: at(trial.key))),
-        confirmations=_in_order(trial for run in runs for trial in run.confirmations),
+        confirmations=tuple(sorted((each for run in runs for each in run.confirmations), key=lambda each: each.key)),
         transcripts=outcomes,
         repeats=first.run.repeats,
         truncated=next((run.truncated for run in runs if run.truncated), ""),
@@ -357,18 +357,9 @@ def join(parts: Sequence[Stored]) -> Stored:
         criteria=_merged(part.criteria for part in parts),
         adk_compat=first.adk_compat,
         comparison=join_comparisons(told, planned=_cases(suites)),
-        edits=_edits(part.edits for part in parts),
+        edits=Edits(edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))),
         problems=tuple(_problems(parts)),
     )
-
-
-def _in_order(trials: Iterable[GradedTrial]) -> tuple[GradedTrial, ...]:
-    return tuple(sorted(trials, key=lambda trial: trial.key))
-
-
-def _edits(told: Iterable[Edits]) -> Edits:
-    every = list(told)
-    return Edits(edits=tuple(dict.fromkeys(edit for edits in every for edit in edits.edits)))
 
 
 def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey]) -> Comparison | None:
@@ -424,27 +415,12 @@ def _agreed(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
     """What judging took in all shards, by criterion and model."""
-    together: dict[tuple[str, str], JudgeUse] = {}
+    together: dict[tuple[str, str], list[JudgeUse]] = {}
     for use in (use for run in runs for use in run.judges):
-        name = (use.criterion, use.model)
-        together[name] = use if name not in together else _add(together[name], use)
-    return tuple(together[name] for name in sorted(together))
-
-
-def _add(one: JudgeUse, more: JudgeUse) -> JudgeUse:
-    costs = [cost for cost in (one.cost_usd, more.cost_usd) if cost is not None]
-    kinds = one.failures.keys() | more.failures.keys()
-    return JudgeUse(
-        criterion=one.criterion,
-        model=one.model,
-        calls=one.calls + more.calls,
-        cached=one.cached + more.cached,
-        retries=one.retries + more.retries,
-        prompt_tokens=one.prompt_tokens + more.prompt_tokens,
-        output_tokens=one.output_tokens + more.output_tokens,
-        cost_usd=sum(costs) if costs else None,
-        unpriced=one.unpriced + more.unpriced,
-        failures={kind: one.failures.get(kind, 0) + more.failures.get(kind, 0) for kind in sorted(kinds)},
+        together.setdefault((use.criterion, use.model), []).append(use)
+    return tuple(
+        model_run.total_of(uses, criterion=criterion, model=model)
+        for (criterion, model), uses in sorted(together.items())
     )
 
 
@@ -476,14 +452,7 @@ def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
         if index not in there:
             lost = words.counted(sum(home == index for home in shard.homes.values()), "case")
             yield errors.warning("shard-missing", f"shard {index}/{shard.of} has no results: {lost} not measured")
-    for name, by_agent in _BY_AGENT:
-        if _differ([by_agent(part.run) for part in parts]):
-            yield errors.warning("shards-differ", f"the shards ran in different environments: {name} differ")
-
-
-def _differ(mappings: Sequence[Json]) -> bool:
-    keys = {key for mapping in mappings for key in mapping}
-    return any(len({repr(mapping[key]) for mapping in mappings if mapping.get(key)}) > 1 for key in keys)
-
-
-_BY_AGENT: Sequence[tuple[str, Callable[[Run], Json]]] = (("the agents' versions", lambda run: run.agents),)
+    every = [part.run.agents for part in parts]
+    if any(len({repr(agents[key]) for agents in every if agents.get(key)}) > 1 for key in _merged(every)):
+        message = "the shards ran in different environments: the agents' versions differ"
+        yield errors.warning("shards-differ", message)

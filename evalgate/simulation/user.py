@@ -27,6 +27,7 @@ from evalgate.model import (
     Text,
     TrialKey,
 )
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.simulation import prompt
 from evalgate.simulation.prompt import Script
 from evalgate.text.templates import TemplateError
@@ -66,17 +67,17 @@ class UserSimulator(Protocol):
 
 class LlmUser:
     """See UserSimulator. At the turn limit it is asked once more whether it would end here, so that a conversation that
-    is over is not taken for one that was cut; ADK cuts without asking (`adk_compat`)."""
+    is over is not taken for one that was cut; ADK cuts without asking."""
 
     def __init__(
-        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, draw: int, adk_compat: bool
+        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, draw: int, deviations: Deviations
     ) -> None:
         """Raises TemplateError."""
         self._scenario = scenario
         self._use = use
         self._panel = panel
         self._draw = draw
-        self._adk_compat = adk_compat
+        self._deviations = deviations
         self._told = 0
         self._script = Script(
             plan=scenario.conversation_plan,
@@ -90,7 +91,7 @@ class LlmUser:
         """The starting prompt, if there is one, then what the model says."""
         limits = [each for each in (self._scenario.max_turns, self._use.max_turns) if each is not None]
         at_limit = bool(limits) and len(history) >= min(limits)
-        if at_limit and (self._adk_compat or not history):
+        if at_limit and not (self._deviations.last_question and history):
             return Stop(ended_by=Ending.TURN_LIMIT)
         if not history and self._scenario.starting_prompt:
             return _message(self._scenario.starting_prompt)
@@ -121,7 +122,7 @@ class LlmUser:
         text = reply.text.strip()
         if not text:
             return SimulatorFailure(message=f"{self._use.model} sent an empty response")
-        if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=self._adk_compat):
+        if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=not self._deviations.quoted_signal):
             return Stop(ended_by=Ending.STOP_SIGNAL)
         return _message(text)
 
@@ -159,7 +160,12 @@ Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
 
 
 def begin(
-    case: Case, use: SimulatorUse, *, panel: JudgePanel | None = None, draw: int = 0, adk_compat: bool = False
+    case: Case,
+    use: SimulatorUse,
+    *,
+    panel: JudgePanel | None = None,
+    draw: int = 0,
+    deviations: Deviations = OURS,
 ) -> UserSimulator:
     """The user of one conversation: one who says what was written down, or one who follows a scenario.
 
@@ -171,7 +177,7 @@ def begin(
     if panel is None:
         return SilentUser("no model is available to play the user")
     try:
-        return LlmUser(case.scenario, use, panel=panel, draw=draw, adk_compat=adk_compat)
+        return LlmUser(case.scenario, use, panel=panel, draw=draw, deviations=deviations)
     except TemplateError as error:
         return SilentUser(f"the custom instructions cannot be used: {error}")
 
@@ -214,7 +220,7 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
 
     def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
         draw = (settings.seed * len(Purpose) + list(Purpose).index(key.purpose)) * REPEATS + key.number
-        return begin(case, suite.simulator, panel=panel, draw=draw, adk_compat=settings.adk_compat)
+        return begin(case, suite.simulator, panel=panel, draw=draw, deviations=settings.deviations)
 
     return simulate
 
@@ -222,14 +228,14 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
 def _settle(suite: Suite, settings: Settings) -> Suite:
     rule = settings.gate_file.simulator
     simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
-    compat, signal = settings.adk_compat, {"stop_signal": simulator.stop_signal}
+    deviations, signal = settings.deviations, {"stop_signal": simulator.stop_signal}
     # judged by the user's stop signal; below its threshold the test was broken
-    by_policy = not compat and rule.on_poor_quality == "not_measured"
+    by_policy = deviations.poor_quality and rule.on_poor_quality == "not_measured"
     uses = [
         replace(use, options={**signal, **use.options}, on_the_test=by_policy) if Need.SCENARIO in use.needs else use
         for use in suite.criteria
     ]
-    on_limit = "pass" if compat else rule.on_turn_limit
+    on_limit = rule.on_turn_limit if deviations.turn_limit else "pass"
     if not any(use.name == ENDED for use in uses):
         first_informational = next((place for place, use in enumerate(uses) if use.informational), len(uses))
         defaults = any(use.where_applicable for use in uses)

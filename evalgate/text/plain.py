@@ -3,9 +3,11 @@ of a file as people save it."""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from evalgate import errors
 from evalgate.errors import Place, Problem
@@ -79,6 +81,12 @@ def clip_end(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: max(limit - 3, 0)].rstrip()}..."
 
 
+def short_json(value: Any) -> str:
+    """A value as JSON, at most 60 characters of it."""
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def keep_advice(text: str, limit: int) -> str:
     """At most about `limit` characters of a message. What to do stands in its last clauses: they are kept whole, and
     what is left out is before them."""
@@ -101,6 +109,11 @@ def label(text: str, limit: int) -> str:
         return line or "(empty)"
     tail = max(limit - 3, 0) // 2
     return f"{line[: max(limit - 3, 0) - tail].rstrip()}...{line[len(line) - tail :].lstrip()}"
+
+
+def quoted(text: str, limit: int = 80) -> str:
+    """`label` between backticks."""
+    return f"`{label(text, limit).replace('`', chr(39))}`"
 
 
 def ends(text: str, *, lines: int, limit: int) -> str:

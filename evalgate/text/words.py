@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 LARGE: Final = 100
 """From here on a mean needs no decimals: tokens, seconds."""
@@ -59,6 +59,12 @@ def fault(error: Mapping[str, object]) -> str:
     """One of Pydantic's errors as a user would say it: `must be a valid number`."""
     said = _FAULTS.get(str(error["type"]), str(error["msg"])).removeprefix("Value error, ").partition(", unable to ")[0]
     return said.replace("Input should be", "must be")
+
+
+def fault_with_place(error: Mapping[str, Any], *, steps: int | None = None) -> str:
+    """One of Pydantic's errors in its own words, behind the path to it (at most `steps` of it)."""
+    path = ".".join(map(str, error["loc"][:steps]))
+    return f"{path}: {error['msg']}" if path else str(error["msg"])
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from builders.transcripts import InMemoryTranscripts
 from evalgate.comparison import verdict
 from evalgate.errors import Place
 from evalgate.model import (
@@ -33,7 +34,6 @@ from evalgate.model import (
     FailureKind,
     Grade,
     GradedTrial,
-    InMemoryTranscripts,
     Invocation,
     Links,
     NotEvaluated,

@@ -199,9 +199,7 @@ def parse_cassette(text: str) -> tuple[Entry, ...]:
         raw = json.loads(text)
         wire = CassetteWire.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(step) for step in first["loc"])
-        raise CassetteError(f"{path}: {first['msg']}" if path else first["msg"]) from None
+        raise CassetteError(words.fault_with_place(error.errors()[0])) from None
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"not JSON: {error}") from None
     if shapes.is_deep(raw, levels=MOST_LEVELS):

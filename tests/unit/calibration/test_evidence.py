@@ -30,6 +30,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
+from evalgate.model.deviations import OURS
 from evalgate.results.file import Stored
 
 MATCH = "final_response_match_v2"
@@ -101,7 +102,7 @@ def evidence_of(*lines: dict[str, Any], suites: dict[str, tuple[CriterionUse, ..
     for key, uses in (suites or {KEY: USES}).items():
         for each in uses:
             by_name.setdefault(each.name, {})[key] = each
-    return Found(*evidence.find_items(read(*lines), uses=by_name, stored=stored(), adk_compat=False))
+    return Found(*evidence.find_items(read(*lines), uses=by_name, stored=stored(), deviations=OURS))
 
 
 def test_only_the_labelled_turn_is_asked_about() -> None:

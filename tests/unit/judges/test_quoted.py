@@ -13,6 +13,7 @@ from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest
 from evalgate.judges.prompting import Question, Reply
 from evalgate.model import Rubric
+from evalgate.model.deviations import ADKS
 
 sys.path.append(str(Path(__file__).parents[3] / "bench"))
 import judge_replies
@@ -219,7 +220,7 @@ def test_adk_compat_asks_once_more_about_what_may_be_a_quote_and_nothing_else(
 ) -> None:
     judge = ScriptedJudge(lambda request: second if "An earlier reply" in request.prompt else first)
     held = panel(judge)
-    asking = Asking(criterion="m", panel=held, options=JudgedOptions(), adk_compat=True)
+    asking = Asking(criterion="m", panel=held, options=JudgedOptions(), deviations=ADKS)
     ballot = judged.sampled(asking, asked("7"), parse=final_response_match_v2.parse_match, num_samples=1)
     assert held.vote(ballot).items[""].passed is passed
     assert len(judge.requests) == calls

@@ -22,6 +22,7 @@ from evalgate.judges.base import (
     Vote,
     VoteResult,
 )
+from evalgate.model.deviations import ADKS
 
 REQUEST = JudgeRequest(model="m", prompt="p", criterion="c", version="1")
 LABELS = {"valid": True, "invalid": False, "unparsable": None}
@@ -237,10 +238,10 @@ def test_why_an_item_is_undecided_reads_well(num_samples: int, words: str, messa
 def test_adk_compat_voids_a_ballot_with_a_failed_sample() -> None:
     words = "valid valid valid valid server_error"
     assert hold_words(ballot(5), words)[0].passed is True
-    item, calls = hold_words(ballot(5, adk_compat=True), words)
+    item, calls = hold_words(ballot(5, deviations=ADKS), words)
     assert (item.passed, item.undecided, calls) == (None, Undecided.UNAVAILABLE, 5)
 
 
 def test_adk_compat_never_counts_what_was_passed_over() -> None:
-    item = hold_words(ballot(3, adk_compat=True, again=ask_again), "valid silent silent")[0]
+    item = hold_words(ballot(3, deviations=ADKS, again=ask_again), "valid silent silent")[0]
     assert (item.passed, item.count.unreadable, item.count.passed_over) == (True, 2, 0)

@@ -11,6 +11,7 @@ from builders.judging import ScriptedJudge, panel
 from evalgate.judges import cache
 from evalgate.judges.base import JudgeFailureKind, JudgeReply
 from evalgate.model import Case, Content, ConversationScenario, Ending, Invocation, Persona, SimulatorUse, Text
+from evalgate.model.deviations import under
 from evalgate.simulation import user as simulation_user
 from evalgate.simulation.user import Message, SimulatorFailure, Stop
 
@@ -33,7 +34,9 @@ def _scripted(said: str) -> str | JudgeReply:
 def begin(*said: str, case: Case = CASE, adk_compat: bool = False, draw: int = 0, **use: object):
     replies = iter(said)
     judge = ScriptedJudge(lambda _: _scripted(next(replies)))
-    user = simulation_user.begin(case, SimulatorUse(**use), panel=panel(judge), draw=draw, adk_compat=adk_compat)
+    user = simulation_user.begin(
+        case, SimulatorUse(**use), panel=panel(judge), draw=draw, deviations=under(adk_compat=adk_compat)
+    )
     return user, judge
 
 
