@@ -36,8 +36,8 @@ DETAIL_BYTES = 2000
 @click.option("--debug/--no-debug", default=False, help="Show tracebacks.")
 @cli.ends
 def command(debug: bool, **values: Any) -> int:  # noqa: ARG001 - see `ends`
-    """Check all that a run needs: files, criteria, judges, the agent's environment and import, variables, the base,
-    permissions and workflows. Makes no model calls."""
+    """Check all that a run needs: files, criteria, judges, the agent's environment, import and models, the
+    base, permissions and workflows. Makes no model calls."""
     settings = load.load_settings(commands.given(values))
     watcher = progress.PlainWatcher(sys.stderr)
     isolate = commands.isolates(settings, lambda _: None)
