@@ -143,13 +143,8 @@ def _ask(
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
     """The repository's suites with the judges settled, and one more with wanted criteria that none of them uses."""
-    try:
-        whole = settings.model_copy(update={"paths": (), "grep": ""})
-        found = discover.discover(whole, specs=criteria.CRITERIA)
-        suites, problems = found.suites, [each for each in found.problems if each.code not in agents.CODES]
-    except NothingToDo:
-        suites, problems = (), []
-    problems = [*settings.problems, *problems]
+    suites, found = discover.suites_of_all(settings, specs=criteria.CRITERIA)
+    problems = [*settings.problems, *(each for each in found if each.code not in agents.CODES)]
     if has_errors(problems):
         return (), problems
     used = {use.name for suite in suites for use in suite.criteria}

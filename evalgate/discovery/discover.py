@@ -98,6 +98,17 @@ def discover(
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree, ces=found_ces)
 
 
+def suites_of_all(
+    settings: Settings, *, specs: Mapping[str, CriterionSpec]
+) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+    """The suites of the whole repository, whatever is selected, and what is wrong; neither where nothing is found."""
+    try:
+        found = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
+    except NothingToDo:
+        return (), ()
+    return found.suites, found.problems
+
+
 def _unheeded(
     tree: Tree,
     settings: Settings,
@@ -402,7 +413,7 @@ def pick_cases(
         if ids is None:
             picked[key] = sets[key]
         elif kept := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
-            picked[key] = _with_cases(sets[key], kept)
+            picked[key] = replace(sets[key], cases=kept)
     return picked, tuple(problems)
 
 
@@ -422,11 +433,7 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
         return bool(search(case.case_id) or search(opening_text(case)))
 
     picked = {key: tuple(case for case in each.cases if matches(case)) for key, each in sets.items()}
-    return {key: _with_cases(sets[key], kept) for key, kept in picked.items() if kept}
-
-
-def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
-    return replace(eval_set, cases=cases)
+    return {key: replace(sets[key], cases=kept) for key, kept in picked.items() if kept}
 
 
 def opening_text(case: Case) -> str:
