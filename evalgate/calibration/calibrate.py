@@ -73,7 +73,7 @@ def calibrate(
     """
     shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
     data = walk.read_named(labels_file, shown=shown.as_posix())
-    text = data if isinstance(data, Problem) else plain.decode(data, file=shown.as_posix())
+    text = plain.decode(data, file=shown.as_posix())
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
     read = labels.parse_labels(text, file=shown.as_posix())

@@ -263,7 +263,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _R
     for key in keys:
         is_meant = key in named or key.endswith(walk.OWN_ENDINGS)
         data = tree.read(key)
-        text = data if isinstance(data, Problem) else plain.decode(data, file=key)
+        text = plain.decode(data, file=key)
         if isinstance(text, Problem):
             told: Problem | None = text
             if not is_meant and isinstance(data, Problem):  # nobody can tell whether it is ADK's
