@@ -413,7 +413,7 @@ def pick_cases(
         if ids is None:
             picked[key] = sets[key]
         elif kept := tuple(case for case in sets[key].cases if case.case_id.strip() in ids):
-            picked[key] = replace(sets[key], cases=kept)
+            picked[key] = _with_cases(sets[key], kept)
     return picked, tuple(problems)
 
 
@@ -433,7 +433,11 @@ def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
         return bool(search(case.case_id) or search(opening_text(case)))
 
     picked = {key: tuple(case for case in each.cases if matches(case)) for key, each in sets.items()}
-    return {key: replace(sets[key], cases=kept) for key, kept in picked.items() if kept}
+    return {key: _with_cases(sets[key], kept) for key, kept in picked.items() if kept}
+
+
+def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
+    return replace(eval_set, cases=cases)
 
 
 def opening_text(case: Case) -> str:
