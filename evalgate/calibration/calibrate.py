@@ -73,7 +73,7 @@ def calibrate(
     """
     shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
     data = walk.read_named(labels_file, shown=shown.as_posix())
-    text = data if isinstance(data, Problem) else plain.decode(data, file=shown.as_posix())
+    text = plain.decode(data, file=shown.as_posix())
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
     read = labels.parse_labels(text, file=shown.as_posix())
@@ -143,13 +143,8 @@ def _ask(
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
     """The repository's suites with the judges settled, and one more with wanted criteria that none of them uses."""
-    try:
-        whole = settings.model_copy(update={"paths": (), "grep": ""})
-        found = discover.discover(whole, specs=criteria.CRITERIA)
-        suites, problems = found.suites, [each for each in found.problems if each.code not in agents.CODES]
-    except NothingToDo:
-        suites, problems = (), []
-    problems = [*settings.problems, *problems]
+    suites, found = discover.suites_of_all(settings, specs=criteria.CRITERIA)
+    problems = [*settings.problems, *(each for each in found if each.code not in agents.CODES)]
     if has_errors(problems):
         return (), problems
     used = {use.name for suite in suites for use in suite.criteria}

@@ -101,7 +101,7 @@ OF_THE_WORKFLOW = ("INPUT_", "ACTIONS_")
 as for GitHub's own models."""
 
 
-class Rule(BaseModel):
+class RuleShape(BaseModel):
     """A part of the file; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -135,7 +135,7 @@ class AgentRule(BaseModel):
         return dict(self.model_extra or {})
 
 
-class SuiteRule(Rule):
+class SuiteRule(RuleShape):
     """Overrides for the suites that match; later rules win."""
 
     match: Annotated[list[str], EITHER, MEASUREMENT] = Field(description="Globs of evaluation files.")
@@ -153,7 +153,7 @@ class SuiteRule(Rule):
     )
 
 
-class CompareRule(Rule):
+class CompareRule(RuleShape):
     """How one criterion is compared with the base; what is not said is as the criterion has it."""
 
     gating: bool | None = Field(default=None, description="Whether a drop against the base fails the gate.")
@@ -161,7 +161,7 @@ class CompareRule(Rule):
     max_drop: float | None = Field(default=None, ge=0, description="Instead of the setting `max-drop`.")
 
 
-class JudgeOptionsRule(Rule):
+class JudgeOptionsRule(RuleShape):
     """What a judged criterion asks with; what is not said is left to the criteria file, then to ADK's defaults."""
 
     model: Judging[str | None] = Field(default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`.")
@@ -170,7 +170,7 @@ class JudgeOptionsRule(Rule):
     exhaustive: Judging[bool | None] = Field(default=None, description="Disable early stopping.")
 
 
-class BudgetRule(Rule):
+class BudgetRule(RuleShape):
     """Upper bounds of what judging may spend in one run; beyond them criteria are not measured."""
 
     calls: int | None = Field(default=None, ge=0)
@@ -228,7 +228,7 @@ class JudgeRule(JudgeOptionsRule):
         return name
 
 
-class ToolsRule(Rule):
+class ToolsRule(RuleShape):
     """Where the answers of the agents' tools come from (docs/tools.md); a text alone is the mode."""
 
     mode: Literal["live", "record", "replay", "mock"] = Field(default="live", description="As the setting `tools`.")
@@ -241,7 +241,7 @@ class ToolsRule(Rule):
         return {"mode": value} if isinstance(value, str) else value
 
 
-class SimulatorRule(Rule):
+class SimulatorRule(RuleShape):
     """Simulated users: above what the criteria files say, and what their faults mean (docs/simulation.md)."""
 
     model: Reaching[str | None] = Field(default=None, min_length=1, description="As ADK writes it.")
@@ -268,7 +268,7 @@ class SimulatorRule(Rule):
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class QuarantineRule(Rule):
+class QuarantineRule(RuleShape):
     """A case with mixed results that does not block for a while (docs/quarantine.md)."""
 
     case: str = Field(pattern=r"(?s)^.+:.+$", description="`evals/loans.evalset.json:renewal`.")
@@ -284,7 +284,7 @@ class QuarantineRule(Rule):
         raise ValueError("must be a date like 2026-02-01")
 
 
-class GateFile(Rule):
+class GateFile(RuleShape):
     """The whole file. Every other top-level key is a setting (docs/settings.md)."""
 
     agents: Reaching[list[AgentRule]] = Field(

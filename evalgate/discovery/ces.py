@@ -73,7 +73,7 @@ def library(tree: Tree, files: Iterable[str], *, chosen: Collection[str]) -> Lib
     texts, problems = dict[str, str](), list[Problem]()
     for key in files if chosen else ():
         data = tree.read(key, largest=LARGEST_BYTES)
-        text = data if isinstance(data, Problem) else plain.decode(data, file=key)
+        text = plain.decode(data, file=key)
         if isinstance(text, Problem):
             problems.append(text)
         else:

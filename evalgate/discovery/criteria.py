@@ -362,7 +362,7 @@ class CriteriaFinder:
         reader will tell."""
         if path not in self._foreign:
             data = self.tree.read(path)
-            text = data if isinstance(data, Problem) else plain.decode(data, file=path)
+            text = plain.decode(data, file=path)
             self._foreign[path] = isinstance(text, str) and formats.kind_of(text, file=path) is FileKind.OTHER
             if self._foreign[path]:
                 message = f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
@@ -376,7 +376,7 @@ class CriteriaFinder:
     ) -> tuple[CriterionUse, ...]:
         if path not in self._read:
             data = (read or self.tree.read)(path)
-            text = data if isinstance(data, Problem) else plain.decode(data, file=path)
+            text = plain.decode(data, file=path)
             if isinstance(text, Problem):
                 self._read[path] = ()
                 self.problems.append(errors.error(text.code, text.message, text.place, text.hint or named_by))

@@ -98,6 +98,17 @@ def discover(
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree, ces=found_ces)
 
 
+def suites_of_all(
+    settings: Settings, *, specs: Mapping[str, CriterionSpec]
+) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+    """The suites of the whole repository, whatever is selected, and what is wrong; neither where nothing is found."""
+    try:
+        found = discover(settings.model_copy(update={"paths": (), "grep": ""}), specs=specs)
+    except NothingToDo:
+        return (), ()
+    return found.suites, found.problems
+
+
 def _unheeded(
     tree: Tree,
     settings: Settings,
@@ -252,7 +263,7 @@ def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _R
     for key in keys:
         is_meant = key in named or key.endswith(walk.OWN_ENDINGS)
         data = tree.read(key)
-        text = data if isinstance(data, Problem) else plain.decode(data, file=key)
+        text = plain.decode(data, file=key)
         if isinstance(text, Problem):
             told: Problem | None = text
             if not is_meant and isinstance(data, Problem):  # nobody can tell whether it is ADK's

@@ -52,7 +52,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     data = walk.read_named(path, shown=str(path))
-    text = data if isinstance(data, Problem) else plain.decode(data, file=str(path))
+    text = plain.decode(data, file=str(path))
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
     return text

@@ -16,7 +16,7 @@ from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover, dotenv
-from evalgate.errors import ConfigError, NothingToDo, Severity, UnavailableError
+from evalgate.errors import ConfigError, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints, rewrite
 from evalgate.github import forks
 from evalgate.judges import clients, panel as judges_panel, prompting
@@ -217,12 +217,8 @@ def _agent(settings: Settings) -> AgentUse:
     rules = settings.gate_file.agents
     if len(rules) == 1:
         return agents_module.rule_use(rules[0])
-    try:
-        whole = settings.model_copy(update={"paths": (), "grep": ""})
-        found = discover.discover(whole, specs=criteria.CRITERIA)
-        uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in found.suites}
-    except NothingToDo:
-        uses = {}
+    suites, _ = discover.suites_of_all(settings, specs=criteria.CRITERIA)
+    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     if len(uses) != 1:
         raise ConfigError(
             f"{len(uses)} agents found; choose one" if uses else "no agent found",

@@ -46,19 +46,11 @@ class Piece:
     text: str
 
 
-@frozen_dataclass
-class Fenced:
-    """The pieces between their marker lines, and the code of these lines."""
-
-    code: str
-    text: str
-
-
-def fence(pieces: Sequence[Piece]) -> Fenced:
-    """Put the pieces between marker lines, in order; what is invisible in them is made visible."""
+def fence(pieces: Sequence[Piece]) -> tuple[str, str]:
+    """The code of the marker lines, and the pieces between these, in order; what is invisible in them is shown."""
     shown = [Piece(name=piece.name, text=reveal(piece.text)) for piece in pieces]
     code = pick_code(codes_of(shown), (piece.text for piece in shown))
-    return Fenced(code=code, text="\n\n".join(between(piece, code) for piece in shown))
+    return code, "\n\n".join(between(piece, code) for piece in shown)
 
 
 def begin_line(name: str, code: str) -> str:
@@ -152,7 +144,7 @@ def build_question(
     *, rules: str, reply: str, pieces: Sequence[Piece], task: str, version: str, schema: Json | None
 ) -> Question:
     """Put a question together; everything that others wrote must come in `pieces`."""
-    fenced = fence(pieces)
+    code, text = fence(pieces)
     is_coded = schema is not None and not _VERDICTS.isdisjoint(schema["properties"])
     if schema is not None and is_coded:
         fields = {**schema["properties"], "code": {"type": "string"}}
@@ -160,11 +152,11 @@ def build_question(
     parts = (rules.strip(), HANDLING, reply.strip(), *([CODED] if is_coded else []))
     return Question(
         system="\n\n".join(parts) + "\n",
-        prompt=f"The code of this message is {fenced.code}\n\n{fenced.text}\n\n{task}\n",
+        prompt=f"The code of this message is {code}\n\n{text}\n\n{task}\n",
         version=version,
         schema=schema,
         pieces=tuple(pieces),
-        code=fenced.code if is_coded else "",
+        code=code if is_coded else "",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Final, Protocol, TypeAlias
 
 from pydantic import Field
@@ -143,6 +143,17 @@ class Transcripts(Protocol):
 
     def find(self, key: TrialKey) -> Transcript | None:
         """The transcript of a trial; None where the agent failed or none was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class InMemoryTranscripts:
+    """Transcripts held by key: for small runs and for tests."""
+
+    by_key: Mapping[TrialKey, Transcript] = field(default_factory=dict)
+
+    def find(self, key: TrialKey) -> Transcript | None:
+        """See `Transcripts.find`."""
+        return self.by_key.get(key)
 
 
 @frozen_dataclass

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from evalgate import errors
 from evalgate.comparison import book, pairing
@@ -393,10 +393,6 @@ _RUNS: Final = TypeAdapter(list[PastRun])
 _CASES: Final = TypeAdapter(list[CaseHistory])
 
 
-class _Version(BaseModel):
-    schema_version: int
-
-
 def schema() -> dict[str, Any]:
     """The JSON schema of history.json."""
     return {"$schema": shapes.DIALECT} | TypeAdapter(HistoryFile).json_schema(by_alias=False)
@@ -416,12 +412,13 @@ def _lines(values: Iterable[Any]) -> str:
 
 def parse_history(text: bytes) -> PastRuns:
     """The history in a file. Raises UnreadableHistory."""
-    with contextlib.suppress(ValidationError):
-        version = _Version.model_validate_json(text).schema_version
-        if version != SCHEMA_VERSION:
-            newer = version > SCHEMA_VERSION
-            when = "a later" if newer else "an earlier"
-            raise UnreadableHistory(f"schema_version {version} was written by {when} version of evalgate", newer=newer)
+    version: Any = None
+    with contextlib.suppress(ValueError, RecursionError, TypeError, LookupError):
+        version = json.loads(text)["schema_version"]
+    if type(version) is int and version != SCHEMA_VERSION:
+        newer = version > SCHEMA_VERSION
+        when = "a later" if newer else "an earlier"
+        raise UnreadableHistory(f"schema_version {version} was written by {when} version of evalgate", newer=newer)
     try:
         past = shapes.restored(PastRuns, HistoryFile.model_validate_json(text))
     except ValidationError as error:

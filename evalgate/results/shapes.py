@@ -12,7 +12,7 @@ import json
 import math
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -352,13 +352,6 @@ def _turn_json(turn: Invocation) -> JsonObject:
 # --- numbers that JSON has not, in values that may be anything -----------------------------------
 
 
-class _Path(NamedTuple):
-    """A path whose beginning it shares with others."""
-
-    above: _Path | None
-    step: str | int
-
-
 def may_be_not_finite(encoded: bytes) -> bool:
     """Whether the encoding of a value holds what may have been such a number; next to no work."""
     return any(mark in encoded for mark in _MARKS)
@@ -368,21 +361,21 @@ def not_finite_places(value: Any) -> Places:
     """Paths of the numbers in a JSON-ready value that are not finite; of absurdly many only the first."""
     found: Places = []
     steps = 0
-    waiting: list[tuple[_Path | None, Any]] = [(None, value)]
+    waiting: list[tuple[Any, Any]] = [((), value)]  # a path is its last step and the path before it
     while waiting and steps < MOST_STEPS:  # no recursion: an agent's values are as deep as it likes
         chain, here = waiting.pop()
         if isinstance(here, float):
             if not math.isfinite(here):
                 path: list[str | int] = []
-                while chain is not None:
-                    path.append(chain.step)
-                    chain = chain.above
+                while chain:
+                    step, chain = chain
+                    path.append(step)
                 found.append(path[::-1])
                 steps += len(path)
         elif isinstance(here, Mapping):
-            waiting.extend((_Path(chain, key), each) for key, each in here.items())
+            waiting.extend(((key, chain), each) for key, each in here.items())
         elif isinstance(here, list | tuple):
-            waiting.extend((_Path(chain, index), each) for index, each in enumerate(here))
+            waiting.extend(((index, chain), each) for index, each in enumerate(here))
     return found
 
 

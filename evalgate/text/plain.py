@@ -184,8 +184,11 @@ def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:
 BYTE_ORDER_MARK = "\ufeff"
 
 
-def decode(data: bytes, *, file: str) -> str | Problem:
-    """The text of a file: UTF-8, or UTF-16 with a byte order mark. The mark stays, so that parsers can tell of it."""
+def decode(data: bytes | Problem, *, file: str) -> str | Problem:
+    """The text of a file: UTF-8, or UTF-16 with a byte order mark. The mark stays, so that parsers can tell of it. A
+    problem that there is already comes back."""
+    if isinstance(data, Problem):
+        return data
     try:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return BYTE_ORDER_MARK + data.decode("utf-16")

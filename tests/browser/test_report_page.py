@@ -18,11 +18,10 @@ from builders import build, report_page
 from builders.hostile import HOSTILE
 from builders.nightly import NIGHTLY
 from builders.scenarios import SCENARIOS, failing_traced, traced
-from builders.transcripts import InMemoryTranscripts
 from playwright.sync_api import expect
 
 from evalgate import reports
-from evalgate.model import AgentFailure, FailureKind, Policy, Report
+from evalgate.model import AgentFailure, FailureKind, InMemoryTranscripts, Policy, Report
 
 pytestmark = pytest.mark.browser
 

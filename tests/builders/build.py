@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from builders.transcripts import InMemoryTranscripts
 from evalgate.comparison import verdict
 from evalgate.errors import Place
 from evalgate.model import (
@@ -34,6 +33,7 @@ from evalgate.model import (
     FailureKind,
     Grade,
     GradedTrial,
+    InMemoryTranscripts,
     Invocation,
     Links,
     NotEvaluated,

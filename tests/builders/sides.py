@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from builders.transcripts import InMemoryTranscripts
 from evalgate.baseline import failures
 from evalgate.comparison import verdict
 from evalgate.comparison.book import Sides
@@ -38,6 +37,7 @@ from evalgate.model import (
     GateVerdict,
     Grade,
     GradedTrial,
+    InMemoryTranscripts,
     Need,
     NotEvaluated,
     Policy,

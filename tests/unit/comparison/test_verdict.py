@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 from builders import sides
-from builders.transcripts import InMemoryTranscripts
 from hypothesis import example, given, strategies as st
 
 from evalgate.comparison import threshold, verdict as comparison_verdict
@@ -21,6 +20,7 @@ from evalgate.model import (
     FailOn,
     FailureKind,
     GradedTrial,
+    InMemoryTranscripts,
     NotEvaluated,
     Policy,
     Reason,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from builders import build, sides
-from builders.transcripts import InMemoryTranscripts
 
 from evalgate.config import load
 from evalgate.config.context import SilentWatcher
@@ -18,6 +17,7 @@ from evalgate.model import (
     CaseStatus,
     ConversationScenario,
     EvalSet,
+    InMemoryTranscripts,
     Report,
     Run,
     Transcript,

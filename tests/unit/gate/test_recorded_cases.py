@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from builders import build, led_scenarios
 from builders.build import call
-from builders.transcripts import InMemoryTranscripts
 
 from evalgate import formats
 from evalgate.errors import NothingToDo
@@ -17,6 +16,7 @@ from evalgate.gate import record
 from evalgate.model import (
     Content,
     Event,
+    InMemoryTranscripts,
     Invocation,
     Run,
     Text,
