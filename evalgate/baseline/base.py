@@ -36,6 +36,7 @@ from evalgate.model import (
     Run,
     Suite,
 )
+from evalgate.model.deviations import OURS
 from evalgate.results import file, history, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import BaselineFolder, Found
@@ -671,8 +672,7 @@ def edited(base: Base, suites: tuple[Suite, ...], unchanged: Collection[str]) ->
 
 def _required(suite: Suite) -> dict[str, tuple[str, float | None]]:
     return {
-        use.name: (fingerprints.of_criterion(use, version="", adk_compat=False), use.threshold)
-        for use in suite.criteria
+        use.name: (fingerprints.of_criterion(use, version="", deviations=OURS), use.threshold) for use in suite.criteria
     }
 
 

@@ -132,7 +132,7 @@ def _beside(
     policy = _blocking_on_broken(policy, suites, rules, renamed)
     new = load.policy_of(theirs or settings, [suite for suite in suites if suite.key not in before])
     of_base = baseline_base.under_new_names(rules.policy, renamed, own=new)
-    of_base = replace(of_base, fail_on=policy.fail_on, adk_compat=policy.adk_compat)
+    of_base = replace(of_base, fail_on=policy.fail_on, deviations=policy.deviations)
     files = tuple(_files(theirs, own, (*rules.suites, *suites))) if theirs is not None else ()
     is_edited = not _metrics(suites, own.root).isdisjoint(edit.subject for edit in files)
     asked = _Asked(suites, before, rules, is_both=is_both, are_metrics_edited=is_edited)

@@ -35,6 +35,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
+from evalgate.model.deviations import Deviations
 from evalgate.results import file
 from evalgate.runner import session
 from evalgate.runner.trials import Task
@@ -135,7 +136,7 @@ def _ask(
         named = {label.line.criterion for label in read.labels}
         used = dict.fromkeys(use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name))
         return Judged(
-            verdicts=ask(items, panel, adk_compat=settings.adk_compat),
+            verdicts=ask(items, panel, deviations=settings.deviations),
             notes=tuple(f"`{name}` is used here and has no label" for name in used if name not in named),
             took=panel.uses(),
         )
@@ -163,10 +164,10 @@ def _suite(uses: Iterable[CriterionUse]) -> Suite:
     )
 
 
-def ask(items: Sequence[LabelledItem], panel: VotingPanel, *, adk_compat: bool) -> list[LabelledVerdict]:
+def ask(items: Sequence[LabelledItem], panel: VotingPanel, *, deviations: Deviations) -> list[LabelledVerdict]:
     """The judge's verdicts in the items' order; what is asked about several times is asked once. Ctrl-C waits for no
     judge."""
-    services = CriterionServices(adk_compat=adk_compat, judge=panel)
+    services = CriterionServices(deviations=deviations, judge=panel)
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="calibrate") as pool:
         grades: dict[str, Future[Grade]] = {}
         try:

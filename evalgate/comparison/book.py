@@ -64,7 +64,7 @@ class Side:
     def outcome(self, trial: GradedTrial) -> Pattern | None:
         """Which criteria a trial passes, see `pairing.outcome`."""
         needed = pairing.deciding(self.uses.get(trial.key.case, ()))
-        return pairing.outcome(trial, needed, adk_compat=self.policy.adk_compat, of_base=self.is_base)
+        return pairing.outcome(trial, needed, deviations=self.policy.deviations, of_base=self.is_base)
 
     def passed(self, trials: Iterable[GradedTrial]) -> list[bool | None]:
         """Whether each trial passes; None where that is not known."""
@@ -256,8 +256,8 @@ def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionU
     pairs = []
     for head, base in beside(sides, heads):
         uses = lost or sides.uses[head.key.case]
-        adk_compat = sides.policy.adk_compat
-        pair = pairing.pair(head, base, uses, graded=sides.graded, adk_compat=adk_compat, is_staked=not base.apart)
+        rules = sides.policy.deviations
+        pair = pairing.pair(head, base, uses, graded=sides.graded, deviations=rules, is_staked=not base.apart)
         pairs.append(pair)
     return pairs
 

@@ -23,6 +23,7 @@ from evalgate.model import (
     Scale,
     Score,
 )
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.values import frozen_dataclass
 
 Trials: TypeAlias = Mapping[CaseKey, Sequence[GradedTrial]]
@@ -57,7 +58,7 @@ def case_verdicts(
             criteria=own,
             trials=known.get(key, ()),
             repeats=run.repeats,
-            adk_compat=policy.adk_compat,
+            deviations=policy.deviations,
             truncated=run.truncated,
         )
         for key, own in uses.items()
@@ -100,10 +101,10 @@ def is_crash(trial: GradedTrial, *, of_base: bool = False) -> bool:
 
 
 def outcome(
-    trial: GradedTrial | None, uses: Sequence[CriterionUse], *, adk_compat: bool = False, of_base: bool = False
+    trial: GradedTrial | None, uses: Sequence[CriterionUse], *, deviations: Deviations = OURS, of_base: bool = False
 ) -> Pattern | None:
     """Which of the deciding criteria a trial passes: none, where the agent crashed; None where nothing is known.
-    `adk_compat`: what has no score is passed over."""
+    In ADK what has no score is passed over."""
     if trial is None or not uses:
         return None
     if is_crash(trial, of_base=of_base):
@@ -111,7 +112,7 @@ def outcome(
     pattern = pattern_of(trial, uses)
     if any(part is False and use.on_the_test for part, use in zip(pattern, uses, strict=True)):
         return None  # the test was broken
-    if adk_compat and True in pattern:
+    if True in pattern and not deviations.criterion_unscored:
         pattern = tuple(True if part is None else part for part in pattern)
     return pattern
 
@@ -191,13 +192,13 @@ def pair(
     uses: Sequence[CriterionUse],
     *,
     graded: Mapping[str, PolicyRule],
-    adk_compat: bool = False,
+    deviations: Deviations = OURS,
     is_staked: bool = True,
 ) -> Pair:
     """One run of a case on each side. `graded`: the criteria whose scores are compared as numbers."""
     needed = deciding(uses)
-    ours = outcome(head, needed, adk_compat=adk_compat)
-    theirs = outcome(base, needed, adk_compat=adk_compat, of_base=True)
+    ours = outcome(head, needed, deviations=deviations)
+    theirs = outcome(base, needed, deviations=deviations, of_base=True)
     falls = {}
     for use in uses:
         rule = graded.get(use.name)

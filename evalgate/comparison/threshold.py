@@ -18,6 +18,7 @@ from evalgate.model import (
     Score,
     VerdictKind,
 )
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
 
@@ -109,26 +110,26 @@ def judge_case(
     criteria: Sequence[CriterionUse],
     trials: Sequence[GradedTrial],
     repeats: int,
-    adk_compat: bool,
+    deviations: Deviations,
     truncated: str = "",
 ) -> CaseVerdict:
     """The verdict on one case. `truncated`: the budget that ended the run, in words: what it kept from running is
     inconclusive.
 
     Any criterion that fails fails the case; else any that could not be measured leaves it not measured; else it
-    passes, provided that at least one criterion decides. Under `adk_compat` a case with one pass passes in spite
-    of criteria without a score, and an agent failure is a failure, as in ADK.
+    passes, provided that at least one criterion decides. In ADK a case with one pass passes in spite of criteria
+    without a score, and an agent failure is a failure.
     """
-    adk_compat = adk_compat and not any(use.is_of_ces for use in criteria)  # ADK has no rule for these
+    deviations = _of(criteria, deviations)
     verdicts = tuple(
         judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats) for use in criteria
     )
-    kind, reason = _case_kind(verdicts, adk_compat=adk_compat)
+    kind, reason = _case_kind(verdicts, deviations)
     failures = [trial.failure for trial in trials if trial.failure is not None]
     if failures and kind is not VerdictKind.FAIL:
         who = "simulated user" if failures[0].kind is FailureKind.SIMULATOR else "agent"
         reason = f"{who} failed: {failures[0].message}"
-        if adk_compat:
+        if not deviations.agent_failure:
             kind = VerdictKind.FAIL
     elif not trials:
         reason = "never ran"
@@ -142,7 +143,7 @@ def judge_case(
         criteria=verdicts,
         reason=truncated if is_cut_short else reason,
         doubtful=is_unmeasured and any(map(_is_doubtful, criteria, verdicts)),
-        partial=kind is VerdictKind.FAIL and not adk_compat and is_broken,
+        partial=kind is VerdictKind.FAIL and deviations.agent_failure and is_broken,
     )
 
 
@@ -153,11 +154,16 @@ def _is_broken(trials: Sequence[GradedTrial], verdicts: Iterable[CriterionVerdic
     return not scored or any(trial.failure is not None for trial in trials)
 
 
-def kind_of(trial: GradedTrial, criteria: Iterable[CriterionUse], *, adk_compat: bool) -> VerdictKind:
+def kind_of(trial: GradedTrial, criteria: Iterable[CriterionUse], deviations: Deviations) -> VerdictKind:
     """How a single run was scored, for those who watch."""
     uses = [use for use in criteria if not use.informational and use.threshold is not None]
     verdicts = [judge_criterion(use, [trial.grades.get(use.name)], repeats=1) for use in uses]
-    return _case_kind(verdicts, adk_compat=adk_compat and not any(use.is_of_ces for use in uses))[0]
+    return _case_kind(verdicts, _of(uses, deviations))[0]
+
+
+def _of(uses: Iterable[CriterionUse], deviations: Deviations) -> Deviations:
+    """Evalgate's own rules for criteria of CES, for which ADK has none."""
+    return OURS if any(use.is_of_ces for use in uses) else deviations
 
 
 def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
@@ -223,7 +229,7 @@ def reaches(value: float, use: CriterionUse) -> bool:
     return value <= use.threshold if use.lower_is_better else value >= use.threshold
 
 
-def _case_kind(verdicts: Iterable[CriterionVerdict], *, adk_compat: bool) -> tuple[VerdictKind, str]:
+def _case_kind(verdicts: Iterable[CriterionVerdict], deviations: Deviations) -> tuple[VerdictKind, str]:
     """The case's kind from its criteria's, and the reason in words."""
     deciding = [verdict for verdict in verdicts if verdict.kind is not None]
     failed = [verdict.name for verdict in deciding if verdict.kind is VerdictKind.FAIL]
@@ -234,7 +240,7 @@ def _case_kind(verdicts: Iterable[CriterionVerdict], *, adk_compat: bool) -> tup
         return VerdictKind.NOT_MEASURED, f"invalid test run: {broken.name} {broken.message}"
     if failed:
         return VerdictKind.FAIL, f"below threshold: {', '.join(failed)}"
-    if unmeasured and not (adk_compat and passed):
+    if unmeasured and (deviations.criterion_unscored or not passed):
         first = unmeasured[0]
         return VerdictKind.NOT_MEASURED, f"{first.name} was not measured: {first.message or 'no score'}"
     if not passed:

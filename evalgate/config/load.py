@@ -112,7 +112,7 @@ def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
         pass_rate=settings.pass_rate,
         min_measured=settings.min_measured,
         suite_pass_rate=rates,
-        adk_compat=settings.adk_compat,
+        deviations=settings.deviations,
         alpha=settings.alpha,
         max_drop=settings.max_drop,
         # ADK runs a case once, and that counts

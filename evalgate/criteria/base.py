@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
-from evalgate.model import CriterionUse, Grade, Need, Scale, TrialView, deviations
-from evalgate.model.deviations import Deviations
+from evalgate.model import CriterionUse, Grade, Need, Scale, TrialView
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.shapes import Wire
 from evalgate.values import frozen_dataclass
 
@@ -24,14 +24,9 @@ class CriterionServices:
     measured; one that needs a judge is then `NotEvaluated(SKIPPED)`.
     """
 
-    adk_compat: bool = False
+    deviations: Deviations = OURS
     run_metric: MetricRunner | None = None
     judge: JudgePanel | None = None
-
-    @property
-    def deviations(self) -> Deviations:
-        """The rules by which criteria score."""
-        return deviations.under(adk_compat=self.adk_compat)
 
 
 class NoOptions(Wire):

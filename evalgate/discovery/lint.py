@@ -12,6 +12,7 @@ from evalgate.discovery import discover
 from evalgate.errors import Place, Problem
 from evalgate.model import Attachment, Case, Content, CriterionUse, Invocation, Need, Suite, Text, turns as model_turns
 from evalgate.model.case import TRAJECTORY
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.text import templates, words
 
 
@@ -133,7 +134,7 @@ def nothing_asserted(suite: Suite) -> Iterator[Problem]:
         yield tell("asserts-nothing", message, place=_place_of(suite, idle[0]), hint=hint)
 
 
-def references_missing(suite: Suite, *, adk_compat: bool = False) -> Iterator[Problem]:
+def references_missing(suite: Suite, *, deviations: Deviations = OURS) -> Iterator[Problem]:
     """A reference-based criterion has nothing to compare with: an error if nowhere, a warning if in some cases."""
     static = [case for case in suite.eval_set.cases if case.conversation]
     needing = {use.name for use in _uses_with(suite, Need.REFERENCE)}
@@ -161,7 +162,7 @@ def references_missing(suite: Suite, *, adk_compat: bool = False) -> Iterator[Pr
             message = f"`{use.name}`: no {what} in {_turns_without(lacking, use)}"
             in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(use.name)
             hint = f"evalgate excludes such turns from the score; ADK {in_adk}." if in_adk else ""
-            if in_adk and adk_compat:
+            if in_adk and not deviations.reference_empty:
                 hint = f"With `adk_compat` evalgate {in_adk}, as ADK does."
             yield errors.warning("reference-missing-in-case", message, place=_place_of(suite, lacking[0]), hint=hint)
 
@@ -357,15 +358,15 @@ CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
 """What is looked for in each suite, in the order it is told."""
 
 
-def lint(suites: Iterable[Suite], *, adk_compat: bool = False) -> tuple[Problem, ...]:
+def lint(suites: Iterable[Suite], *, deviations: Deviations = OURS) -> tuple[Problem, ...]:
     """Everything suspicious in `suites`, in their order; linear in cases and turns.
 
-    `adk_compat`: as the setting. Criteria that this version does not know are passed over here: `discovery.criteria`
+    Criteria that this version does not know are passed over here: `discovery.criteria`
     tells of them.
     """
     problems: list[Problem] = []
     files: dict[str, list[str]] = {}
-    told = partial(references_missing, adk_compat=adk_compat)
+    told = partial(references_missing, deviations=deviations)
     for suite in suites:
         for check in CHECKS:
             problems.extend((told if check is references_missing else check)(suite))

@@ -99,7 +99,7 @@ def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, c
     suites = user.settle(found.suites, settings)
     linted = (
         *lint.lint_rules(settings),
-        *lint.lint((each for each in suites if not each.is_of_ces), adk_compat=settings.adk_compat),
+        *lint.lint((each for each in suites if not each.is_of_ces), deviations=settings.deviations),
     )
     told = found.problems
     # what is wrong in evalgate.yml may be what names the agents, so that not finding them says nothing

@@ -19,6 +19,7 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
+from evalgate.model.deviations import Deviations
 
 VERSION = 1
 """Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
@@ -94,10 +95,12 @@ def of_inputs(inputs: Inputs) -> str:
     return digest(sorted(inputs.answers.items())) if inputs.is_known else ""
 
 
-def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:
+def of_criterion(use: CriterionUse, *, version: str, deviations: Deviations) -> str:
     """What a criterion measures; its threshold is left out, since it does not change a score."""
     asked_at = [use.endpoint] if use.endpoint else []
-    return digest([VERSION, use.metric or use.name, dict(use.options), use.code, version, adk_compat, *asked_at])
+    return digest(
+        [VERSION, use.metric or use.name, dict(use.options), use.code, version, deviations.are_taken_back, *asked_at]
+    )
 
 
 def of_grade(*, trial: str, case: str, criterion: str) -> str:

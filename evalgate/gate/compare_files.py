@@ -82,7 +82,7 @@ def _compared(
     settings: Settings, context: Context, ours: Stored, theirs: Stored | None
 ) -> tuple[Run, Run | None, list[Comparison | None], Rules]:
     """What is decided on: head's run, the base's, what comparing them says by each rule book, and the rules."""
-    settings = settings.model_copy(update={"adk_compat": ours.adk_compat})
+    settings = settings.model_copy(update={"adk_compat": ours.deviations.are_taken_back})
     if theirs is None:
         rules = baseline_rules.of(settings, ours.run.suites, None)
         rules = replace(rules, edits=ours.edits)  # what their run knew of the base's rules
@@ -234,4 +234,4 @@ def _inputs(run: Run, suite: Suite) -> str:
 
 
 def _settings(use: CriterionUse, stored: Stored) -> str:
-    return fingerprints.of_criterion(use, version="", adk_compat=stored.adk_compat)
+    return fingerprints.of_criterion(use, version="", deviations=stored.deviations)

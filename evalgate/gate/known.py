@@ -26,6 +26,7 @@ from evalgate.model import (
     TrialKey,
     VerdictKind,
 )
+from evalgate.model.deviations import OURS
 from evalgate.results import file, kept
 from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.results.labels import CaseLabel
@@ -132,7 +133,7 @@ def joined(known: Mapping[CaseKey, Known], suites: tuple[Suite, ...]) -> Stored:
         outcomes=outcomes,
         version=newest_of_all.stored.version if newest_of_all else __version__,
         criteria={key: told for each in stored for key, told in each.criteria.items()},
-        adk_compat=newest_of_all is not None and newest_of_all.stored.adk_compat,
+        deviations=OURS if newest_of_all is None else newest_of_all.stored.deviations,
     )
 
 
@@ -158,7 +159,7 @@ def _under(each: Known, suite: Suite, *, is_same: bool) -> Iterator[GradedTrial]
 def _alike(stored: Stored, suite: Suite) -> list[str]:
     """The criteria that score as those of a run did."""
     prints = {
-        use.name: fingerprints.of_criterion(use, version=stored.version, adk_compat=stored.adk_compat)
+        use.name: fingerprints.of_criterion(use, version=stored.version, deviations=stored.deviations)
         for use in suite.criteria
     }
     return [name for name, told in prints.items() if stored.criteria.get((suite.key, name)) == told]
@@ -219,7 +220,7 @@ def _of_file(path: Path, settings: Settings, *, wanted: Collection[CaseKey] | No
                 criteria=suite.criteria_of(case),
                 trials=trials.get(key, ()),
                 repeats=run.repeats,
-                adk_compat=policy.adk_compat,
+                deviations=policy.deviations,
                 truncated=run.truncated,
             )
             found[key] = Known(

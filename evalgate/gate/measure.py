@@ -197,7 +197,7 @@ def _criteria(
 
     def services(agent: Agent | None) -> CriterionServices:
         run_metric = None if agent is None else agent.run_metric
-        return CriterionServices(adk_compat=settings.adk_compat, run_metric=run_metric, judge=judge)
+        return CriterionServices(deviations=settings.deviations, run_metric=run_metric, judge=judge)
 
     built = {}
     for suite in rules.suites:

@@ -36,8 +36,8 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
     heads, bases = _read(places, settings, context)
     head = shards.join(heads)
     # as it was measured, on both sides
-    given = {**settings.given, "adk_compat": head.adk_compat}
-    settings = settings.model_copy(update={"adk_compat": head.adk_compat, "given": given})
+    own = {"adk_compat": head.deviations.are_taken_back}
+    settings = settings.model_copy(update={**own, "given": {**settings.given, **own}})
     _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
         rules, ruling = _rules(settings, head.run.suites, heads, context)

@@ -89,7 +89,7 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
     run = replace(head.run, commit=links.commit, shard=None)
-    policy = load.policy_of(settings.model_copy(update={"adk_compat": head.adk_compat}), run.suites)
+    policy = load.policy_of(settings.model_copy(update={"adk_compat": head.deviations.are_taken_back}), run.suites)
     held = quarantine.of_checkout(settings, run.suites, today=dt.datetime.now(dt.UTC).date())
     comparison, theirs = None, None if base is None else base.run
     if head.comparison is not None:

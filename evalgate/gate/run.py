@@ -143,7 +143,7 @@ def _of_this_part(
 
 def drift_of(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
     """That the provider's model moved, where the history of base runs shows it; every reader must know."""
-    found = None if rules.shard is not None else history.drift(head, adk_compat=rules.settings.adk_compat)
+    found = None if rules.shard is not None else history.drift(head, deviations=rules.settings.deviations)
     if found is None:
         return
     does = f"passes {words.percent(found.after)} instead of {words.percent(found.before)} of runs"

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 
 from evalgate.errors import Place
 from evalgate.model.case import CriterionUse
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import Run
 from evalgate.model.trial import CaseKey, Reason
 from evalgate.values import frozen_dataclass
@@ -58,14 +59,14 @@ class Policy:
     `fail_on`: what ends the job red. `pass_rate`: share of a suite's cases that must pass (1.0 is ADK's meaning: all).
     `min_measured`: share of a suite's cases that must have been measured. `alpha`: how often a change that does nothing
     may be called worse. `max_drop`: the drop that is let pass. `advisory`: suites that are shown and never decide.
-    `adk_compat`: ADK's arithmetic even where ADK is wrong (docs/adk-parity.md).
+    `deviations`: evalgate's rules, or ADK's even where ADK is wrong (docs/adk-parity.md).
     """
 
     fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})
     pass_rate: float = 1.0
     min_measured: float = 1.0
     suite_pass_rate: Mapping[str, float] = field(default_factory=dict)
-    adk_compat: bool = False
+    deviations: Deviations = OURS
     alpha: float = 0.05
     max_drop: float = 0.05
     threshold: ThresholdRule = ThresholdRule.CONFIRMED

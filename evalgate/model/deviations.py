@@ -40,8 +40,15 @@ class Deviations:
     quoted_signal: bool = True  # a stop signal in quotes ends the conversation
     poor_quality: bool = True  # a poor simulated user fails the case
     # gate and run
+    criterion_unscored: bool = True  # a criterion without a score vanishes beside one that passes
+    agent_failure: bool = True  # an agent that fails fails its case
     failures_confirmed: bool = True  # the first runs decide
     fitting_defaults: bool = True  # the default criteria decide every case
+
+    @property
+    def are_taken_back(self) -> bool:
+        """Whether ADK's rules hold throughout."""
+        return self == ADKS
 
 
 OURS = Deviations()

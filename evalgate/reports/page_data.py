@@ -192,7 +192,7 @@ def _deciding(v: View) -> dict[tuple[str, str], JsonObject]:
 
 def _as_adk(v: View, suite: Suite) -> bool:
     """Whether ADK's rules decide on cases without a score (comparison/threshold.py)."""
-    return v.report.policy.adk_compat and not any(use.is_of_ces for use in suite.criteria)
+    return not v.report.policy.deviations.criterion_unscored and not any(use.is_of_ces for use in suite.criteria)
 
 
 def _values(case: CaseView, numbers: Mapping[tuple[str, str], int]) -> list[Any]:

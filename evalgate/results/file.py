@@ -44,7 +44,9 @@ from evalgate.model import (
     TrialKey,
     Verdict,
     VerdictKind,
+    deviations,
 )
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import MOST_REPEATS, ShardIndex
 from evalgate.results import calibration_file, labels, shapes
 from evalgate.results.calibration_file import JudgedWire
@@ -291,7 +293,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, causes: Sequence[Fa
         evalgate=report.version,
         seconds=round(run.seconds, 3),
         models=sorted(run.models),
-        adk_compat=report.policy.adk_compat,
+        adk_compat=report.policy.deviations.are_taken_back,
         shard=None,
         verdict=None,
         causes=list(causes),
@@ -437,7 +439,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> JsonObject:
     told = shapes.written(
         CriterionEntry,
         use,
-        fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
+        fingerprint=fingerprints.of_criterion(use, version=report.version, deviations=report.policy.deviations),
         calibration=None,
     )
     judged = next((each for each in report.judged if (each.suite, each.criterion) == (suite, use.name)), None)
@@ -494,7 +496,7 @@ class Stored:
     outcomes: StoredOutcomes
     version: str
     criteria: Mapping[tuple[str, str], str]
-    adk_compat: bool = False
+    deviations: Deviations = OURS
     comparison: Comparison | None = None
     edits: Edits = field(default_factory=Edits)
     problems: tuple[Problem, ...] = ()
@@ -629,7 +631,7 @@ def _stored(read: Any, *, file: str) -> Stored:
         outcomes=outcomes,
         version=read.evalgate,
         criteria={key: use.fingerprint for key, use in uses.items()},
-        adk_compat=read.adk_compat,
+        deviations=deviations.under(adk_compat=read.adk_compat),
         comparison=None if read.comparison is None else _told(read.comparison),
         edits=read.edits,
         problems=tuple(read.problems),

@@ -22,6 +22,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import CaseKey, Drift, PastCase, Report, Run, Suite, Trend, VerdictKind
+from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import Count
 from evalgate.model.trial import MOST
 from evalgate.results import shapes, stores as results_stores
@@ -133,12 +134,12 @@ class History:
             for key, case in past.by_case().items()
         }
 
-    def drift(self, run: Run, *, adk_compat: bool = False) -> Drift | None:
+    def drift(self, run: Run, *, deviations: Deviations = OURS) -> Drift | None:
         """What the unchanged agent of the base branch does otherwise than before, where that is recent; with this run,
         where it is to be kept."""
         past = self.past or PastRuns()
         if self.is_wanted and not self.settings.shard and run.complete and not run.truncated:
-            past = update(past, summary_of(run, run.commit, adk_compat=adk_compat))
+            past = update(past, summary_of(run, run.commit, deviations=deviations))
         found = recent_drift(past)
         is_recent = found is not None and (self.context.now - results_stores.moment(found.since)).days <= DRIFT_DAYS
         return found if is_recent else None
@@ -162,7 +163,7 @@ class History:
             self.context.say("the results are not stored: the agent failed in every run")
             return report
         commit = run.commit or (self.repo.head if self.repo is not None else "")
-        revise = add_run(summary_of(run, commit, adk_compat=report.policy.adk_compat), warn=self.context.say)
+        revise = add_run(summary_of(run, commit, deviations=report.policy.deviations), warn=self.context.say)
         try:
             self.store.save(commit, Path(results), now=self.context.now, revise=revise)
         except EvalgateError as error:
@@ -245,10 +246,10 @@ def trends(past: PastRuns, now: Mapping[str, float], *, recent: int = RECENT) ->
 # --- one run more --------------------------------------------------------------------------------
 
 
-def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
+def summary_of(run: Run, commit: str, *, deviations: Deviations = OURS) -> PastRuns:
     """A run as the history of nothing else."""
     by_case = pairing.by_case(run.trials)
-    rules = {suite.key: _rules(suite, adk_compat=adk_compat) for suite in run.suites}
+    rules = {suite.key: _rules(suite, deviations=deviations) for suite in run.suites}
     cases = []
     for key, uses in pairing.uses_by_case(run).items():
         deciding = pairing.deciding(uses)
@@ -363,10 +364,10 @@ def drifted_at(past: PastRuns | None) -> datetime | None:
     return results_stores.moment(drifts[-1].since) if drifts else None
 
 
-def _rules(suite: Suite, *, adk_compat: bool) -> list[object]:
+def _rules(suite: Suite, *, deviations: Deviations) -> list[object]:
     """Equal for equal criteria: what passed a lower threshold has not passed a higher one."""
     uses = sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
-    return [adk_compat] + [
+    return [deviations.are_taken_back] + [
         [use.name, float(use.threshold or 0), dict(use.options), use.code, use.lower_is_better, use.endpoint]
         for use in uses
     ]

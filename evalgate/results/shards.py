@@ -274,7 +274,7 @@ def _difference(a: Stored, b: Stored) -> str:
         ("of runs with different numbers of shards", first.of, other.of),
         ("of runs with a different `seed`", a.run.seed, b.run.seed),
         ("of runs with different `runs`", a.run.repeats, b.run.repeats),
-        ("of runs with and without `adk-compat`", a.adk_compat, b.adk_compat),
+        ("of runs with and without `adk-compat`", a.deviations.are_taken_back, b.deviations.are_taken_back),
     ):
         if left != right:
             return f"are {what} ({left} and {right})"
@@ -355,7 +355,7 @@ def join(parts: Sequence[Stored]) -> Stored:
         outcomes=outcomes,
         version=first.version,
         criteria=_merged(part.criteria for part in parts),
-        adk_compat=first.adk_compat,
+        deviations=first.deviations,
         comparison=join_comparisons(told, planned=_cases(suites)),
         edits=Edits(edits=tuple(dict.fromkeys(edit for part in parts for edit in part.edits.edits))),
         problems=tuple(_problems(parts)),

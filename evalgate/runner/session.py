@@ -197,7 +197,7 @@ class Side:
         self._criteria = criteria
         self.criterion_prints = {
             (suite.key, use.name): fingerprints.of_criterion(
-                use, version=__version__, adk_compat=session.settings.adk_compat
+                use, version=__version__, deviations=session.settings.deviations
             )
             for suite in suites
             for use in suite.criteria
@@ -293,7 +293,7 @@ class Side:
     def _tell(self, task: Task, trial: Trial, graded: GradedTrial, *, is_known: bool) -> None:
         session = self._session
         uses = [use for use in task.suite.criteria if use.name in graded.grades]
-        kind = threshold.kind_of(graded, uses, adk_compat=session.settings.adk_compat)
+        kind = threshold.kind_of(graded, uses, session.settings.deviations)
         if kind is VerdictKind.FAIL or (graded.failure is not None and not _is_outage(graded)):
             session.tell_failure()
         session.watcher.trial_done(

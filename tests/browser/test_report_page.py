@@ -22,6 +22,7 @@ from playwright.sync_api import expect
 
 from evalgate import reports
 from evalgate.model import AgentFailure, FailureKind, InMemoryTranscripts, Policy, Report
+from evalgate.model.deviations import ADKS
 
 pytestmark = pytest.mark.browser
 
@@ -439,7 +440,7 @@ def lenient(*, tools: float) -> Report:
         for name in OUTCOMES:
             one, _, two = name.partition("/")
             done[suites[-1].key, name] = [build.done_of(one), build.done_of(two or one)]
-    return build.run_report(suites, done, policy=Policy(adk_compat=True))
+    return build.run_report(suites, done, policy=Policy(deviations=ADKS))
 
 
 @pytest.mark.parametrize("suite", ["adk.json", "ces.json"])

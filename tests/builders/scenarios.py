@@ -34,6 +34,7 @@ from evalgate.model import (
     Usage,
     VerdictKind,
 )
+from evalgate.model.deviations import under
 
 DOWN = (
     f"judge `gemini-2.5-flash`: the provider is overloaded (503 UNAVAILABLE. {'The model is overloaded. ' * 12}Try "
@@ -65,7 +66,7 @@ def judge_down(*, adk_compat: bool = False, in_part: bool = False) -> Report:
     if in_part:
         passes[meaning] = Score(value=1.0, turns=(1.0,), lacking=down.message)
     done = {(suite.key, each.case_id): [build.Done(turns=each.conversation or (), grades=passes)] for each in asked}
-    return build.run_report([suite], done, policy=Policy(adk_compat=adk_compat))
+    return build.run_report([suite], done, policy=Policy(deviations=under(adk_compat=adk_compat)))
 
 
 def failing() -> Report:

@@ -11,6 +11,7 @@ from evalgate import criteria
 from evalgate.criteria.base import CriterionServices, CriterionSpec
 from evalgate.discovery import criteria as discovery_criteria
 from evalgate.model import Case, Content, CriterionUse, Invocation, NotEvaluated, Score, Text, TrialView
+from evalgate.model.deviations import under
 
 ROOT = Path(__file__).parents[2]
 SPECS = [*criteria.CRITERIA.values(), criteria.CUSTOM]
@@ -81,7 +82,7 @@ def test_without_options_a_criterion_grades_and_stays_on_its_scale(spec: Criteri
     use = CriterionUse(name=spec.name, threshold=None if spec.informational else 0.5, code=_code(spec))
     for evidence in _evidences():
         for adk_compat in (False, True):
-            grade = criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
+            grade = criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(evidence)
             assert isinstance(grade, Score | NotEvaluated)
             assert len(grade.turns) in (0, len(evidence.actual))
             for value in [each for each in grade.turns if each is not None]:

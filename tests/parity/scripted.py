@@ -15,6 +15,7 @@ from evalgate.formats.adk_shapes import InvocationWire, RubricWire, ScenarioWire
 from evalgate.judges import gemini
 from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
 from evalgate.model import Case, CriterionUse, Ending, Grade, Text, TrialView
+from evalgate.model.deviations import under
 
 THRESHOLD = 0.5
 MARK = re.compile(r"@[a-z0-9.]+@")
@@ -29,7 +30,9 @@ def grade(request: Scripted, *, adk_compat: bool) -> Grade:
     options = {key: value for key, value in request["criterion"].items() if key != "threshold"}
     use = CriterionUse(name=request["metric"], threshold=THRESHOLD, options=options)
     try:
-        return criteria.build(use, CriterionServices(adk_compat=adk_compat, judge=held))(_evidence(request))
+        return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat), judge=held))(
+            _evidence(request)
+        )
     finally:
         held.close()
 

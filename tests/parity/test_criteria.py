@@ -17,6 +17,7 @@ from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
 from evalgate.formats.adk_shapes import InvocationWire
 from evalgate.model import Case, CriterionUse, Grade, Invocation, NotEvaluated, Score, TrialView, turns
+from evalgate.model.deviations import under
 
 pytestmark = pytest.mark.parity
 
@@ -44,7 +45,7 @@ class Judged:
 
     def ours(self, *, adk_compat: bool) -> Grade:
         use = CriterionUse(name=self.name, threshold=self.threshold, options=self.options)
-        return criteria.build(use, CriterionServices(adk_compat=adk_compat))(self.evidence)
+        return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(self.evidence)
 
 
 @pytest.fixture(scope="module")

@@ -189,7 +189,7 @@ def test_labels_of_one_question_ask_once_and_each_gets_its_verdict() -> None:
         placed(ANSWER, turn=1, rubric="kind"), placed(ANSWER, turn=1, rubric="short"), placed(MATCH, turn=2), TEXTS
     ).asked
     try:
-        verdicts = calibrate.ask(asked, held, adk_compat=False)
+        verdicts = calibrate.ask(asked, held, deviations=OURS)
     finally:
         held.close()
     assert [each.passed for each in verdicts] == [True, False, True, True]
@@ -216,7 +216,7 @@ def test_ctrl_c_waits_for_no_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            calibrate.ask(evidence_of(placed(MATCH, turn=2), TEXTS).asked, held, adk_compat=False)
+            calibrate.ask(evidence_of(placed(MATCH, turn=2), TEXTS).asked, held, deviations=OURS)
         assert time.monotonic() - began < 5
     finally:
         over.set()

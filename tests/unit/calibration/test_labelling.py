@@ -30,6 +30,7 @@ from evalgate.model import (
     ToolCall,
     TrialView,
 )
+from evalgate.model.deviations import under
 
 GOLDEN = {"golden": {"turns": [ces_evidence.turn(ces_evidence.says("hello"))]}}
 CALLED = ces_evidence.did("seven", ToolCall(name="look"))
@@ -81,7 +82,7 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
         evidence = OF_CES.get(name) or TrialView(
             case=asked, actual=(said, said), expected=None if asked.scenario else (said, said)
         )
-        criteria.build(use, CriterionServices(judge=held, adk_compat=adk_compat))(evidence)
+        criteria.build(use, CriterionServices(judge=held, deviations=under(adk_compat=adk_compat)))(evidence)
     finally:
         held.close()
     assert scripted.requests

@@ -20,6 +20,7 @@ from evalgate.model import (
     Score,
     TrialKey,
 )
+from evalgate.model.deviations import OURS, under
 
 OUTAGE = NotEvaluated(reason=Reason.CRITERION_FAILED, message="the judge is out")
 CRASH = AgentFailure(kind=FailureKind.RAISED, message="KeyError: 'city'")
@@ -54,7 +55,7 @@ def judge(
         criteria=uses,
         trials=trials,
         repeats=width if repeats is None else repeats,
-        adk_compat=compat,
+        deviations=under(adk_compat=compat),
     )
 
 
@@ -152,7 +153,7 @@ def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(
     trial = GradedTrial(
         key=TrialKey(suite="s", case_id="c"), failure=None, grades={"a": grade(agent), "s": grade(simulator)}
     )
-    verdict = threshold.judge_case(key=("s", "c"), criteria=uses, trials=[trial], repeats=1, adk_compat=False)
+    verdict = threshold.judge_case(key=("s", "c"), criteria=uses, trials=[trial], repeats=1, deviations=OURS)
     assert verdict.kind.value == kind
     if kind == "not_measured" and simulator == "0.5":
         assert verdict.criteria[1].reason is Reason.TEST_BROKEN
@@ -168,7 +169,7 @@ def test_a_simulated_user_that_failed_is_not_called_the_agent():
         criteria=[CriterionUse(name="a", threshold=0.8)],
         trials=[trial],
         repeats=1,
-        adk_compat=False,
+        deviations=OURS,
     )
     assert (verdict.kind.value, verdict.reason) == ("not_measured", "simulated user failed: the model is down")
 

@@ -31,6 +31,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
+from evalgate.model.deviations import under
 
 
 def run_of(text: str, *, complete: bool = True) -> Run:
@@ -173,7 +174,7 @@ def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(*, 
     outage = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="the judge is out")
     trial = dataclasses.replace(run.trials[0], grades={**run.trials[0].grades, "judged": outage})
     run = dataclasses.replace(run, suites=(suite,), trials=(trial,))
-    policy = Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), adk_compat=adk_compat)
+    policy = Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), deviations=under(adk_compat=adk_compat))
     verdict = sides.decide(run, None, policy)
     assert verdict.kind is VerdictKind.FAIL
     assert verdict.blocks is not adk_compat  # ADK passes over criteria without a score

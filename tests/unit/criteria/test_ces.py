@@ -27,6 +27,7 @@ from evalgate.model import (
     TrialView,
     VerdictKind,
 )
+from evalgate.model.deviations import under
 from tests.builders.judging import ScriptedJudge, panel
 
 
@@ -203,5 +204,7 @@ def test_what_could_not_be_judged_is_no_pass_under_adk_compat_either(adk_compat:
     lacking = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="no answer")
     key = TrialKey(suite="s", case_id="e")
     trial = GradedTrial(key=key, failure=None, grades={uses[0].name: Score(value=1.0), uses[1].name: lacking})
-    found = threshold.judge_case(key=("s", "e"), criteria=uses, trials=[trial], repeats=1, adk_compat=adk_compat)
+    found = threshold.judge_case(
+        key=("s", "e"), criteria=uses, trials=[trial], repeats=1, deviations=under(adk_compat=adk_compat)
+    )
     assert found.kind is VerdictKind.NOT_MEASURED

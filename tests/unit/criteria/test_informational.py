@@ -21,6 +21,7 @@ from evalgate.model import (
     TrialView,
     Usage,
 )
+from evalgate.model.deviations import under
 
 PLAIN = Event(author="a")
 
@@ -44,7 +45,7 @@ def using(**tokens: int) -> Event:
 def grade(name: str, *actual: Invocation, adk_compat: bool = False) -> Grade:
     use = CriterionUse(name=name, threshold=None, informational=True)
     evidence = TrialView(case=Case(case_id="c"), actual=actual, expected=None)
-    return criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
+    return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(evidence)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from evalgate.model import (
     Text,
     TrialView,
 )
+from evalgate.model.deviations import under
 from evalgate.results import shapes
 
 MATCH = "final_response_match_v2"
@@ -91,7 +92,7 @@ def grade(
         repeat=repeat,
     )
     try:
-        services = CriterionServices(judge=held, adk_compat=adk_compat)
+        services = CriterionServices(judge=held, deviations=under(adk_compat=adk_compat))
         found = criteria.build(CriterionUse(name=name, threshold=0.5, options=options), services)(evidence)
     finally:
         held.close()

@@ -23,6 +23,7 @@ from evalgate.model import (
     EvalSet,
     Suite,
 )
+from evalgate.model.deviations import OURS
 
 NAME = "hallucinations_v1"
 
@@ -84,7 +85,7 @@ def test_a_judge_at_another_address_is_another_judge(name: str, options: dict[st
         for base_url in ("", "http://127.0.0.1:8080/v1")
     )
     assert (here.endpoint, there.endpoint) == ("", endpoint)
-    one, other = (fingerprints.of_criterion(each, version="1", adk_compat=False) for each in (here, there))
+    one, other = (fingerprints.of_criterion(each, version="1", deviations=OURS) for each in (here, there))
     assert (one != other) == bool(endpoint)
 
 
@@ -116,7 +117,7 @@ def test_no_grade_or_simulated_user_of_other_replies_stands_in(
     for each in ({"replay": "here.jsonl"}, rule):
         choice = Settings(root=tmp_path, gate_file=GateFile(judge=JudgeRule.model_validate(each)))
         (suite,) = judges.settle_suites([own], judges.defaults_of(choice))
-        asked = [fingerprints.of_criterion(use, version="1", adk_compat=False) for use in suite.criteria]
+        asked = [fingerprints.of_criterion(use, version="1", deviations=OURS) for use in suite.criteria]
         prints.append([*asked, fingerprints.of_task(case, simulator=suite.simulator)])
     assert [one == other for one, other in zip(*prints, strict=True)] == [same] * 3
 

@@ -10,6 +10,7 @@ from evalgate import criteria
 from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
 from evalgate.model import Case, Content, CriterionUse, Grade, Invocation, NotEvaluated, Reason, Score, Text, TrialView
+from evalgate.model.deviations import under
 
 # ruff: noqa: RUF001 - letters of every script are the subject here
 
@@ -24,7 +25,7 @@ def grade(actual: list[Invocation], expected: list[Invocation] | None, *, adk_co
     use = CriterionUse(name="response_match_score", threshold=0.8)
     reference = None if expected is None else tuple(expected)
     evidence = TrialView(case=Case(case_id="c"), actual=tuple(actual), expected=reference)
-    return criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
+    return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(evidence)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from evalgate.model import (
     Score,
     TrialView,
 )
+from evalgate.model.deviations import under
 
 QUALITY = "per_turn_user_simulator_quality_v1"
 RUBRICS = "rubric_based_multi_turn_trajectory_quality_v1"
@@ -50,7 +51,7 @@ def grade(seen: TrialView, *verdicts: str, adk_compat: bool = False) -> tuple[Gr
     held = panel(judge, calls_at_once=1)
     use = CriterionUse(name=QUALITY, threshold=0.5, options=FEW)
     try:
-        made = criteria.build(use, CriterionServices(adk_compat=adk_compat, judge=held))(seen)
+        made = criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat), judge=held))(seen)
     finally:
         held.close()
     return made, judge.requests

@@ -22,6 +22,7 @@ from evalgate.model import (
     ToolCall,
     TrialView,
 )
+from evalgate.model.deviations import under
 
 
 def calls(*made: ToolCall | str) -> Invocation:
@@ -40,7 +41,7 @@ def grade(
     use = CriterionUse(name="tool_trajectory_avg_score", threshold=1.0, options=options)
     reference = None if expected is None else tuple(expected)
     evidence = TrialView(case=Case(case_id="c"), actual=tuple(actual), expected=reference)
-    return criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
+    return criteria.build(use, CriterionServices(deviations=under(adk_compat=adk_compat)))(evidence)
 
 
 def value(actual: Invocation, expected: Invocation, **options: Any) -> float:

@@ -9,6 +9,7 @@ import pytest
 from evalgate.discovery import lint as lint_of_discovery
 from evalgate.errors import Severity
 from evalgate.model import ConversationScenario, CriterionUse, Persona, Rubric, SimulatorUse
+from evalgate.model.deviations import under
 
 TRAJECTORY = "tool_trajectory_avg_score"
 ANSWER = "response_match_score"
@@ -165,7 +166,7 @@ def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns,
 def test_what_a_missing_reference_does_is_told_as_it_is(suite, case, specs, name, adk_compat, hint):
     row = dataclasses.replace(specs[ANSWER], name=name)
     made = suite("x.evalset.json", case("a", "hi -> hello"), case("b", "bye"), criteria=name, more=[row])
-    (problem,) = lint_of_discovery.lint([made], adk_compat=adk_compat)
+    (problem,) = lint_of_discovery.lint([made], deviations=under(adk_compat=adk_compat))
     assert (problem.code, problem.hint) == ("reference-missing-in-case", hint)
 
 

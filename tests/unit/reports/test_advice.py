@@ -10,6 +10,7 @@ from evalgate import reports
 from evalgate.judges import base
 from evalgate.judges.base import JudgeFailureKind, JudgeSetting
 from evalgate.model import NotEvaluated, Policy, Reason, Report
+from evalgate.model.deviations import ADKS
 from evalgate.text import markdown, plain
 
 TEXTS = ("comment", "summary", "html", "junit")
@@ -87,8 +88,8 @@ def test_a_judge_that_is_down_is_told_above_all_where_the_run_passes_without_it(
 @pytest.mark.parametrize(
     ("words", "policy"),
     [
-        ("pass skipped", Policy(adk_compat=True)),  # the user left it out
-        ("pass fail", Policy(adk_compat=True)),
+        ("pass skipped", Policy(deviations=ADKS)),  # the user left it out
+        ("pass fail", Policy(deviations=ADKS)),
         ("pass unjudged", Policy()),  # it does not pass
     ],
 )

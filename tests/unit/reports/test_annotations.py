@@ -10,6 +10,7 @@ from builders.scenarios import SCENARIOS
 
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Policy, Shard
+from evalgate.model.deviations import ADKS
 from evalgate.reports import annotations as reports_annotations, terminal
 
 
@@ -24,7 +25,7 @@ def test_failures_are_errors_and_broken_agents_warnings() -> None:
 
 
 def test_a_broken_agent_is_no_error_under_adk_compat_either() -> None:
-    (line,) = reports_annotations.render(build.report("error", policy=Policy(adk_compat=True)))
+    (line,) = reports_annotations.render(build.report("error", policy=Policy(deviations=ADKS)))
     assert line.startswith("::warning ")
 
 

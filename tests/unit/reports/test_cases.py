@@ -6,6 +6,7 @@ import pytest
 from builders import build
 
 from evalgate.model import Policy, Report, VerdictKind
+from evalgate.model.deviations import ADKS
 from evalgate.reports import cases, view
 
 
@@ -48,7 +49,7 @@ def test_a_broken_agent_is_told_from_a_failing_one() -> None:
     assert only(build.report("error")).agent_failed
     assert not only(build.report("fail")).agent_failed
     assert not only(build.report("fail/error")).agent_failed
-    assert only(build.report("error", policy=Policy(adk_compat=True))).agent_failed
+    assert only(build.report("error", policy=Policy(deviations=ADKS))).agent_failed
 
 
 def test_skipped_is_told_from_never_run() -> None:

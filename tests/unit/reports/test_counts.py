@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from evalgate import reports
 from evalgate.model import CaseStatus, Policy, Report, ThresholdRule
+from evalgate.model.deviations import ADKS, OURS
 from evalgate.reports import view
 from evalgate.results import file
 from evalgate.results.file import StoredOutcomes
@@ -46,7 +47,7 @@ POLICIES = st.builds(
     threshold=st.sampled_from(ThresholdRule),
     pass_rate=st.sampled_from([1.0, 0.5]),
     min_measured=st.sampled_from([1.0, 0.5]),
-    adk_compat=st.booleans(),
+    deviations=st.sampled_from([OURS, ADKS]),
 )
 CASES = st.lists(st.tuples(OUTCOMES, OUTCOMES, RERUNS, RERUNS, STATUSES), min_size=1, max_size=6)
 

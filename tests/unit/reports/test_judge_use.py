@@ -10,6 +10,7 @@ from builders.scenarios import SCENARIOS
 
 from evalgate import reports
 from evalgate.model import JudgeUse, Report
+from evalgate.model.run import total_of
 from evalgate.reports import view
 
 
@@ -38,7 +39,7 @@ READ = use(cached=4)
 )
 def test_unknown_is_never_nothing(uses: list[JudgeUse], figure: str, cost: str, exact: str) -> None:
     assert view.judges_summary(uses) == figure
-    assert view.judge_cost(view.judges_total(uses)) == cost
+    assert view.judge_cost(total_of(uses)) == cost
     assert outputs(*uses)[1] == exact
 
 

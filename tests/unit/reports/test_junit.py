@@ -12,6 +12,7 @@ from builders.scenarios import SCENARIOS
 from lxml import etree
 
 from evalgate.model import Policy
+from evalgate.model.deviations import ADKS
 from evalgate.reports import junit
 
 XSD = Path(__file__).parents[2] / "data" / "junit-10.xsd"
@@ -62,7 +63,7 @@ def test_outcomes_stay_apart(words: str, result: type | None, kind: str | None) 
 
 
 def test_a_broken_agent_is_no_failure_under_adk_compat_either() -> None:
-    (case,) = read("error", policy=Policy(adk_compat=True))
+    (case,) = read("error", policy=Policy(deviations=ADKS))
     assert isinstance(case.result[0], junitparser.Error)
 
 

@@ -14,6 +14,7 @@ from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.model import CriterionUse, Policy, Run
+from evalgate.model.deviations import under
 from evalgate.results import history as results_history, stores
 from evalgate.results.history import History, PastRuns
 from evalgate.system import git
@@ -87,7 +88,9 @@ def test_a_changed_bar_starts_the_history_anew(now: list[CriterionUse], *, adk_c
     past_runs = results_history.summary_of(then, "c")
     assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
     head = _judged_by(then, now)
-    again = results_history.update(past_runs, results_history.summary_of(head, "d", adk_compat=adk_compat))
+    again = results_history.update(
+        past_runs, results_history.summary_of(head, "d", deviations=under(adk_compat=adk_compat))
+    )
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
 
 
