@@ -74,7 +74,8 @@ class _App:
     """What an app says of its evaluations, and what is written beside it."""
 
     settings: EvaluationSettings
-    plan: Plan
+    thresholds: shapes.EvaluationMetricsThresholds
+    prompts: Mapping[str, str]
     personas: tuple[EvaluationPersona, ...]
 
 
@@ -117,7 +118,6 @@ def eval_sets(
 def _app(found: Library, folder: str) -> _App:
     mine = [reading for file, reading in found.every.items() if read.app_folder(file) == folder]
     said = next((each.app for each in mine if each.app is not None), AppEvaluation())
-    settings = said.evaluation_settings or EvaluationSettings()
     prompts = {
         name: each.message.llm_criteria.prompt
         for reading in mine
@@ -127,13 +127,9 @@ def _app(found: Library, folder: str) -> _App:
     }
     personas = [each.message for reading in mine for each in reading.resources if each.kind is Kind.PERSONA]
     return _App(
-        settings=settings,
-        plan=Plan(
-            evaluation=Evaluation(),
-            thresholds=said.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
-            config=settings.metrics_config or shapes.EvaluationMetricsConfig(),
-            prompts={**prompts, **read.written_prompts(mine)},
-        ),
+        settings=said.evaluation_settings or EvaluationSettings(),
+        thresholds=said.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
+        prompts={**prompts, **read.written_prompts(mine)},
         personas=tuple(each for each in personas if isinstance(each, EvaluationPersona)),
     )
 
@@ -158,11 +154,17 @@ def _case(resource: Resource, app: _App, name: str) -> Case:
     return (_of_golden if message.golden is not None else _of_scenario)(message, resource, app, name)
 
 
-def _plan(app: _App, evaluation: Evaluation) -> Plan:
+def _plan(app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()) -> Plan:
     bare = Evaluation.model_validate(shapes.comparable(evaluation))  # what the platform writes decides nothing
-    plan = replace(app.plan, evaluation=bare)
-    names = [each.rpartition("/")[2] for each in plan.named]
-    return replace(plan, prompts={each: plan.prompts[each] for each in names if each in plan.prompts})
+    inputs = bare.golden or bare.scenario
+    names = [each.rpartition("/")[2] for each in inputs.evaluation_expectations] if inputs else []
+    return Plan(
+        evaluation=bare,
+        thresholds=app.thresholds,
+        config=app.settings.metrics_config or shapes.EvaluationMetricsConfig(),
+        prompts={each: prompts[each] for each in names if each in prompts},
+        goals=goals,
+    )
 
 
 # --- goldens --------------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str)
     golden = evaluation.golden or Golden()
     is_stable = app.settings.golden_run_method is not GoldenRunMethod.NAIVE
     fakes = app.settings.golden_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
-    plan = _plan(app, evaluation)
+    plan = _plan(app, evaluation, app.prompts)
     return Case(
         case_id=name,
         conversation=tuple(_invocation(turn) for turn in golden.turns),
@@ -337,7 +339,7 @@ def _has_semantic(expected: GoldenExpectation) -> bool:
 
 def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
     scenario = evaluation.scenario or Scenario()
-    plan = _plan(app, evaluation)
+    plan = _plan(app, evaluation, app.prompts)
     task = outcomes.task_of(scenario)
     if not plan.goal_score:
         task += "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
@@ -425,7 +427,7 @@ def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: 
             task=plan_text, user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED, evaluation_expectations=names
         ),
     )
-    plan = replace(app.plan, evaluation=evaluation, prompts=prompts, goals=goals)
+    plan = _plan(app, evaluation, prompts, goals)
     scenario = ConversationScenario(
         starting_prompt=first.static_utterance or _beginning(app),
         conversation_plan=plan_text,

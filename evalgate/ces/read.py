@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from posixpath import basename, dirname
 from typing import Annotated, Any, Final
 
@@ -294,7 +294,8 @@ def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
             raw = raw[used]
         except (LookupError, TypeError):
             raw = None
-    return replace(locator(*written), json_path=json_source.path_text(path))
+    found = locator(*written)
+    return Place(file=found.file, line=found.line, column=found.column, json_path=json_source.path_text(path))
 
 
 @dataclass(slots=True)

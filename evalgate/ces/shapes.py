@@ -142,11 +142,7 @@ def _duration(value: Any) -> Any:
 
 
 Int32: TypeAlias = Annotated[int, BeforeValidator(_int32)]
-Float: TypeAlias = Annotated[float, BeforeValidator(_float)]
 Bool: TypeAlias = Annotated[bool, BeforeValidator(_bool)]
-Base64: TypeAlias = Annotated[str, BeforeValidator(_base64)]
-Timestamp: TypeAlias = Annotated[str, BeforeValidator(_timestamp)]
-Duration: TypeAlias = Annotated[str, BeforeValidator(_duration)]
 
 
 def _struct(value: Any) -> Any:
@@ -299,14 +295,14 @@ def handling_of(shape: type[Proto], field: str) -> Handling:
 
 _SCALARS: Final[Mapping[str, Any]] = {
     "string": str,
-    "bytes": Base64,
+    "bytes": Annotated[str, BeforeValidator(_base64)],
     "bool": Bool,
     "int32": Int32,
-    "float": Float,
-    "Duration": Duration,
+    "float": Annotated[float, BeforeValidator(_float)],
+    "Duration": Annotated[str, BeforeValidator(_duration)],
     "Status": Struct,
     "Struct": Struct,
-    "Timestamp": Timestamp,
+    "Timestamp": Annotated[str, BeforeValidator(_timestamp)],
 }
 
 

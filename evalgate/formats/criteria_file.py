@@ -139,8 +139,7 @@ def _check(wire: SimulatorWire, path: Path, problems: Problems) -> None:
         message = "audio from a simulated user is not supported; its turns are sent as text only"
         problems.error("not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`')
     elif wire.type is not None and wire.type not in TYPES:
-        near = words.nearest(wire.type, TYPES)
-        hint = f"did you mean `{near}`?" if near else f"ADK has {words.listed(TYPES)}"
+        hint = words.suggest(wire.type, TYPES) or f"ADK has {words.listed(TYPES)}"
         message = f"`{wire.type[:60]}` is not a known type of simulated user"
         problems.error("wrong-value", message, path=(*path, "type"), hint=hint)
     if wire.max_allowed_invocations == 0:
@@ -228,8 +227,7 @@ def _tell_unknown_keys(members: JsonObject, problems: Problems) -> None:
         if "criteria" not in given and (name in _CRITERIA_LIKE or is_criterion):
             hint = 'ADK reads criteria only from `"criteria": {name: threshold}`'
         else:
-            near = words.nearest(name, _KNOWN - given)
-            hint = f"did you mean `{near}`?" if near else ""
+            hint = words.suggest(name, _KNOWN - given)
         problems.warning("unknown-key", f"unknown key `{key}` in a test_config.json (ignored)", path=(key,), hint=hint)
 
 
