@@ -14,7 +14,7 @@ from builders import house
 PACKAGE = Path(__file__).parents[2] / "evalgate"
 
 MOST = {
-    "tokens": 482_400,
+    "tokens": 482_500,
     "tokens_per_statement": 11.4,
     "odd_names_per_1000": 115,
     "modules": 262,  # with what agents read, seals of environments, and who signs
@@ -22,7 +22,7 @@ MOST = {
     "over_8_fields": 35,
     "doubled_class_names": 32,
     "words": 1400,
-    "replace": 180,
+    "replace": 177,
     "largest_room": 5400,  # lines
     "longest_function": 755,  # tokens
 }
