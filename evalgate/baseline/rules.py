@@ -478,7 +478,8 @@ def _text(path: Path) -> str:
 
 def _recordings(suites: Iterable[Suite], base: Settings, head: Settings) -> Iterator[GateEdit]:
     """Recorded conversations that stand in for an agent, and are others now: nothing but the change says them."""
-    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites if not agents.is_asked(suite.agent)}
+    recorded = (suite.agent for suite in suites if suite.agent.driver in agents.DRIVERS)
+    uses = {fingerprints.agent_key(use): use for use in recorded if not agents.is_asked(use)}
     for use in uses.values():
         was, now = (_recorded(use, settings.root) for settings in (base, head))
         if was != now:

@@ -181,7 +181,7 @@ def test_the_lock_of_the_image_covers_every_dependency() -> None:
     declared = re.search(r"^dependencies = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
     assert declared is not None
     wanted = {
-        re.sub(r"[<>=~!].*", "", name).lower().replace("_", "-") for name in re.findall(r'"([^"]+)"', declared[1])
+        re.sub(r"[\[<>=~!].*", "", name).lower().replace("_", "-") for name in re.findall(r'"([^"]+)"', declared[1])
     }
     locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     assert wanted | {"uv"} <= locked, "run `make lock`"
