@@ -78,7 +78,17 @@ def environment() -> dict[str, str]:
 
 def run_evalgate(folder: Path) -> Measured:
     shutil.rmtree(folder / "evalgate-report", ignore_errors=True)
-    command = [str(EVALGATE), "run", "--agent", "adk:desk_agent", "--python", str(ADK_PYTHON), "--workers", "2"]
+    command = [
+        str(EVALGATE),
+        "run",
+        "--fresh",
+        "--agent",
+        "adk:desk_agent",
+        "--python",
+        str(ADK_PYTHON),
+        "--workers",
+        "2",
+    ]
     measured = measuring.measure(command, cwd=folder, environment=environment(), log=folder / "evalgate.log")
     if measured.code != 1:  # a tenth of the cases must fail
         raise SystemExit(f"evalgate ended with {measured.code}:\n{(folder / 'evalgate.log').read_text()[-3000:]}")
@@ -129,7 +139,7 @@ def scoring_alone(size: int, runs: int) -> Measured:
         write_eval_set(folder / "cases.evalset.json", size, wrong=True)
         (folder / "recorded").mkdir()
         write_eval_set(folder / "recorded/cases.json", size, wrong=False)
-        command = [str(EVALGATE), "run", "cases.evalset.json", "--agent", "replay:recorded/cases.json"]
+        command = [str(EVALGATE), "run", "--fresh", "cases.evalset.json", "--agent", "replay:recorded/cases.json"]
         taken = []
         for _ in range(runs):
             shutil.rmtree(folder / "evalgate-report", ignore_errors=True)

@@ -48,7 +48,16 @@ def workplace(folder: Path, files: int) -> Path:
 def run(folder: Path, *, isolate: bool) -> Measured:
     shutil.rmtree(folder / "evalgate-report", ignore_errors=True)
     options = ["--isolate" if isolate else "--no-isolate", "--workers", "1"]
-    command = [str(adk.EVALGATE), "run", "--agent", "adk:desk_agent", "--python", str(adk.ADK_PYTHON), *options]
+    command = [
+        str(adk.EVALGATE),
+        "run",
+        "--fresh",
+        "--agent",
+        "adk:desk_agent",
+        "--python",
+        str(adk.ADK_PYTHON),
+        *options,
+    ]
     log = folder / "evalgate.log"
     measured = measuring.measure(command, cwd=folder, environment=adk.environment(), log=log)
     if measured.code != 0:
