@@ -16,7 +16,7 @@ from evalgate import errors
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.config.context import Context
+from evalgate.config.context import Context, is_of_run
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import ConfigError, EvalgateError, Place, Problem
@@ -57,11 +57,9 @@ class Earlier:
         try:
             yield
         finally:
-            if self.store is not None and not self.is_part:
-                journals = [
-                    (number, side.journal.path) for number, side in enumerate(session.sides) if side.journal.trials
-                ]
-                _put(self.store, journals, context)
+            for number, side in enumerate(session.sides):
+                if self.store is not None and not self.is_part and side.journal.trials:
+                    _put(self.store, side.journal.path, number, context)
 
     def other_agents(self, session: Session) -> int:
         """How many other agents this pull request's runs measured before: each had its chance of a false alarm."""
@@ -100,20 +98,19 @@ class Earlier:
 def keep_parts(folders: Iterable[Path], rules: Rules, context: Context) -> None:
     """Keep the journals that the parts of this workflow run left in their folders."""
     store = _store(rules, context) if rules.settings.reuse_days else None
-    if store is not None:
-        places = [(number, folder / name) for folder in folders for number, name in enumerate(JOURNALS)]
-        peeks = ((number, path, journal.peek(path)) for number, path in places)
-        of_run = [(number, path) for number, path, part in peeks if part and part.workflow_run == context.workflow_run]
-        _put(store, of_run, context)
+    for folder in folders:
+        for number, name in enumerate(JOURNALS):
+            part, run = journal.peek(folder / name), context.workflow_run
+            if store is not None and part is not None and (not run or is_of_run(part.workflow_run, run)):
+                _put(store, folder / name, number, context)
 
 
-def _put(store: Store, journals: Iterable[tuple[int, Path]], context: Context) -> None:
-    """Keep the journals of sides, 0 of head."""
-    for number, path in journals:
-        try:
-            store.put(path, side=number, started_at=context.now)
-        except EvalgateError as error:
-            context.say(f"what was measured is not kept for later runs: {error.message}")
+def _put(store: Store, path: Path, number: int, context: Context) -> None:
+    """Keep the journal of a side, 0 of head."""
+    try:
+        store.put(path, side=number, started_at=context.now)
+    except EvalgateError as error:
+        context.say(f"what was measured is not kept for later runs: {error.message}")
 
 
 def _agree(first: Mapping[str, Inputs], second: Mapping[str, Inputs]) -> bool:

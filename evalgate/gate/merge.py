@@ -83,7 +83,8 @@ def _read(
         )
     beside = [path.with_name(BASE_RESULTS) for path in files]
     beside = [path for path in beside if path.is_file()]
-    _insist_not_committed(places, [*files, *beside], settings, context)
+    journals = [path.with_name(name) for path in files for name in earlier.JOURNALS]
+    _insist_not_committed(places, [*files, *beside, *journals], settings, context)
     heads = shards.parts_of(_read_part(path, context, commit=context.commit) for path in files)
     bases = shards.parts_of(_read_part(path, context, commit="") for path in beside)
     for part in bases:

@@ -109,6 +109,8 @@ def matrix(runner, **inputs) -> tuple[int, Any]:
         ("parts/other/results.json", "", "is part of the commit, not a result of this workflow"),
         # under the name that the artifact has
         ("parts/evalgate-part-1/results.json", "", "is part of the commit, not a result of this workflow"),
+        # beside it, as what the part measured of the base, which is kept for later runs
+        ("parts/evalgate-part-1/base-journal.jsonl", "", "is part of the commit, not a result of this workflow"),
         # in the report folder, which is uploaded though the part's job ends before it writes there
         ("evalgate-report/results.json", "agents: 5", "is not of this workflow run: no run wrote it"),
         # and though it writes elsewhere, by its own evalgate.yml
