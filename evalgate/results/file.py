@@ -55,10 +55,6 @@ from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Pl
 from evalgate.values import JsonObject, frozen_dataclass
 
 SCHEMA_VERSION: Final = 4
-BEFORE: Final = 3
-"""Which is still read."""
-RERUNS_BEFORE: Final = 1_000_000
-"""Where the repeats of the schema before began that confirm a failure."""
 MOST_BYTES: Final = 2 * 1024**3
 NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
@@ -532,11 +528,9 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
         raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
-    if type(version) is int and version == BEFORE:
-        raw = _converted(raw)
-    elif type(version) is not int or version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
         shown = repr(version)[:40]
-        why = f"has schema_version {shown}; this version of evalgate reads {BEFORE} and {SCHEMA_VERSION}"
+        why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
         raise _refused(why, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted.")
     try:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
@@ -544,53 +538,6 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         path, why = shapes.where(raw, error)
         at = Place(file=place.file, json_path=json_source.path_text(path))
         raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
-
-
-def _converted(raw: JsonObject) -> JsonObject:
-    """Results of the schema before: without what was computed by other rules, and without further first runs."""
-    found = {name: value for name, value in raw.items() if name not in ("more", "repeated", "rules")}
-    comparison = found.get("comparison")
-    if isinstance(comparison, dict):
-        kept = {name: value for name, value in comparison.items() if name in (*TOLD, "cases")}
-        cases = kept.get("cases")
-        if isinstance(cases, list):
-            names = ("suite", "case_id", "status", "why")
-            kept["cases"] = [
-                {name: case[name] for name in names if name in case} if isinstance(case, dict) else case
-                for case in cases
-            ]
-        if isinstance(kept.get("origin"), dict):
-            kept["origin"] = {
-                name: value for name, value in kept["origin"].items() if name not in ("results", "per_case")
-            }
-        found["comparison"] = kept
-    repeats = found.get("repeats", 1)
-    suites = found.get("suites")
-    for suite in suites if isinstance(suites, list) else ():
-        cases = suite.get("cases") if isinstance(suite, dict) else ()
-        for case in cases if isinstance(cases, list) else ():
-            if isinstance(case, dict) and isinstance(case.get("trials"), list) and isinstance(repeats, int):
-                case.pop("burn_in", None)
-                case["trials"] = [_with_purpose(trial) for trial in case["trials"] if _is_kept(trial, repeats)]
-    if isinstance(found.get("shard"), dict):
-        found["shard"] = {name: value for name, value in found["shard"].items() if name != "more"}
-    return found
-
-
-def _is_kept(trial: Any, repeats: int) -> bool:
-    number = trial.get("repeat", 0) if isinstance(trial, dict) else 0
-    return not isinstance(number, int) or number < repeats or number >= RERUNS_BEFORE
-
-
-def _with_purpose(trial: Any) -> Any:
-    """With the purpose that the number stood for."""
-    number = trial.get("repeat", 0) if isinstance(trial, dict) else None
-    if not isinstance(number, int):
-        return trial
-    told = {name: value for name, value in trial.items() if name != "repeat"}
-    is_first = number < RERUNS_BEFORE
-    own = {"number": number} if is_first else {"purpose": Purpose.PAIR, "number": number - RERUNS_BEFORE}
-    return told | own
 
 
 def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:

@@ -74,14 +74,3 @@ def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.json").write_text(text)
     with pytest.raises(ConfigError):
         file.read_results(tmp_path / "deep.json")
-
-
-def test_the_schema_before_said_by_a_number_what_a_run_was_for(tmp_path: Path) -> None:
-    case = RESULTS["suites"][0]["cases"][0]
-    told = {name: value for name, value in TRIAL.items() if name not in ("purpose", "number")}
-    trials = [told | {"repeat": number} for number in (0, 1, 2, 1_000_000, 1_000_001)]  # the third was a further one
-    old = replaced(RESULTS, ("suites", 0, "cases", 0), case | {"trials": trials})
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps(old | {"schema_version": 3, "repeats": 2}))
-    run = file.read_results(path).run
-    assert [trial.key.repeat for trial in (*run.trials, *run.confirmations)] == [0, 1, "pair 0", "pair 1"]
