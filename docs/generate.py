@@ -21,14 +21,14 @@ import picture
 import schemas
 
 from evalgate import agents, config, criteria, reports
-from evalgate.ces import shapes
-from evalgate.ces.shapes import Handling
 from evalgate.config import Decider, Door, settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.gate import starter
 from evalgate.model import Need
 from evalgate.results import calibration_file, file, history
+from evalgate.wings.ces import shapes
+from evalgate.wings.ces.shapes import Handling
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSITE = ROOT / "gate" / "action.yml"

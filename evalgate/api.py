@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from evalgate.agent_evaluator import AgentEvaluator, evaluate
 from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
@@ -14,6 +13,7 @@ from evalgate.discovery.project import Project
 from evalgate.errors import EvalgateError
 from evalgate.gate import compare_files, prepare, run as gate_run
 from evalgate.model import Report, VerdictKind
+from evalgate.wings.pytest.agent_evaluator import AgentEvaluator, evaluate
 
 __all__ = [
     "AgentEvaluator",

@@ -8,21 +8,23 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from evalgate.agents import adk, ces, command, http, python, replay
+from evalgate.agents import adk, command, http, python, replay
 from evalgate.agents.base import AgentDriver
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
 from evalgate.model import AgentUse
+from evalgate.wings.ces import driver as ces
+from evalgate.wings.frameworks import drivers
 
 DRIVERS: Mapping[str, AgentDriver] = {
     driver.name: driver
     for driver in (
         adk.AdkDriver(),
         python.PythonDriver(),
-        python.LangGraphDriver(),
-        python.PydanticAIDriver(),
-        python.OpenAIAgentsDriver(),
-        python.SmolagentsDriver(),
+        drivers.LangGraphDriver(),
+        drivers.PydanticAIDriver(),
+        drivers.OpenAIAgentsDriver(),
+        drivers.SmolagentsDriver(),
         command.CommandDriver(),
         http.HttpDriver(),
         ces.CesDriver(),

@@ -13,7 +13,6 @@ from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base, settings as baseline_settings
 from evalgate.baseline.base import Base, BaseProject, BaseRules
-from evalgate.ces import cases
 from evalgate.config import load, places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
@@ -36,6 +35,7 @@ from evalgate.model import (
 )
 from evalgate.text import plain, words
 from evalgate.values import Environ, frozen_dataclass
+from evalgate.wings.ces import cases
 
 UNKNOWN, UNCHECKED, SEVERITY = "base-rules-unknown", "base-rules-unchecked", "severity-of-base"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."

@@ -31,8 +31,8 @@ COMMANDS = {
     "merge": ("evalgate.cli.commands:merge", "Merge the results of all shards (`--shard 1/N` ...) and report."),
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
     "accept": ("evalgate.cli.known:accept", "Accept what the agent did as what its failing cases expect."),
-    "record": ("evalgate.cli.files:record", "Add a recorded conversation (session, trace) as a case."),
-    "ui": ("evalgate.cli.servers:ui", "Show results in a browser: run cases, accept, edit, chat with the agent."),
+    "record": ("evalgate.wings.author.cli:record", "Add a recorded conversation (session, trace) as a case."),
+    "ui": ("evalgate.wings.ui.cli:ui", "Show results in a browser: run cases, accept, edit, chat with the agent."),
     "show": ("evalgate.cli.known:show", "Show a case as it last ran, turn by turn."),
     "history": ("evalgate.cli.known:history", "Show how a case ended in the runs that are kept."),
     "report": ("evalgate.cli.commands:report", "Write the reports of a results.json again; runs nothing."),
@@ -42,12 +42,18 @@ COMMANDS = {
         "Check all that a run needs, the agent's import too; makes no model calls.",
     ),
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
-    "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
-    "migrate": ("evalgate.cli.files:migrate", "Write an evaluation file of an old format in ADK's current one."),
-    "diff": ("evalgate.cli.ces:diff_command", "Compare two versions of CES evaluations by field."),
-    "ces": ("evalgate.cli.ces:group", "A live CES app and its files: `ces pull`, `ces push`, `ces drift`."),
-    "mcp": ("evalgate.cli.servers:mcp", "Serve CES evaluations to an assistant (Model Context Protocol)."),
-    "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
+    "generate": (
+        "evalgate.wings.author.cli:generate",
+        "Generate conversation scenarios for an agent, for review.",
+    ),
+    "migrate": ("evalgate.wings.author.cli:migrate", "Write an evaluation file of an old format in ADK's current one."),
+    "diff": ("evalgate.wings.ces.cli:diff_command", "Compare two versions of CES evaluations by field."),
+    "ces": ("evalgate.wings.ces.cli:group", "A live CES app and its files: `ces pull`, `ces push`, `ces drift`."),
+    "mcp": ("evalgate.wings.ces.mcp.cli:mcp", "Serve CES evaluations to an assistant (Model Context Protocol)."),
+    "calibrate": (
+        "evalgate.wings.calibrate.cli:command",
+        "Compare the judge with human labels; write calibration.json.",
+    ),
 }
 
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}

@@ -9,10 +9,6 @@ from typing import Any
 import click
 
 from evalgate import agents, cli
-from evalgate.ces import cases
-from evalgate.ces.cxas import Simulation, ToolTest
-from evalgate.ces.read import Library, Resource
-from evalgate.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
 from evalgate.cli import commands
 from evalgate.comparison.purse import PAIRS, RUNS
 from evalgate.config import load
@@ -22,6 +18,10 @@ from evalgate.gate import prepare
 from evalgate.gate.prepare import Estimate
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite, ThresholdRule
 from evalgate.text import plain, words
+from evalgate.wings.ces import cases
+from evalgate.wings.ces.cxas import Simulation, ToolTest
+from evalgate.wings.ces.read import Library, Resource
+from evalgate.wings.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
 
 
 @click.command("list")

@@ -8,7 +8,6 @@ from typing import Final
 
 from evalgate.criteria import (
     base,
-    ces,
     custom_metric,
     final_response_match_v2,
     final_session_state,
@@ -22,6 +21,7 @@ from evalgate.criteria import (
 )
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import CriterionUse, Need
+from evalgate.wings.ces import criteria as ces
 
 CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
     {

@@ -12,7 +12,6 @@ from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors
-from evalgate.ces import read as ces_read
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
@@ -23,6 +22,7 @@ from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
+from evalgate.wings.ces import read as ces_read
 
 
 def code_files(root: Path) -> Iterator[str]:

@@ -11,13 +11,11 @@ from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
-from evalgate.ces import cases
-from evalgate.ces.read import Kind, Library
 from evalgate.config import places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
-from evalgate.discovery import agents as discovery_agents, ces, criteria, hints, walk
+from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
@@ -25,6 +23,8 @@ from evalgate.formats import FileKind
 from evalgate.model import AgentUse, Case, ConfigOrigin, EvalSet, Suite, Text
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
+from evalgate.wings.ces import cases, discover as ces
+from evalgate.wings.ces.read import Kind, Library
 
 
 @frozen_dataclass

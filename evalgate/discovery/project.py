@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from evalgate import agents, criteria, errors
 from evalgate.agents.tools import toolbox
-from evalgate.ces.read import Library
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, discover, dotenv, lint, walk
@@ -20,6 +19,7 @@ from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suit
 from evalgate.simulation import user
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
+from evalgate.wings.ces.read import Library
 
 
 @frozen_dataclass

@@ -13,13 +13,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate.errors import Problem
-from evalgate.formats import adk_shapes, agents_cli, json_source, repair, spans
+from evalgate.formats import adk_shapes, agents_cli, json_source, repair
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
 from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, described
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
 from evalgate.model.shapes import to_snake
 from evalgate.text.plain import BYTE_ORDER_MARK
 from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.wings.author import traces as spans
 
 Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from evalgate.ces import cases, read as ces_read
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place, Severity, UnavailableError
 from evalgate.formats import eval_set, expectations, fingerprints, rewrite
@@ -32,6 +31,7 @@ from evalgate.model import (
 from evalgate.reports import turns
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
+from evalgate.wings.ces import cases, read as ces_read
 
 
 def find(root: Path, key: CaseKey) -> tuple[Path, Case | None]:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from evalgate import __version__, errors, reports
 from evalgate.baseline import failures, quarantine
-from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -32,6 +31,7 @@ from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
 from evalgate.values import frozen_dataclass
+from evalgate.wings.calibrate import apply
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 """Conclusions of runs that measured nothing."""

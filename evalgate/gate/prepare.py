@@ -11,7 +11,6 @@ from typing import Any
 import platformdirs
 
 from evalgate import agents, errors
-from evalgate.calibration import apply
 from evalgate.comparison.purse import PAIRS, RUNS
 from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, Watcher
@@ -29,6 +28,7 @@ from evalgate.runner.trials import Task
 from evalgate.system import git
 from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
+from evalgate.wings.calibrate import apply
 
 
 def prepare(settings: Settings, *, environ: Environ, ces_suffices: bool = False) -> Project:

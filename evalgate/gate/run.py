@@ -14,7 +14,6 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules, settings as baseline_settings
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
@@ -23,7 +22,7 @@ from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.gate import ces_results, earlier, measure, prepare
+from evalgate.gate import earlier, measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import (
     BaseSource,
@@ -56,6 +55,8 @@ from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.system import git, redact
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
+from evalgate.wings.calibrate import apply
+from evalgate.wings.ces import results_files as ces_results
 
 NAME_WIDTH = 80
 """Of a criterion that drifted."""

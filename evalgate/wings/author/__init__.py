@@ -1,0 +1,1 @@
+"""Evaluation files made from conversations and by a model."""
