@@ -13,10 +13,8 @@ from evalgate.discovery.project import Project
 from evalgate.errors import EvalgateError
 from evalgate.gate import compare_files, prepare, run as gate_run
 from evalgate.model import Report, VerdictKind
-from evalgate.wings.pytest.agent_evaluator import AgentEvaluator, evaluate
 
 __all__ = [
-    "AgentEvaluator",
     "Context",
     "EvalgateError",
     "Project",
@@ -25,7 +23,6 @@ __all__ = [
     "VerdictKind",
     "compare",
     "discover",
-    "evaluate",
     "load_settings",
     "run",
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -12,25 +11,14 @@ from evalgate.agents import adk, command, http, python, replay
 from evalgate.agents.base import AgentDriver
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
+from evalgate.extensions import Table
 from evalgate.model import AgentUse
-from evalgate.wings.ces import driver as ces
-from evalgate.wings.frameworks import drivers
 
-DRIVERS: Mapping[str, AgentDriver] = {
-    driver.name: driver
-    for driver in (
-        adk.AdkDriver(),
-        python.PythonDriver(),
-        drivers.LangGraphDriver(),
-        drivers.PydanticAIDriver(),
-        drivers.OpenAIAgentsDriver(),
-        drivers.SmolagentsDriver(),
-        command.CommandDriver(),
-        http.HttpDriver(),
-        ces.CesDriver(),
-        replay.ReplayDriver(),
-    )
-}
+DRIVERS: Final[Table[AgentDriver]] = Table(
+    "evalgate.drivers",
+    AgentDriver,
+    (adk.AdkDriver(), python.PythonDriver(), command.CommandDriver(), http.HttpDriver(), replay.ReplayDriver()),
+)
 
 DEFAULT = adk.AdkDriver.name
 """The driver where none is named: of the agents that are found in the repository, and of `agent: some/path`."""

@@ -18,10 +18,11 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import agent_source, agents as discovery_agents, project
 from evalgate.errors import Place, Problem
-from evalgate.formats import fingerprints
+from evalgate.formats import FORMATS, fingerprints
 from evalgate.model import (
     AgentUse,
     BaseSource,
+    Case,
     CaseKey,
     CriterionUse,
     EditKind,
@@ -35,7 +36,6 @@ from evalgate.model import (
 )
 from evalgate.text import plain, words
 from evalgate.values import Environ, frozen_dataclass
-from evalgate.wings.ces import cases
 
 UNKNOWN, UNCHECKED, SEVERITY = "base-rules-unknown", "base-rules-unchecked", "severity-of-base"
 REVIEW = "Fix the base, or check by hand what this change does to evalgate.yml, evaluation files and criteria."
@@ -424,14 +424,20 @@ def _snapshots(before: Iterable[Suite], suites: Iterable[Suite], renamed: Mappin
             ours = own.get(case.case_id)
             if ours is None:
                 yield GateEdit(kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=now.key)
-            elif case.ces is not None and ours.ces is not None:
-                if told := cases.relaxed(case, ours):
+            elif (told := _relaxed(case, ours)) is not None:
+                if told:
                     more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
                     shown = "; ".join(told[:MOST_TOLD]) + more
                     kind, place = EditKind.CASE_CHANGED, ours.place
                     yield GateEdit(kind=kind, subject=case.case_id, suite=now.key, head=shown, place=place)
             elif fingerprints.of_case(ours) != fingerprints.of_case(case):
                 yield GateEdit(kind=EditKind.CASE_CHANGED, subject=case.case_id, suite=now.key, place=ours.place)
+
+
+def _relaxed(base: Case, head: Case) -> list[str] | None:
+    """What the newer version asks for less, where a format can tell."""
+    found = (row.relaxed(base, head) for row in FORMATS.values())
+    return next((told for told in found if told is not None), None)
 
 
 def _files(base: Settings, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path, PurePosixPath
 
-from evalgate import agents, errors
+from evalgate import agents, errors, formats
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
@@ -22,7 +22,6 @@ from evalgate.model import AgentUse, EvalSet
 from evalgate.results import kept
 from evalgate.text import words
 from evalgate.values import frozen_dataclass
-from evalgate.wings.ces import read as ces_read
 
 
 def code_files(root: Path) -> Iterator[str]:
@@ -51,7 +50,7 @@ def is_evaluation_file(path: str) -> bool:
         name.endswith(walk.EVALUATION_ENDINGS)
         or name in walk.CONFIG_NAMES
         or path in config_gate_file.NAMES
-        or ces_read.kind_by_folder(path) is not None
+        or any(row.is_evaluation_file(path) for row in formats.FORMATS.values())
     )
 
 

@@ -17,7 +17,7 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import measure, run as gate_run
+from evalgate.gate import judges, measure, run as gate_run
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -31,7 +31,6 @@ from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
 from evalgate.values import frozen_dataclass
-from evalgate.wings.calibrate import apply
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 """Conclusions of runs that measured nothing."""
@@ -104,7 +103,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),
-        asked=apply.asked_then(head),
+        asked=judges.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
         problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
         links=links,

@@ -41,12 +41,12 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import calibration_file, file, history, shards, stores
+from evalgate.results import file, history, shards, stores
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
 from evalgate.wings.author import generate
-from evalgate.wings.calibrate import labels
+from evalgate.wings.calibrate import calibration_file, labels
 from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
 from evalgate.wings.ces.read import Kind as CesKind
 from evalgate.wings.ces.shapes import comparable

@@ -19,6 +19,7 @@ from typing import Any
 
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
+from evalgate.formats.base import Format
 from evalgate.formats.json_source import Problems
 from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
 from evalgate.model.shapes import to_snake
@@ -441,3 +442,14 @@ def _items(raw: Any) -> list[Any]:
 
 def _get(raw: Any, key: str) -> Any:
     return raw.get(key) if isinstance(raw, dict) else None
+
+
+class Traces(Format):
+    """Traces of OpenTelemetry."""
+
+    name = "traces"
+    is_trace = staticmethod(is_trace)
+    read_traces = staticmethod(read_traces)
+
+
+FORMAT = Traces()

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from evalgate import errors
-from evalgate.comparison import pairing
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import walk
 from evalgate.errors import Place, Problem
-from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Suite
-from evalgate.results import calibration_file
-from evalgate.results.file import Stored
-from evalgate.wings.calibrate import agreement
+from evalgate.formats.base import Format
+from evalgate.model import Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Suite
+from evalgate.wings.calibrate import agreement, calibration_file
 
 LABELS = "labels.jsonl"
-MOST_JUDGES = 200
 
 
 def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
@@ -46,7 +40,7 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def judged(suites: Iterable[Suite], settings: Settings) -> tuple[JudgedCriterion, ...]:
+def judged(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCriterion, ...]:
     """Each judged criterion's calibration, where evalgate.yml names one."""
     if not settings.gate_file.judge.calibration or settings.skip_judged:
         return ()
@@ -62,43 +56,6 @@ def judged(suites: Iterable[Suite], settings: Settings) -> tuple[JudgedCriterion
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
     )
-
-
-def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]:
-    """Who judges each criterion of settled suites, once; nobody where no judge is asked."""
-    if settings.skip_judged:
-        return ()
-    found = [
-        AskedJudge(criterion=use.name, judge=judge)
-        for suite in suites
-        for use in suite.criteria
-        if (judge := judges.judge_of(use)) is not None
-    ]
-    return tuple(each for at, each in enumerate(found) if each not in found[:at])
-
-
-def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
-    """Who judged the criteria that have a score in results that were read, once; each with the version of its question
-    that the file tells, "" where it does not. At most MOST_JUDGES: anybody may have written the file."""
-    run, found = stored.run, list[AskedJudge]()
-    scored = {
-        (trial.key.suite, name)
-        for trial in run.trials
-        for name in trial.grades
-        if pairing.value_of(trial, name) is not None
-    }
-    for suite in run.suites:
-        for use in suite.criteria:
-            judge = None
-            with suppress(ValidationError):
-                if (suite.key, use.name) in scored:
-                    judge = judges.judge_of(use, prompt_version=use.prompt_version)
-            asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
-            if asked is not None and asked not in found:
-                found.append(asked)
-            if len(found) == MOST_JUDGES:
-                return tuple(found)
-    return tuple(found)
 
 
 def _problems_of(
@@ -142,3 +99,14 @@ def _repair(settings: Settings, calibration: Calibration | None) -> str:
     labels = calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
     where = settings.gate_file.judge.calibration or "calibration.json"
     return f"Run `evalgate calibrate {labels}` and commit {where} (docs/calibration.md)."
+
+
+class CalibrationFormat(Format):
+    """calibration.json, which evalgate.yml names."""
+
+    name = "calibration"
+    check = staticmethod(check)
+    judged = staticmethod(judged)
+
+
+FORMAT = CalibrationFormat()

@@ -14,9 +14,9 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.gate import prepare
 from evalgate.model import Calibration
-from evalgate.results import calibration_file, file, output
+from evalgate.results import file, output
 from evalgate.text import plain, words
-from evalgate.wings.calibrate import agreement, calibrate, labels as calibration_labels
+from evalgate.wings.calibrate import agreement, calibrate, calibration_file, labels as calibration_labels
 from evalgate.wings.calibrate.calibrate import Judged
 
 WRITTEN = "calibration.json"

@@ -527,3 +527,6 @@ class CesDriver(AgentDriver):
     def is_same_place(self, options: Json, others: Json) -> bool:
         """Whether it is one version of one app."""
         return all(options.get(name, "") == others.get(name, "") for name in ("app", "version"))
+
+
+DRIVER = CesDriver()

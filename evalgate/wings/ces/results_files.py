@@ -13,10 +13,12 @@ from evalgate.model import (
     FailureKind,
     GradedTrial,
     NotEvaluated,
+    Report,
     Run,
     Transcript,
     TrialView,
 )
+from evalgate.reports import Renderer
 from evalgate.values import Json, JsonObject
 from evalgate.wings.ces import cases, criteria as ces, outcomes, read, results
 from evalgate.wings.ces.outcomes import Plan
@@ -32,9 +34,13 @@ from evalgate.wings.ces.shapes import (
 FILE: Final = "ces-results.json"
 
 
-def pieces(head: Run, base: Run | None) -> Iterator[str]:
-    """The file: the runs of both sides with all results, and the metrics of each evaluation by version."""
-    yield json.dumps(of_runs(head, base), ensure_ascii=False, indent=1) + "\n"
+def render(report: Report) -> str:
+    """The file: the runs of both sides with all results, and the metrics of each evaluation by version; "" where no
+    evaluation of CES is among what was run."""
+    if not has_any(report.run):
+        return ""
+    base = None if report.comparison is None else report.comparison.base
+    return json.dumps(of_runs(report.run, base), ensure_ascii=False, indent=1) + "\n"
 
 
 def has_any(run: Run) -> bool:
@@ -121,3 +127,11 @@ def _merged(far: Json, near: Json) -> JsonObject:
     """Two objects as one; where both say something, the second counts."""
     both = {key: _merged(far[key], near[key]) for key in far if isinstance(far[key], dict) and key in near}
     return {**far, **near, **both}
+
+
+RENDERER: Final = Renderer(
+    name="ces",
+    file_name=FILE,
+    summary="runs, results and metrics of CES evaluations, as CES's API has them",
+    render=render,
+)

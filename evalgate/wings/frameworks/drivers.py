@@ -61,3 +61,6 @@ class SmolagentsDriver(PythonDriver):
     host = str(HOSTS / "smolagents")
     framework = "smolagents"
     options = CallOptions
+
+
+DRIVERS = (LangGraphDriver(), PydanticAIDriver(), OpenAIAgentsDriver(), SmolagentsDriver())

@@ -32,7 +32,7 @@ from evalgate.model.shapes import to_camel, to_snake
 from evalgate.results import kept, output
 from evalgate.text import plain, words
 from evalgate.values import Json, JsonObject, frozen_dataclass
-from evalgate.wings.ces import compare, discover as ces, edit, read, shapes
+from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
 from evalgate.wings.ces.compare import MISSING, Change, Relaxation
 from evalgate.wings.ces.edit import EVERYTHING, Refused
 from evalgate.wings.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
@@ -184,8 +184,8 @@ class Resources:
         """All CES files below the root, as they are now."""
         settings = load.load_settings({"root": str(self.root)})
         tree = Tree(self.root, exclude=settings.gate_file.exclude)
-        files = ces.files_of(tree, exclude=settings.gate_file.exclude)
-        found = ces.library(tree, files, chosen=files)
+        files = ces_format.FORMAT.find(tree, exclude=settings.gate_file.exclude)
+        found = ces_format.library(tree, files, chosen=files).found
         return replace(found, readings={**found.readings, **dict(self._of_runs())})
 
     def _of_runs(self) -> Iterator[tuple[str, Reading]]:

@@ -15,8 +15,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import Severity
 from evalgate.model import Calibration, CriterionUse
-from evalgate.results import calibration_file
-from evalgate.wings.calibrate import apply
+from evalgate.wings.calibrate import apply, calibration_file
 
 GOOD = calibrated("y/y*40 n/n*38 n/y*2")
 POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")

@@ -9,8 +9,7 @@ from builders.labels import JUDGE, MATCH, calibrated, labelled
 from hypothesis import given, settings, strategies as st
 
 from evalgate.model import AskedJudge, Calibration, ConfusionKind, CriterionCalibration, JudgeIdentity
-from evalgate.results import calibration_file
-from evalgate.wings.calibrate import agreement
+from evalgate.wings.calibrate import agreement, calibration_file
 
 OTHER = dataclasses.replace(JUDGE, model="gemini-3-pro")
 ASKED = AskedJudge(criterion=MATCH, judge=JUDGE)

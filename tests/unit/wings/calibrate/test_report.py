@@ -7,8 +7,7 @@ import dataclasses
 from builders.labels import JUDGE, MATCH, labelled
 
 from evalgate.model import AskedJudge, Calibration, CriterionCalibration
-from evalgate.results import calibration_file
-from evalgate.wings.calibrate import agreement
+from evalgate.wings.calibrate import agreement, calibration_file
 from evalgate.wings.calibrate.labels import LabelLine
 
 HOSTILE = "::error::x\n##[group]\x1b[31m`</details><script>@everyone #1 | ![](http://x) <!-- evil -->\u202e"
