@@ -17,7 +17,13 @@ from evalgate.model import AgentUse
 DRIVERS: Final[Table[AgentDriver]] = Table(
     "evalgate.drivers",
     AgentDriver,
-    (adk.AdkDriver(), python.PythonDriver(), command.CommandDriver(), http.HttpDriver(), replay.ReplayDriver()),
+    (
+        adk.AdkDriver(),
+        python.PythonDriver(),
+        command.CommandDriver(),
+        http.HttpDriver(),
+        replay.ReplayDriver(),
+    ),
 )
 
 DEFAULT = adk.AdkDriver.name

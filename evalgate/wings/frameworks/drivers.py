@@ -33,6 +33,8 @@ class LangGraphDriver(PythonDriver):
     name = "langgraph"
     host = str(HOSTS / "langgraph")
     framework = "langgraph"
+    modules = frozenset({"langgraph", "langchain"})
+    makers = frozenset({"compile", "create_react_agent", "create_agent", "create_supervisor"})
     options = LangGraphOptions
 
 
@@ -42,6 +44,8 @@ class PydanticAIDriver(PythonDriver):
     name = "pydantic-ai"
     host = str(HOSTS / "pydantic_ai")
     framework = "pydantic_ai"
+    modules = frozenset({"pydantic_ai"})
+    makers = frozenset({"Agent"})
     options = FrameworkOptions
 
 
@@ -51,6 +55,8 @@ class OpenAIAgentsDriver(PythonDriver):
     name = "openai-agents"
     host = str(HOSTS / "openai_agents")
     framework = "agents"
+    modules = frozenset({"agents"})
+    makers = frozenset({"Agent"})
     options = FrameworkOptions
 
 
@@ -60,6 +66,8 @@ class SmolagentsDriver(PythonDriver):
     name = "smolagents"
     host = str(HOSTS / "smolagents")
     framework = "smolagents"
+    modules = frozenset({"smolagents"})
+    makers = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
     options = CallOptions
 
 
