@@ -44,7 +44,7 @@ def main(cases: int, seconds: float, pairs: int) -> None:
         own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment = {**own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         commands = {
-            "pytest": ["-m", "pytest", "-q", "-p", "evalgate.pytest_plugin", "--evalgate"],
+            "pytest": ["-m", "pytest", "-q", "-p", "evalgate.wings.pytest.plugin", "--evalgate"],
             "run": ["-m", "evalgate", "run", "--baseline", "none", "--fresh"],
         }
 

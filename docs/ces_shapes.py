@@ -17,7 +17,7 @@ from typing import Any, Final
 from google.cloud import ces_v1beta
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-FOLDER: Final = Path(__file__).resolve().parent.parent / "evalgate" / "ces"
+FOLDER: Final = Path(__file__).resolve().parent.parent / "evalgate" / "wings" / "ces"
 PACKAGE: Final = "google.cloud.ces.v1beta."
 ROOTS: Final = (
     *("Evaluation", "EvaluationExpectation", "EvaluationDataset", "EvaluationPersona", "EvaluationResult"),
@@ -201,8 +201,8 @@ def typed(data: Mapping[str, Any]) -> str:
     lines = [
         "# Written by docs/ces_shapes.py: the classes that shapes.py makes of shapes.json.",
         "# ruff: noqa: PYI052 - the values of an enum have no annotations",
-        "from evalgate.ces.shapes import Proto, ProtoEnum, Result",
         "from evalgate.values import JsonObject",
+        "from evalgate.wings.ces.shapes import Proto, ProtoEnum, Result",
     ]
     for name, each in data["enums"].items():
         lines += ["", f"class {name}(ProtoEnum):"]

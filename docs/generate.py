@@ -12,6 +12,7 @@ import json
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,15 @@ import picture
 import schemas
 
 from evalgate import agents, config, criteria, reports
-from evalgate.ces import shapes
-from evalgate.ces.shapes import Handling
 from evalgate.config import Decider, Door, settings, variables
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.gate import starter
 from evalgate.model import Need
-from evalgate.results import calibration_file, file, history
+from evalgate.results import file, history
+from evalgate.wings.calibrate import calibration_file
+from evalgate.wings.ces import shapes
+from evalgate.wings.ces.shapes import Handling
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSITE = ROOT / "gate" / "action.yml"
@@ -214,7 +216,7 @@ def render_frameworks_table() -> str:
     rows = ["| Driver | Agents | Package |", "|:--|:--|:--|"]
     for name, driver in agents.DRIVERS.items():
         if getattr(driver, "framework", ""):
-            host = importlib.import_module(f"evalgate.worker.{name.replace('-', '_')}").Host
+            host = importlib.import_module(f"evalgate.wings.frameworks.worker.{name.replace('-', '_')}").Host
             told = cell((type(driver).__doc__ or "").strip().rstrip("."))
             rows.append(f"| [{name}]({name}.md) | {told} | `{host.package}>={host.low},<{host.high}` |")
     return "\n".join(rows) + "\n"
@@ -252,6 +254,16 @@ def render_ces_fields() -> str:
     return "\n".join(rows) + "\n"
 
 
+def render_entry_points() -> str:
+    """Our own entry points, as an installed package has them; of pyproject.toml, for copies that are not installed."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    lines = (
+        "\n".join((f"[{group}]", *(f"{name} = {value}" for name, value in rows.items())))
+        for group, rows in groups.items()
+    )
+    return "\n\n".join(lines) + "\n"
+
+
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
     pages: Mapping[str, Mapping[str, str]] = {
@@ -273,6 +285,7 @@ def documents() -> dict[Path, str]:
         ROOT / "examples" / "workflows" / "minimal.yml": EXAMPLE_HEAD + starter.template(),
         ROOT / "docs" / "images" / "rooms.svg": picture.render(),
         **ces_shapes.render(),
+        ROOT / "evalgate" / "entry_points.txt": render_entry_points(),
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
         ROOT / "docs" / "calibration.schema.json": json.dumps(calibration_file.schema(), indent=2) + "\n",

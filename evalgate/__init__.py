@@ -26,7 +26,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from evalgate.api import (
-        AgentEvaluator,
         Context,
         EvalgateError,
         Project,
@@ -35,13 +34,14 @@ if TYPE_CHECKING:
         VerdictKind,
         compare,
         discover,
-        evaluate,
         load_settings,
         run,
     )
+    from evalgate.wings.pytest.agent_evaluator import AgentEvaluator, evaluate
 else:
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module("evalgate.api"), name)
+        module = "wings.pytest.agent_evaluator" if name in ("AgentEvaluator", "evaluate") else "api"
+        return getattr(importlib.import_module(f"evalgate.{module}"), name)

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from evalgate.agent_evaluator import AgentEvaluator, evaluate
 from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
@@ -16,7 +15,6 @@ from evalgate.gate import compare_files, prepare, run as gate_run
 from evalgate.model import Report, VerdictKind
 
 __all__ = [
-    "AgentEvaluator",
     "Context",
     "EvalgateError",
     "Project",
@@ -25,7 +23,6 @@ __all__ = [
     "VerdictKind",
     "compare",
     "discover",
-    "evaluate",
     "load_settings",
     "run",
 ]

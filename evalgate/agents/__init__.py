@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
-from evalgate.agents import adk, ces, command, http, python, replay
+from evalgate.agents import adk, command, http, python, replay
 from evalgate.agents.base import AgentDriver
 from evalgate.config.gate_file import AgentRule
 from evalgate.config.settings import Settings
+from evalgate.extensions import Table
 from evalgate.model import AgentUse
 
-DRIVERS: Mapping[str, AgentDriver] = {
-    driver.name: driver
-    for driver in (
+DRIVERS: Final[Table[AgentDriver]] = Table(
+    "evalgate.drivers",
+    AgentDriver,
+    (
         adk.AdkDriver(),
         python.PythonDriver(),
-        python.LangGraphDriver(),
-        python.PydanticAIDriver(),
-        python.OpenAIAgentsDriver(),
-        python.SmolagentsDriver(),
         command.CommandDriver(),
         http.HttpDriver(),
-        ces.CesDriver(),
         replay.ReplayDriver(),
-    )
-}
+    ),
+)
 
 DEFAULT = adk.AdkDriver.name
 """The driver where none is named: of the agents that are found in the repository, and of `agent: some/path`."""

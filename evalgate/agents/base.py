@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from pathlib import Path
@@ -342,7 +342,8 @@ class AgentDriver(ABC):
     checkout's root. A driver whose options are called `python` and `requirements` gets the settings of these names.
     `argument`: the option that the text after the colon of `agent: name:text` fills. `tools`: what it can do about the
     agent's tools. `runs_metrics`: whether it runs custom metrics, which are Python code of the repository. `is_asked`:
-    whether there is a process or an endpoint to wait for.
+    whether there is a process or an endpoint to wait for. `modules`: of a framework, by which `evalgate init` finds
+    agents that a Python module makes; `makers`: its functions and classes that make one.
     """
 
     name: ClassVar[str]
@@ -351,6 +352,8 @@ class AgentDriver(ABC):
     tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True
+    modules: ClassVar[AbstractSet[str]] = frozenset()
+    makers: ClassVar[AbstractSet[str]] = frozenset()
 
     @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:

@@ -1,4 +1,4 @@
-"""Python objects as agents, run in a Python of their own: any function, and agents of other frameworks than ADK."""
+"""Python objects as agents, run in a Python of their own."""
 
 from __future__ import annotations
 
@@ -25,27 +25,13 @@ class CallOptions(PythonOptions):
     path: str = Field(default=".", description="Import folder, in addition to the repository root.")
 
 
-class FrameworkOptions(CallOptions):
-    """Which agent, what it is given besides the conversation, and what it runs in."""
-
-    call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:agent, or module:function that makes the agent.")
-    context: str | None = Field(
-        default=None, pattern=r"^[\w.]+:[\w.]+$", description="module:object, or module:function called once a case."
-    )
-
-
-class LangGraphOptions(FrameworkOptions):
-    """The same, and where in its state a graph reads and answers."""
-
-    input: str = Field(default="messages", description="Key of the graph's state that takes the user's text.")
-    output: str = Field(default="messages", description="Key of the graph's state that holds the answer.")
-
-
 class PythonDriver(AgentDriver):
-    """A pool of workers that import the callable; `framework`: the module that a Python found on PATH must have."""
+    """A pool of workers that import the callable; `framework`: the module that a Python found on PATH must have;
+    `host`: see `python_process.find_launch`."""
 
     name = "python"
     framework: ClassVar[str] = ""
+    host: ClassVar[str] = "python"
     options = CallOptions
     argument = "call"
     tools = DriverTools.ASKS
@@ -60,7 +46,7 @@ class PythonDriver(AgentDriver):
             return python_process.find_launch(kind, options, setting, hello=hello, framework=self.framework)
 
         return WorkerPool(
-            lambda: launch(self.name.replace("-", "_")),
+            lambda: launch(self.host),
             setting=setting,
             metrics=lambda: launch(python_process.METRICS),
         )
@@ -82,35 +68,3 @@ class PythonDriver(AgentDriver):
         hint = f"Did you mean `{close}`?" if close else "Ignore this if it is installed in the agent's environment."
         said = f"there is no module `{module}` in the checkout"
         return Missing(option="call", message=said, hint=hint, certain=False)
-
-
-class LangGraphDriver(PythonDriver):
-    """Graphs of LangGraph, and the agents that LangChain makes of them."""
-
-    name = "langgraph"
-    framework = "langgraph"
-    options = LangGraphOptions
-
-
-class PydanticAIDriver(PythonDriver):
-    """Agents of Pydantic AI."""
-
-    name = "pydantic-ai"
-    framework = "pydantic_ai"
-    options = FrameworkOptions
-
-
-class OpenAIAgentsDriver(PythonDriver):
-    """Agents of the OpenAI Agents SDK."""
-
-    name = "openai-agents"
-    framework = "agents"
-    options = FrameworkOptions
-
-
-class SmolagentsDriver(PythonDriver):
-    """Agents of smolagents."""
-
-    name = "smolagents"
-    framework = "smolagents"
-    options = CallOptions

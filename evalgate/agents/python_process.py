@@ -111,6 +111,7 @@ def find_launch(
 ) -> Launch:
     """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
 
+    `kind`: a module of `evalgate/worker`, or the absolute path, without `.py`, of one that another package has.
     `hello`: options of the worker. `framework`: the module that a Python found on PATH must have. A worker for metrics
     starts in a sandbox of its own, with the same Python, which must be no part of the commit.
     """
@@ -136,6 +137,8 @@ def find_launch(
         )
     try:
         python, worker = sandbox.reachable_python(interpreter.python), sandbox.reachable(WORKER.parent)
+        host = Path(kind)
+        kind = str(sandbox.reachable(host.parent) / host.name) if host.is_absolute() else kind
     except OSError as error:
         message = (
             f"{interpreter.python} lies where the agent's user may not go, and cannot be copied: {error}. Name a "

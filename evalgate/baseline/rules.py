@@ -13,16 +13,16 @@ from evalgate.agents.base import ToolMode
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base, settings as baseline_settings
 from evalgate.baseline.base import Base, BaseProject, BaseRules
-from evalgate.ces import cases
 from evalgate.config import load, places
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import agent_source, agents as discovery_agents, project
 from evalgate.errors import Place, Problem
-from evalgate.formats import fingerprints
+from evalgate.formats import FORMATS, fingerprints
 from evalgate.model import (
     AgentUse,
     BaseSource,
+    Case,
     CaseKey,
     CriterionUse,
     EditKind,
@@ -424,14 +424,20 @@ def _snapshots(before: Iterable[Suite], suites: Iterable[Suite], renamed: Mappin
             ours = own.get(case.case_id)
             if ours is None:
                 yield GateEdit(kind=EditKind.CASE_REMOVED, subject=case.case_id, suite=now.key)
-            elif case.ces is not None and ours.ces is not None:
-                if told := cases.relaxed(case, ours):
+            elif (told := _relaxed(case, ours)) is not None:
+                if told:
                     more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
                     shown = "; ".join(told[:MOST_TOLD]) + more
                     kind, place = EditKind.CASE_CHANGED, ours.place
                     yield GateEdit(kind=kind, subject=case.case_id, suite=now.key, head=shown, place=place)
             elif fingerprints.of_case(ours) != fingerprints.of_case(case):
                 yield GateEdit(kind=EditKind.CASE_CHANGED, subject=case.case_id, suite=now.key, place=ours.place)
+
+
+def _relaxed(base: Case, head: Case) -> list[str] | None:
+    """What the newer version asks for less, where a format can tell."""
+    found = (row.relaxed(base, head) for row in FORMATS.values())
+    return next((told for told in found if told is not None), None)
 
 
 def _files(base: Settings, head: Settings, suites: Collection[Suite]) -> Iterator[GateEdit]:

@@ -22,33 +22,42 @@ import click
 
 from evalgate import __version__, errors
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
+from evalgate.extensions import Command, Table
 from evalgate.system import process
 from evalgate.text import plain, words, workflow_commands
 
-COMMANDS = {
-    "init": ("evalgate.cli.init:command", "Write a workflow for the evaluation files and agents that are found."),
-    "run": ("evalgate.cli.commands:run", "Run the gate and write the reports."),
-    "merge": ("evalgate.cli.commands:merge", "Merge the results of all shards (`--shard 1/N` ...) and report."),
-    "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
-    "accept": ("evalgate.cli.known:accept", "Accept what the agent did as what its failing cases expect."),
-    "record": ("evalgate.cli.files:record", "Add a recorded conversation (session, trace) as a case."),
-    "ui": ("evalgate.cli.servers:ui", "Show results in a browser: run cases, accept, edit, chat with the agent."),
-    "show": ("evalgate.cli.known:show", "Show a case as it last ran, turn by turn."),
-    "history": ("evalgate.cli.known:history", "Show how a case ended in the runs that are kept."),
-    "report": ("evalgate.cli.commands:report", "Write the reports of a results.json again; runs nothing."),
-    "validate": ("evalgate.cli.commands:validate", "Check evaluation files and configuration; makes no model calls."),
-    "doctor": (
-        "evalgate.cli.doctor:command",
-        "Check all that a run needs, the agent's import too; makes no model calls.",
+COMMANDS: Table[Command] = Table(
+    "evalgate.commands",
+    Command,
+    (
+        Command(
+            "init", "Write a workflow for the evaluation files and agents that are found.", "evalgate.cli.init:command"
+        ),
+        Command("run", "Run the gate and write the reports.", "evalgate.cli.commands:run"),
+        Command(
+            "merge", "Merge the results of all shards (`--shard 1/N` ...) and report.", "evalgate.cli.commands:merge"
+        ),
+        Command("compare", "Compare two results.json: base and head.", "evalgate.cli.commands:compare"),
+        Command("accept", "Accept what the agent did as what its failing cases expect.", "evalgate.cli.known:accept"),
+        Command("show", "Show a case as it last ran, turn by turn.", "evalgate.cli.known:show"),
+        Command("history", "Show how a case ended in the runs that are kept.", "evalgate.cli.known:history"),
+        Command("report", "Write the reports of a results.json again; runs nothing.", "evalgate.cli.commands:report"),
+        Command(
+            "validate",
+            "Check evaluation files and configuration; makes no model calls.",
+            "evalgate.cli.commands:validate",
+        ),
+        Command(
+            "doctor",
+            "Check all that a run needs, the agent's import too; makes no model calls.",
+            "evalgate.cli.doctor:command",
+        ),
+        Command(
+            "list", "Show suites, cases, criteria, agents and estimated model calls.", "evalgate.cli.listing:command"
+        ),
     ),
-    "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
-    "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
-    "migrate": ("evalgate.cli.files:migrate", "Write an evaluation file of an old format in ADK's current one."),
-    "diff": ("evalgate.cli.ces:diff_command", "Compare two versions of CES evaluations by field."),
-    "ces": ("evalgate.cli.ces:group", "A live CES app and its files: `ces pull`, `ces push`, `ces drift`."),
-    "mcp": ("evalgate.cli.servers:mcp", "Serve CES evaluations to an assistant (Model Context Protocol)."),
-    "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
-}
+)
+"""In the order in which a person meets them; then those of the wings and of other packages."""
 
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 
@@ -57,14 +66,14 @@ class CommandGroup(click.Group):
     """Knows each command's one line without importing it, so that `--help` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The commands in the order in which a person meets them."""
+        """The names of the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        module, _, name = COMMANDS[cmd_name].target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
@@ -83,7 +92,7 @@ class CommandGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """One line a command."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+            formatter.write_dl([(command.name, command.about) for command in COMMANDS.values()])
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -114,6 +123,9 @@ def dispatch(argv: list[str] | None) -> Any:
     """Run the command that `argv` names; ends in SystemExit with its exit code."""
     try:
         cli.main(args=argv, prog_name="evalgate", standalone_mode=True)
+    except EvalgateError as error:  # of a package that brings commands
+        show_error(error)
+        sys.exit(error.exit_code)
     except Exception:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
         traceback.print_exc()
         sys.exit(ExitCode.BUG)
@@ -141,11 +153,7 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         with _interrupt_on_signal(), errors.paths_explained():
             return action()
     except EvalgateError as error:
-        show_problems(error.problems)
-        where = f"{error.where}: " if error.where else ""
-        click.secho(plain.visible(f"error: {where}{error.message}"), fg="red", err=True)
-        if error.hint:
-            click.echo(plain.visible(f"  {error.hint}"), err=True)
+        show_error(error)
         if debug:
             click.echo(plain.visible(traceback.format_exc()), err=True)
         return error.exit_code
@@ -161,6 +169,15 @@ def run_command(action: Callable[[], int], *, debug: bool) -> int:
         click.echo("Please report it with the following lines:\n", err=True)
         click.echo(plain.visible(traceback.format_exc()), err=True)
         return ExitCode.BUG
+
+
+def show_error(error: EvalgateError) -> None:
+    """An error with its problems and its hint, on standard error."""
+    show_problems(error.problems)
+    where = f"{error.where}: " if error.where else ""
+    click.secho(plain.visible(f"error: {where}{error.message}"), fg="red", err=True)
+    if error.hint:
+        click.echo(plain.visible(f"  {error.hint}"), err=True)
 
 
 def ends(action: Callable[..., int]) -> Callable[..., None]:

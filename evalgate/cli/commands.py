@@ -197,16 +197,16 @@ def report(results: str, everything: bool, **values: Any) -> int:
 def validate(**values: Any) -> int:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     settings = load.load_settings(given(values))
-    prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
+    prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
     listed = quarantine.dated(settings, dt.datetime.now(dt.UTC).date())
     prepared = replace(prepared, problems=(*prepared.problems, *listed))
-    problems = tuple(dict.fromkeys((*prepared.problems, *prepared.ces.problems)))
+    problems = prepared.all_problems()
     cli.show_problems(problems)
     counts = {severity: sum(each.severity is severity for each in problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
-    of_ces = f", {words.counted(len(prepared.ces.tests), 'CES evaluation')}" if prepared.ces.readings else ""
+    of_libraries = "".join(f", {words.counted(library.size(), library.noun)}" for library in prepared.libraries)
     click.echo(
-        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}{of_ces}: "
+        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}{of_libraries}: "
         f"{words.counted(counts[Severity.ERROR], 'error')}, {words.counted(counts[Severity.WARNING], 'warning')}"
     )
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from typing import Any
 
 import click
 
 from evalgate import agents, cli
-from evalgate.ces import cases
-from evalgate.ces.cxas import Simulation, ToolTest
-from evalgate.ces.read import Library, Resource
-from evalgate.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
 from evalgate.cli import commands
 from evalgate.comparison.purse import PAIRS, RUNS
 from evalgate.config import load
@@ -31,12 +26,13 @@ from evalgate.text import plain, words
 def command(with_cases: bool, **values: Any) -> int:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
     settings = load.load_settings(commands.given(values))
-    prepared = prepare.prepare(settings, environ=os.environ, ces_suffices=True)
+    prepared = prepare.prepare(settings, environ=os.environ, unrun_suffices=True)
     estimates = [prepare.estimate(suite, settings) for suite in prepared.suites]
     for suite, expected in zip(prepared.suites, estimates, strict=True):
         for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))
-    for line in ces_lines(prepared.ces, run={suite.key for suite in prepared.suites}):
+    run = {suite.key for suite in prepared.suites}
+    for line in (line for library in prepared.libraries for line in library.lines(run=run)):
         click.echo(plain.visible(line))
     cases, trials = sum(each.cases for each in estimates), sum(each.trials for each in estimates)
     judge_calls = sum(each.judge_calls for each in estimates)
@@ -47,7 +43,7 @@ def command(with_cases: bool, **values: Any) -> int:
     )
     for line in more_lines(settings, trials=trials) if estimates else ():
         click.echo(line)
-    cli.show_problems(tuple(dict.fromkeys((*prepared.problems, *prepared.ces.problems))))
+    cli.show_problems(prepared.all_problems())
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
@@ -85,39 +81,6 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
             turns = "scenario" if case.conversation is None else words.counted(len(case.conversation), "turn")
             lines.append(f"    - {case.case_id} ({turns})")
     return lines
-
-
-def ces_lines(found: Library, *, run: Collection[str]) -> list[str]:
-    """The CES files with what stands in them, but for those that are `run`."""
-    lines = []
-    for file, reading in found.readings.items():
-        if file in run:
-            continue
-        is_ready = any(not cases.why_not_run(each.message) for each in reading.resources)
-        why = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
-        lines += [file, f"  CES       {reading.kind} ({why})"]
-        if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
-            lines.append("    - thresholds of the app")
-        lines += [f"    - {each.title} ({described(each)})" for each in reading.resources]
-    return lines
-
-
-def described(resource: Resource) -> str:
-    """What a CES resource is, in a few words."""
-    match resource.message:
-        case Evaluation(golden=Golden() as golden):
-            said, tags = f"golden, {words.counted(len(golden.turns), 'turn')}", resource.message.tags
-        case Evaluation(scenario=Scenario()):
-            said, tags = "scenario", resource.message.tags
-        case Simulation():
-            said, tags = f"simulation, {words.counted(len(resource.message.steps), 'goal')}", resource.message.tags
-        case ToolTest():
-            said, tags = f"tool test of {resource.message.tool}", ()
-        case EvaluationDataset():
-            said, tags = f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}", ()
-        case _:
-            said, tags = str(resource.kind), ()
-    return ", ".join((said, *tags))
 
 
 def named(agent: AgentUse) -> str:

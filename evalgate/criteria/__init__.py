@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from evalgate.criteria import (
     base,
-    ces,
     custom_metric,
     final_response_match_v2,
     final_session_state,
@@ -21,24 +18,23 @@ from evalgate.criteria import (
     vertex,
 )
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.extensions import Table
 from evalgate.model import CriterionUse, Need
 
-CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
-    {
-        spec.name: spec
-        for spec in (
-            tool_trajectory.SPEC,
-            response_match.SPEC,
-            final_session_state.SPEC,
-            final_response_match_v2.SPEC,
-            *rubric_based.SPECS,
-            hallucinations_v1.SPEC,
-            *vertex.SPECS,
-            *user_simulation.SPECS,
-            *ces.SPECS,
-            *informational.SPECS,
-        )
-    }
+CRITERIA: Final[Table[CriterionSpec]] = Table(
+    "evalgate.criteria",
+    CriterionSpec,
+    (
+        tool_trajectory.SPEC,
+        response_match.SPEC,
+        final_session_state.SPEC,
+        final_response_match_v2.SPEC,
+        *rubric_based.SPECS,
+        hallucinations_v1.SPEC,
+        *vertex.SPECS,
+        *user_simulation.SPECS,
+        *informational.SPECS,
+    ),
 )
 """What a config may name, by that name."""
 

@@ -14,6 +14,7 @@ from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
+from evalgate import agents
 from evalgate.discovery import dotenv
 from evalgate.judges import models
 from evalgate.judges.clients import GOOGLE_KEYS, TRUE_WORDS
@@ -408,41 +409,31 @@ def _model_name(text: str) -> str:
 # --- agents of other frameworks ------------------------------------------------------------------
 
 
-MAKERS = {
-    "langgraph": (
-        {"langgraph", "langchain"},
-        {"compile", "create_react_agent", "create_agent", "create_supervisor"},
-    ),
-    "pydantic-ai": ({"pydantic_ai"}, {"Agent"}),
-    "openai-agents": ({"agents"}, {"Agent"}),
-    "smolagents": ({"smolagents"}, {"CodeAgent", "ToolCallingAgent", "MultiStepAgent"}),
-}
-"""By driver the modules of its framework, and their functions and classes that make an agent."""
-
 _TESTS = ("test_", "conftest")
 
 
 def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
     """The agents that modules of these files make, tests left out, by their driver and the options that name them."""
+    names = {name for driver in agents.DRIVERS.values() for name in driver.modules}
     for file in files:
         name = PurePosixPath(file).name
         if not file.endswith(".py") or name.startswith(_TESTS) or "tests/" in file:
             continue
         text = read(file) or ""
-        module = parse(text) if any(name in text for modules, _ in MAKERS.values() for name in modules) else None
+        module = parse(text) if any(name in text for name in names) else None
         if module is not None:
             yield from _made_in(module, file)
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
     imported = {name.partition(".")[0] for level, name in _Reader(module).source().imports if not level}
-    for driver, (modules, makers) in MAKERS.items():
-        for statement in () if imported.isdisjoint(modules) else module.body:
+    for driver in agents.DRIVERS.values():
+        for statement in () if imported.isdisjoint(driver.modules) else module.body:
             for name, value in _pairs(statement):
-                if name and isinstance(value, ast.Call) and _name(value.func) in makers:
+                if name and isinstance(value, ast.Call) and _name(value.func) in driver.makers:
                     path, dotted = _importable(file)
                     options = {"call": f"{dotted}:{name}", **({} if path == "." else {"path": path})}
-                    yield AgentUse(driver=driver, options=options)
+                    yield AgentUse(driver=driver.name, options=options)
 
 
 def _importable(file: str) -> tuple[str, str]:

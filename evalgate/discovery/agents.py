@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path, PurePosixPath
 
-from evalgate import agents, errors
-from evalgate.ces import read as ces_read
+from evalgate import agents, errors, formats
 from evalgate.config import gate_file as config_gate_file, places as config_places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
@@ -51,7 +50,7 @@ def is_evaluation_file(path: str) -> bool:
         name.endswith(walk.EVALUATION_ENDINGS)
         or name in walk.CONFIG_NAMES
         or path in config_gate_file.NAMES
-        or ces_read.kind_by_folder(path) is not None
+        or any(row.is_evaluation_file(path) for row in formats.FORMATS.values())
     )
 
 

@@ -7,24 +7,26 @@ import posixpath
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents, errors, formats
-from evalgate.ces import cases
-from evalgate.ces.read import Kind, Library
 from evalgate.config import places
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
+from evalgate.criteria import base
 from evalgate.criteria.base import CriterionSpec
-from evalgate.discovery import agents as discovery_agents, ces, criteria, hints, walk
+from evalgate.discovery import agents as discovery_agents, criteria, hints, walk
 from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.formats import FileKind
-from evalgate.model import AgentUse, Case, ConfigOrigin, EvalSet, Suite, Text
+from evalgate.formats.base import Library
+from evalgate.model import AgentUse, Case, ConfigOrigin, CriteriaSource, EvalSet, SimulatorUse, Suite, Text
 from evalgate.text import plain, words
 from evalgate.values import frozen_dataclass
+
+SHOWN = "`evalgate list` shows them, `evalgate validate` checks them."
 
 
 @frozen_dataclass
@@ -32,27 +34,27 @@ class Discovery:
     """The suites in the order of their paths, everything that is wrong with what was found, and the tree it is in.
 
     A file that cannot be read has problems and no suite; `unread`: what is known of such files all the same, their
-    criteria and agents. `ces`: the CES resources, those that are run among them.
+    criteria and agents. `libraries`: what is there of other formats than ADK's, what is run among it.
     """
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
     unread: tuple[Suite, ...]
     tree: Tree
-    ces: Library = field(default_factory=Library)
+    libraries: tuple[Library, ...] = ()
 
 
 def discover(
-    settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tree | None = None, ces_suffices: bool = False
+    settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tree | None = None, unrun_suffices: bool = False
 ) -> Discovery:
     """Find what is to be evaluated below `settings.root`; nothing is imported or run. `tree`: the walk of it, where
     it is known.
 
-    Raises NothingToDo where no file or case is left and no problem explains it; with `ces_suffices` only where there
-    is no CES file either, of any kind.
+    Raises NothingToDo where no file or case is left and no problem explains it; with `unrun_suffices` only where there
+    is no file of a library either, of any kind.
     """
     rules = settings.gate_file
-    tree, chosen, exact, found_ces, within_ces, unmatched = _select(settings, tree)
+    tree, chosen, exact, libraries, within, unmatched = _select(settings, tree)
     keys = {key for each in chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
     read = _read_sets(tree, sorted(keys), named=exact)
     sets, unknown = pick_cases(read.sets, chosen)
@@ -60,42 +62,43 @@ def discover(
         sets = find_cases(sets, settings.grep)
     problems = (*unmatched, *tree.problems, *read.problems, *unknown)
     decisive = (*tree.problems, *read.problems, *(each for each in unmatched if each.code == "outside-root"))
-    of_ces, unrun = _of_ces(found_ces, within_ces, settings)
-    if ces_suffices:
-        of_ces, homeless = _with_agents(of_ces, rules, tree)
+    of_libraries, unrun = _of_libraries(libraries, within, settings)
+    if unrun_suffices:
+        of_libraries, homeless = _with_agents(libraries, of_libraries, rules, tree)
         unrun = (*unrun, *homeless)
-    is_ces_broken = _has_error((*found_ces.problems, *unrun))
-    if found_ces.readings and ces_suffices and not keys and not of_ces:
-        return Discovery(suites=(), problems=problems, unread=(), tree=tree, ces=found_ces)
-    if found_ces.tests and not keys and not of_ces and not is_ces_broken:
-        message = f"nothing that evalgate runs was found, only {ces.counted(found_ces)}"
-        raise NothingToDo(message, hint=ces.HINT, problems=(*problems, *unrun))
-    is_explained = is_ces_broken or _has_error(decisive)
-    if not sets and not of_ces and not is_explained:
-        count = sum(len(each.cases) for each in read.sets.values())
-        counts = {"cases": count, "files": len(read.sets)}
+    is_library_broken = _has_error((*(problem for library in libraries for problem in library.problems), *unrun))
+    if libraries and unrun_suffices and not keys and not of_libraries:
+        return Discovery(suites=(), problems=problems, unread=(), tree=tree, libraries=libraries)
+    evaluations = [words.counted(library.size(), library.noun) for library in libraries if library.size()]
+    if evaluations and not keys and not of_libraries and not is_library_broken:
+        message = f"nothing that evalgate runs was found, only {words.listed(evaluations)}"
+        raise NothingToDo(message, hint=SHOWN, problems=(*problems, *unrun))
+    is_explained = is_library_broken or _has_error(decisive)
+    if not sets and not of_libraries and not is_explained:
+        cases = sum(len(each.cases) for each in read.sets.values())
+        counts = {"cases": cases, "files": len(read.sets)}
         raise hints.nothing_found(tree, **counts, grep=settings.grep, others=read.others, problems=problems)
 
     finder = CriteriaFinder(tree, settings, specs=specs)
     # the configs of files that cannot be read may be wrong as well: all is told at once
-    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(found_ces, unrun, of_ces)}
+    broken = {key: EvalSet(eval_set_id="", cases=()) for key in _broken(libraries, unrun, of_libraries)}
     empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(read.failed)}
     not_read, _ = discovery_agents.choose_agents({**empty, **broken}, gate_file=rules, tree=tree)
     unread = (
         *_suites(empty, read, not_read, finder=finder, settings=settings),
-        *ces.suites_of(broken, not_read, specs=specs, settings=settings),
+        *_suites_of(libraries, broken, not_read, specs=specs, settings=settings),
     )
-    uses, agent_problems = discovery_agents.choose_agents({**sets, **of_ces}, gate_file=rules, tree=tree)
+    uses, agent_problems = discovery_agents.choose_agents({**sets, **of_libraries}, gate_file=rules, tree=tree)
     of_adk = _suites(sets, read, uses, finder=finder, settings=settings)
-    made = (*of_adk, *ces.suites_of(of_ces, uses, specs=specs, settings=settings))
+    made = (*of_adk, *_suites_of(libraries, of_libraries, uses, specs=specs, settings=settings))
     suites = tuple(sorted(made, key=lambda suite: suite.key))
     on_defaults = [suite for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     names = {*specs, *(use.name for suite in (*suites, *unread) for use in suite.criteria)}
-    found_ever = {*tree.evaluation_files, *keys, *found_ces.every} - read.others
+    found_ever = {*tree.evaluation_files, *keys, *(file for each in libraries for file in each.files())} - read.others
     unheeded = _unheeded(tree, settings, suites, unread, run=keys, found=found_ever, others=read.others, names=names)
     defaults = criteria.defaults_problems(on_defaults, tree)
     found = (*problems, *unrun, *finder.problems, *finder.elsewhere(), *defaults, *agent_problems, *unheeded)
-    return Discovery(suites=suites, problems=found, unread=unread, tree=tree, ces=found_ces)
+    return Discovery(suites=suites, problems=found, unread=unread, tree=tree, libraries=libraries)
 
 
 def suites_of_all(
@@ -127,17 +130,20 @@ def _unheeded(
     yield from hints.ignored_configs(tree, suites)
     yield from hints.misnamed_configs(tree, (*suites, *unread))
     yield from hints.misnamed_files(tree, run=run, exclude=rules.exclude) if is_whole else ()
-    left_out = (*tree.excluded, *tree.ignored, *others, *ces.left_out(tree, exclude=rules.exclude))
+    rows = formats.FORMATS.values()
+    of_rows = (file for row in rows for file in row.left_out(tree, exclude=rules.exclude))
+    left_out = (*tree.excluded, *tree.ignored, *others, *of_rows)
     yield from hints.pattern_problems(settings, found=found | (named - others), left_out=left_out)
     yield from hints.name_problems(settings, names=names) if is_whole else ()
-    yield from ces.unknown_files(tree, found, exclude=rules.exclude) if is_whole else ()
+    for row in rows if is_whole else ():
+        yield from row.unheeded(tree, found, exclude=rules.exclude)
 
 
 def _select(
     settings: Settings, tree: Tree | None
-) -> tuple[Tree, list[Selection], set[str], Library, list[Selection], tuple[Problem, ...]]:
+) -> tuple[Tree, list[Selection], set[str], tuple[Library, ...], list[Selection], tuple[Problem, ...]]:
     """The tree, walked a second time where a selection names a folder that was passed over; the selections, the files
-    that they name exactly, what is selected of CES and how, and the selections that match nothing."""
+    that they name exactly, what is selected of libraries and how, and the selections that match nothing."""
     root, exclude = settings.root, settings.gate_file.exclude
     texts = [_relative(text, root) for text in settings.paths]
     tree = tree or Tree(root, exclude=exclude)
@@ -147,40 +153,41 @@ def _select(
     files = _files(root, tree.evaluation_files)
     parsed = [parse_selection(text, files=files) for text in texts]
     named = {key for each in parsed if isinstance(each, Selection) and each.is_file for key in each.keys}
-    found = ces.files_of(tree, exclude=exclude, named=named)
+    by_format = [(row, row.find(tree, exclude=exclude, named=named)) for row in formats.FORMATS.values()]
+    found = tuple(sorted({file for _, files in by_format for file in files}))
     within = _files(root, found, is_file=lambda path: path in found)
     alike = [parse_selection(text, files=within) for text in texts]
-    of_ces = {key for each in alike if isinstance(each, Selection) for key in each.keys} if texts else set(found)
+    of_libraries = {key for each in alike if isinstance(each, Selection) for key in each.keys} if texts else set(found)
     unmatched = [
         other if "Did you mean" in other.hint else each
         for each, other in zip(parsed, alike, strict=True)
         if isinstance(each, Problem) and isinstance(other, Problem)
     ]
-    chosen = [each for each in parsed if isinstance(each, Selection) and not of_ces.issuperset(each.keys)]
+    chosen = [each for each in parsed if isinstance(each, Selection) and not of_libraries.issuperset(each.keys)]
     exact = {key for each in chosen if each.is_file for key in each.keys}
     beside = {(PurePosixPath(key).parent / name).as_posix() for key in exact for name in walk.CONFIG_NAMES}
     tree.config_files |= {path for path in beside if _is_within(path, root) and (root / path).is_file()}
     selected = [each for each in alike if isinstance(each, Selection)]
-    return tree, chosen, exact, ces.library(tree, found, chosen=of_ces), selected, tuple(unmatched)
+    wanted = [(row, files, of_libraries.intersection(files)) for row, files in by_format]
+    libraries = (row.read(tree, files, chosen=chosen_files) for row, files, chosen_files in wanted if chosen_files)
+    return tree, chosen, exact, tuple(filter(None, libraries)), selected, tuple(unmatched)
 
 
-def _of_ces(
-    found: Library, selected: Sequence[Selection], settings: Settings
+def _of_libraries(
+    libraries: Sequence[Library], selected: Sequence[Selection], settings: Settings
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
-    """The sets of CES evaluations that are selected, and what is told of them."""
+    """The sets of libraries that are selected, and what is told of them."""
     named = {key: each.case_ids for each in selected if each.is_file for key in each.keys}
-    sets, left_out = cases.eval_sets(found, named=named)
+    sets: dict[str, EvalSet] = {}
+    problems: list[Problem] = []
+    for library in libraries:
+        of_library, of_run = library.eval_sets(named)
+        sets |= of_library
+        problems += of_run
     sets, unknown = pick_cases(sets, [each for each in selected if sets.keys() & set(each.keys)])
     if settings.grep:
         sets = find_cases(sets, settings.grep)
-    deciding = (*cases.RUN, Kind.APP)
-    of_run = [
-        problem
-        for file, reading in found.every.items()
-        for problem in found.problems
-        if reading.kind in deciding and problem.place is not None and problem.place.file == file
-    ]
-    return sets, (*of_run, *left_out, *ces.not_run(found), *unknown)
+    return sets, (*problems, *unknown)
 
 
 def _has_error(problems: Iterable[Problem]) -> bool:
@@ -188,7 +195,7 @@ def _has_error(problems: Iterable[Problem]) -> bool:
 
 
 def _with_agents(
-    sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
+    libraries: Sequence[Library], sets: dict[str, EvalSet], gate_file: GateFile, tree: Tree
 ) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
     """The sets that have an agent here, and a note on the others: they may be an app's that runs elsewhere."""
     uses, _ = discovery_agents.choose_agents(sets, gate_file=gate_file, tree=tree)
@@ -196,7 +203,8 @@ def _with_agents(
     lacking = [key for key in sets if key not in known]
     if not lacking:
         return sets, ()
-    count = words.counted(sum(len(sets[key].cases) for key in lacking), "CES evaluation")
+    noun = next(library.noun for library in libraries if library.is_of_cases(lacking[0]))
+    count = words.counted(sum(len(sets[key].cases) for key in lacking), noun)
     message = f"no agent is known for {count}, without which `evalgate run` does not start"
     hint = "Name one in evalgate.yml (`agents:`), or `exclude` the files."
     return known, (errors.note("ces-no-agent", message, Place(file=lacking[0]), hint),)
@@ -313,19 +321,32 @@ def _suites(
     return tuple(suites)
 
 
-def _broken(found: Library, unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
+def _suites_of(
+    libraries: Sequence[Library],
+    sets: Mapping[str, EvalSet],
+    uses: Mapping[str, AgentUse],
+    *,
+    specs: Mapping[str, CriterionSpec],
+    settings: Settings,
+) -> Iterator[Suite]:
+    """A suite for each file of a library, scored as its evaluations say."""
+    for library, key in ((library, key) for library in libraries for key in sets if library.is_of_cases(key)):
+        decide = [base.with_facts(use, specs[use.name]) for use in library.criteria_of(sets[key].cases)]
+        yield Suite(
+            key=key,
+            eval_set=sets[key],
+            criteria=(*decide, *criteria.informational_uses(specs, beside=decide)),
+            criteria_source=CriteriaSource(origin=ConfigOrigin.EVALUATION, file=key),
+            agent=agents.with_defaults(uses[key], settings),
+            simulator=SimulatorUse(max_turns=None),
+        )
+
+
+def _broken(libraries: Sequence[Library], unrun: Iterable[Problem], sets: Collection[str]) -> list[str]:
     """The files of evaluations that have an error, which keeps them from being run; and those of evaluations that the
     user named and that are not run, where no other of the file is."""
-    not_run = {each.place.file for each in unrun if each.place and each.code == "ces-not-run" and _has_error([each])}
-    return sorted(not_run.difference(sets)) + [
-        file
-        for file, reading in found.readings.items()
-        if reading.kind in cases.RUN
-        and any(
-            each.severity is Severity.ERROR and each.place is not None and each.place.file == file
-            for each in found.problems
-        )
-    ]
+    files = {each.place.file for each in unrun if _has_error([each]) and each.place and each.code not in CODES}
+    return sorted(file for file in files.difference(sets) if any(library.is_of_cases(file) for library in libraries))
 
 
 # --- which files and cases the user asked for ----------------------------------------------------

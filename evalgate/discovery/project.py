@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import replace
 
 from pydantic import ValidationError
 
 from evalgate import agents, criteria, errors
 from evalgate.agents.tools import toolbox
-from evalgate.ces.read import Library
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, discover, dotenv, lint, walk
 from evalgate.discovery.dotenv import Asking
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
+from evalgate.formats.base import Library
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Suite
 from evalgate.simulation import user
 from evalgate.text import words
@@ -27,20 +27,25 @@ class Project:
     """What would run, and everything that was found on the way.
 
     `of_files`: those of the problems that lie in evaluation files and criteria files themselves. `unread`: evaluation
-    files that cannot be read, with their criteria and agents and without cases. `ces`: CES resources; the
-    problems of those that are not run are not among `problems`.
+    files that cannot be read, with their criteria and agents and without cases. `libraries`: what
+    is there of other formats; the problems of what is not run are not among `problems`.
     """
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
     of_files: tuple[Problem, ...] = ()
     unread: tuple[Suite, ...] = ()
-    ces: Library = field(default_factory=Library)
+    libraries: tuple[Library, ...] = ()
 
     def stops(self, *, strict: bool) -> bool:
         """Whether anything is wrong: errors are, with `strict` warnings too."""
         worst = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-        return any(problem.severity in worst for problem in (*self.problems, *self.ces.problems))
+        return any(problem.severity in worst for problem in self.all_problems())
+
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Those of files that are not run, too; each once."""
+        of_libraries = (problem for library in self.libraries for problem in library.problems)
+        return tuple(dict.fromkeys((*self.problems, *of_libraries)))
 
     def broken(self) -> dict[str, Problem]:
         """By evaluation file, the first error of it, its criteria or its agent, which concerns no other file."""
@@ -92,10 +97,10 @@ OF_THE_RUN = frozenset({*discover.CODES, "credentials-missing"})
 """Codes of errors that stand in a file and yet concern the whole run: what was asked for, and what is not set."""
 
 
-def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, ces_suffices: bool = False) -> Project:
+def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, unrun_suffices: bool = False) -> Project:
     """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises NothingToDo where
-    nothing matched; CES files that are not run count with `ces_suffices`."""
-    found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, ces_suffices=ces_suffices)
+    nothing matched; files that are not run count with `unrun_suffices`."""
+    found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree, unrun_suffices=unrun_suffices)
     suites = user.settle(found.suites, settings)
     linted = (
         *lint.lint_rules(settings),
@@ -120,7 +125,7 @@ def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, c
         problems=tuple(dict.fromkeys(problems)),
         of_files=found.problems,
         unread=criteria_judges.settle_suites(found.unread, defaults),
-        ces=found.ces,
+        libraries=found.libraries,
     )
     more: tuple[Problem, ...] = ()
     if not project.fatal():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from evalgate.formats.base import FORMATS
 from evalgate.formats.criteria_file import parse_criteria, parse_dataset_config
 from evalgate.formats.eval_set import parse_eval_set
 from evalgate.formats.kind import CriteriaReading, Dialect, EvalSetReading, FileKind, kind_of
@@ -28,6 +29,7 @@ CRITERIA_FILES: Mapping[FileKind, Callable[..., CriteriaReading]] = MappingProxy
 __all__ = [
     "CASE_FILES",
     "CRITERIA_FILES",
+    "FORMATS",
     "CriteriaReading",
     "Dialect",
     "EvalSetReading",

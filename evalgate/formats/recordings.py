@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate.errors import Problem
-from evalgate.formats import adk_shapes, agents_cli, json_source, repair, spans
+from evalgate.formats import adk_shapes, agents_cli, base, json_source, repair
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
 from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, described
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
@@ -45,8 +45,8 @@ def read_lines(text: str, problems: Problems) -> Recorded:
 
 def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
     """Read a list of protocol messages (they have a `type`), of traces, of spans, or of an ADK session's events."""
-    if items and all(map(spans.is_trace, items)):
-        return spans.read_traces(items, problems)
+    if row := base.traces_of(items):
+        return row.read_traces(items, problems)
     if all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items):
         return _read_messages(items, problems)
     read = [repair.read_event(item, path=(i,), problems=problems) for i, item in enumerate(items)]
@@ -259,10 +259,10 @@ class _Reader:
             return [], None
         members = _fields(document.members)
         given = members.get("eval_set_id")
-        if "events" in members and not spans.is_trace(document.members):
+        if row := base.traces_of([document.members]):
+            self.by_case = row.read_traces([document.members], self._problems)
+        elif "events" in members:
             self._session(members)
-        elif spans.is_trace(document.members):
-            self.by_case = spans.read_traces([document.members], self._problems)
         elif not members.keys() & _STREAMED:
             found = json.dumps(sorted(document.members)[:5])
             self._problems.error("not-a-recording", f"found neither results nor events, but {found}")

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from evalgate.ces import cases, read as ces_read
 from evalgate.config import places
 from evalgate.errors import ConfigError, Place, Severity, UnavailableError
-from evalgate.formats import eval_set, expectations, fingerprints, rewrite
+from evalgate.formats import FORMATS, eval_set, expectations, fingerprints, rewrite
 from evalgate.gate import record
 from evalgate.gate.known import NEW, Known
 from evalgate.model import (
@@ -222,10 +221,12 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
     try:
         path, case = find(root, each.key)
     except ConfigError as error:
-        if any(problem.code == "not-an-eval-set" for problem in error.problems) and _is_of_ces(root / suite, suite):
-            raise LeftAsItIs(
-                "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
-            ) from None
+        why = ""
+        if any(problem.code == "not-an-eval-set" for problem in error.problems):
+            text = rewrite.read(root / suite, shown_as=suite).text
+            why = next(filter(None, (row.why_unchanged(text, file=suite) for row in FORMATS.values())), "")
+        if why:
+            raise LeftAsItIs(why) from None
         wrong = [str(problem) for problem in error.problems if problem.severity is Severity.ERROR]
         raise LeftAsItIs(f"its file cannot be changed: {wrong[0] if wrong else error.message}") from error
     except UnavailableError as error:
@@ -238,10 +239,6 @@ def _current(each: Known, root: Path) -> tuple[Path, Case]:
     if each.stored.run.fingerprints.get(each.key) != now:
         raise LeftAsItIs("it was changed since it ran: run it again")
     return path, case
-
-
-def _is_of_ces(path: Path, suite: str) -> bool:
-    return ces_read.kind_of(rewrite.read(path, shown_as=suite).text, file=suite) in cases.RUN
 
 
 def _chosen(each: Known, *, of_calls: bool, of_answer: bool, run: int | None) -> Sequence[Invocation]:

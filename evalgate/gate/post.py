@@ -13,12 +13,11 @@ from pathlib import Path
 
 from evalgate import __version__, errors, reports
 from evalgate.baseline import failures, quarantine
-from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import measure, run as gate_run
+from evalgate.gate import judges, measure, run as gate_run
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -104,7 +103,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         policy=policy,
         comparison=comparison,
         edits=replace(head.edits, by_base=False),
-        asked=apply.asked_then(head),
+        asked=judges.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
         problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
         links=links,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import platformdirs
 
 from evalgate import agents, errors
-from evalgate.calibration import apply
 from evalgate.comparison.purse import PAIRS, RUNS
 from evalgate.config import context as config_context, variables
 from evalgate.config.context import Context, Watcher
@@ -22,6 +21,7 @@ from evalgate.discovery import project
 from evalgate.discovery.dotenv import CREDENTIALS, Asking
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Place, Problem
+from evalgate.formats import FORMATS
 from evalgate.github import events, forks
 from evalgate.judges import models
 from evalgate.model import Case, CriterionUse, Need, Policy, Suite, ThresholdRule, ToolCall, Usage
@@ -31,11 +31,11 @@ from evalgate.text import words
 from evalgate.values import Environ, frozen_dataclass
 
 
-def prepare(settings: Settings, *, environ: Environ, ces_suffices: bool = False) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo where nothing matched; CES files that are
-    not run count with `ces_suffices`."""
-    found = project.prepare(settings, environ=environ, ces_suffices=ces_suffices)
-    more = () if found.fatal() else tuple(apply.check(settings, found.sound()))
+def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = False) -> Project:
+    """Find and check all that a run needs. Raises NothingToDo where nothing matched; files that are not
+    run count with `unrun_suffices`."""
+    found = project.prepare(settings, environ=environ, unrun_suffices=unrun_suffices)
+    more = () if found.fatal() else _checked(settings, found.sound())
     if (settings.root / OLD_QUARANTINE).is_file():
         message, hint = "is not read any more", "Write `quarantine:` in evalgate.yml (docs/quarantine.md)."
         more += (errors.error("quarantine-moved", message, Place(file=OLD_QUARANTINE), hint),)
@@ -45,7 +45,11 @@ def prepare(settings: Settings, *, environ: Environ, ces_suffices: bool = False)
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked, calibrations."""
     listed = tuple(suites)
-    return (*project.unready(settings, listed, environ=environ), *apply.check(settings, listed))
+    return (*project.unready(settings, listed, environ=environ), *_checked(settings, listed))
+
+
+def _checked(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
+    return tuple(problem for row in FORMATS.values() for problem in row.check(settings, suites))
 
 
 def insist(found: Project, *, strict: bool) -> Project:

@@ -14,7 +14,6 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base, quarantine, rules as baseline_rules, settings as baseline_settings
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
-from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
@@ -22,8 +21,8 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.discovery import project as discovery_project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity, UnavailableError
-from evalgate.formats import fingerprints
-from evalgate.gate import ces_results, earlier, measure, prepare
+from evalgate.formats import FORMATS, fingerprints
+from evalgate.gate import earlier, judges, measure, prepare
 from evalgate.github import events, forks
 from evalgate.model import (
     BaseSource,
@@ -240,8 +239,8 @@ def decided(
         edits=edits,
         trends=trends,
         past=past or {},
-        judged=apply.judged(head.suites, settings),
-        asked=apply.asked(head.suites, settings),
+        judged=tuple(judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)),
+        asked=judges.asked(head.suites, settings),
         problems=known if rules.shard is None else (shards.note(rules.shard), *known),
         links=context.links,
         reproduce=context.reproduce,
@@ -334,7 +333,7 @@ def conclude(
     take_out = redact.redactor_of_files(context.environ)
     if write is None and take_out is not str:  # what is kept has its own way
         rendered = {name: reports.without(text, take_out) for name, text in rendered.items()}
-    texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items()]
+    texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items() if text]
     texts += _results(report, base, outcomes)
     files: Mapping[str, str] = {}
     why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
@@ -351,13 +350,10 @@ def conclude(
 def _results(
     report: Report, base: Run | None, outcomes: Sequence[RawOutcomes]
 ) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """results.json; what CES evaluations gave, as the API has it; and the base's run in a file of its own, with the
-    threshold gate's word on it."""
+    """results.json; and the base's run in a file of its own, with the threshold gate's word on it."""
     if outcomes:
         causes = reports.causes_of(report)
         yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0], causes=causes)
-        if ces_results.has_any(report.run):
-            yield "ces", ces_results.FILE, ces_results.pieces(report.run, base)
     if base is not None and len(outcomes) > 1:
         known = report.comparison if report.comparison is not None and report.comparison.base is base else None
         decided = {} if known is None else known.base_decided

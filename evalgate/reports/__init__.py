@@ -1,10 +1,10 @@
 """The reports: one Report in, text out; the files stand in RENDERERS, and what is no file (for stdout, for
 GITHUB_OUTPUT, for a terminal) beside it."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Final
 
+from evalgate.extensions import Table
 from evalgate.model import FailureCause, Report
 from evalgate.reports import (
     annotations as reports_annotations,
@@ -23,7 +23,8 @@ from evalgate.values import frozen_dataclass
 class Renderer:
     """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.run` writes the file.
 
-    `summary`: what the file is, in words for the tables of docs/reports.md and of the action's outputs.
+    `summary`: what the file is, in words for the tables of docs/reports.md and of the action's outputs. No file is
+    written of an empty text.
     """
 
     name: str
@@ -32,42 +33,41 @@ class Renderer:
     render: Callable[[Report], str]
 
 
-RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
-    {
-        row.name: row
-        for row in (
-            Renderer(
-                name="junit",
-                file_name="junit.xml",
-                summary="the results for test reporters (Jenkins, GitLab, dorny/test-reporter and others)",
-                render=junit.render,
-            ),
-            Renderer(
-                name="comment",
-                file_name="comment.md",
-                summary="the pull-request comment, at most 65,536 characters (GitHub's limit)",
-                render=comment.render,
-            ),
-            Renderer(
-                name="summary",
-                file_name="summary.md",
-                summary="the job summary, with every case in a table, at most 1 MiB (GitHub's limit)",
-                render=comment.render_summary,
-            ),
-            Renderer(
-                name="html",
-                file_name="report.html",
-                summary="the HTML report, every run of every case turn by turn in a single file of at most about 50 MB",
-                render=html_report.render,
-            ),
-            Renderer(
-                name="sarif",
-                file_name="findings.sarif",
-                summary="unsafe answers and hallucinations for code scanning, at most 5,000 (GitHub's limit)",
-                render=sarif.render,
-            ),
-        )
-    }
+RENDERERS: Final[Table[Renderer]] = Table(
+    "evalgate.reports",
+    Renderer,
+    (
+        Renderer(
+            name="junit",
+            file_name="junit.xml",
+            summary="the results for test reporters (Jenkins, GitLab, dorny/test-reporter and others)",
+            render=junit.render,
+        ),
+        Renderer(
+            name="comment",
+            file_name="comment.md",
+            summary="the pull-request comment, at most 65,536 characters (GitHub's limit)",
+            render=comment.render,
+        ),
+        Renderer(
+            name="summary",
+            file_name="summary.md",
+            summary="the job summary, with every case in a table, at most 1 MiB (GitHub's limit)",
+            render=comment.render_summary,
+        ),
+        Renderer(
+            name="html",
+            file_name="report.html",
+            summary="the HTML report, every run of every case turn by turn in a single file of at most about 50 MB",
+            render=html_report.render,
+        ),
+        Renderer(
+            name="sarif",
+            file_name="findings.sarif",
+            summary="unsafe answers and hallucinations for code scanning, at most 5,000 (GitHub's limit)",
+            render=sarif.render,
+        ),
+    ),
 )
 
 

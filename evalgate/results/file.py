@@ -48,8 +48,8 @@ from evalgate.model import (
 )
 from evalgate.model.deviations import OURS, Deviations
 from evalgate.model.run import MOST_REPEATS, ShardIndex
-from evalgate.results import calibration_file, labels, shapes
-from evalgate.results.calibration_file import JudgedWire
+from evalgate.results import judged as results_judged, labels, shapes
+from evalgate.results.judged import JudgedWire
 from evalgate.results.labels import CaseCounts, CaseLabel
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 from evalgate.values import JsonObject, frozen_dataclass
@@ -439,7 +439,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> JsonObject:
         calibration=None,
     )
     judged = next((each for each in report.judged if (each.suite, each.criterion) == (suite, use.name)), None)
-    return told if judged is None else {**told, "calibration": calibration_file.judged_json(judged)}
+    return told if judged is None else {**told, "calibration": results_judged.judged_json(judged)}
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -492,7 +492,25 @@ def main() -> int:
         modules.add_packages()
     kind = sys.argv[1]
     sys.argv[:] = ["agent"]
-    return serve(streams, importlib.import_module(f".{kind}", __package__).Host())
+    return serve(streams, load(kind).Host())
+
+
+def load(kind: str) -> Any:
+    """The module of a kind of agent: one beside this file, or a file of another package (its path without `.py`), whose
+    `from evalgate.worker import ...` means the modules beside this file, whatever evalgate the agent has."""
+    folder, _, name = kind.rpartition("/")
+    if not folder:
+        return importlib.import_module(f".{kind}", __package__)
+    package = type(sys)("_evalgate_host")
+    package.__path__ = [folder]
+    sys.modules[package.__name__] = package
+    ours = ("evalgate", "evalgate.worker")
+    sys.modules.update(dict.fromkeys(ours, sys.modules[str(__package__)]))
+    try:
+        return importlib.import_module(f"{package.__name__}.{name}")
+    finally:
+        for module in ours:
+            del sys.modules[module]
 
 
 if __name__ == "__main__":

@@ -188,9 +188,9 @@ def test_the_lock_of_the_image_covers_every_dependency() -> None:
 
 
 OUTSIDE = {
-    "evalgate.mcp.server": "evalgate.cli.servers",  # an extra: no step serves an assistant
-    "evalgate.ui.app": "evalgate.cli.servers",  # an extra: no step serves a browser
-    "evalgate.pytest_plugin": None,  # pytest loads it, where pytest is
+    "evalgate.wings.ces.mcp.server": "evalgate.wings.ui.cli",  # an extra: no step serves an assistant
+    "evalgate.wings.ui.app": "evalgate.wings.ui.cli",  # an extra: no step serves a browser
+    "evalgate.wings.pytest.plugin": None,  # pytest loads it, where pytest is
 }
 """What the action never runs, and who alone may import it."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalgate.ces.outcomes import Plan
-from evalgate.ces.shapes import Evaluation
 from evalgate.model import Case, Content, Event, Invocation, Text, ToolCall, TrialView
+from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.shapes import Evaluation
 
 APP = "projects/p/locations/l/apps/desk"
 

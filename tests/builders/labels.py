@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evalgate.calibration import agreement
-from evalgate.calibration.evidence import LabelledVerdict
-from evalgate.calibration.labels import Label, LabelLine
 from evalgate.errors import Place
 from evalgate.model import AskedJudge, CriterionCalibration, JudgeIdentity
+from evalgate.wings.calibrate import agreement
+from evalgate.wings.calibrate.evidence import LabelledVerdict
+from evalgate.wings.calibrate.labels import Label, LabelLine
 
 MATCH = "final_response_match_v2"
 JUDGE = JudgeIdentity(model="gemini-2.5-flash", prompt_version="2", num_samples=5)

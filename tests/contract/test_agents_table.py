@@ -53,13 +53,16 @@ def opened(name: str, root: Path) -> Agent:
 def test_every_file_with_a_driver_is_in_the_table() -> None:
     folder = Path(inspect.getfile(agents)).parent
     with_driver = {path.stem for path in folder.glob("*.py") if "(AgentDriver)" in path.read_text("utf-8")}
-    assert with_driver == {type(driver).__module__.rpartition(".")[2] for driver in DRIVERS.values()} <= set(DRIVERS)
+    rooms = [type(driver).__module__.rpartition(".") for driver in DRIVERS.values()]
+    assert with_driver == {name for room, _, name in rooms if room == agents.__name__} <= set(DRIVERS)
 
 
 def test_every_framework_has_a_worker_and_a_row() -> None:
-    folder = REPO / "evalgate" / "worker"
+    folder = REPO / "evalgate/wings/frameworks/worker"
     hosts = {path.stem for path in folder.glob("*.py") if "FrameworkHost)" in path.read_text("utf-8")}
-    assert hosts == {name.replace("-", "_") for name, driver in DRIVERS.items() if getattr(driver, "framework", "")}
+    with_framework = [driver for driver in DRIVERS.values() if getattr(driver, "framework", "")]
+    assert hosts == {Path(driver.host).name for driver in with_framework}
+    assert {Path(driver.host).parent for driver in with_framework} == {folder}
 
 
 def test_nothing_else_knows_the_name_of_a_driver() -> None:

@@ -86,7 +86,7 @@ def test_a_judged_criterion(tree: ScratchTree, gemini: Gemini) -> None:
     tree.replace(
         "evalgate/criteria/__init__.py",
         ("    informational,\n", "    informational,\n    politeness_v1,\n"),
-        ("            *informational.SPECS,\n", "            *informational.SPECS,\n            politeness_v1.SPEC,\n"),
+        ("        *informational.SPECS,\n", "        *informational.SPECS,\n        politeness_v1.SPEC,\n"),
     )
     tree.write("docs/criteria/politeness_v1.md", POLITE_PAGE)
     assert len(tree.written) == 3
@@ -157,7 +157,7 @@ def test_a_computed_criterion(tree: ScratchTree) -> None:
     tree.replace(
         "evalgate/criteria/__init__.py",
         ("    rubric_based,\n", "    rubric_based,\n    short_answers,\n"),
-        ("            *informational.SPECS,\n", "            short_answers.SPEC,\n            *informational.SPECS,\n"),
+        ("        *informational.SPECS,\n", "        short_answers.SPEC,\n        *informational.SPECS,\n"),
     )
     tree.write("docs/criteria/short_answers.md", "# short_answers\n\nShort answers: at most `words` words.\n")
     assert len(tree.written) == 3
@@ -194,18 +194,18 @@ def render(report: Report) -> str:
     rows.writerows((case.case_id[:200], case.kind.value) for case in view.of(report).cases)
     return lines.getvalue()
 '''
-CSV_ROW = """            Renderer(
-                name="csv",
-                file_name="cases.csv",
-                summary="a line for each case, for a spreadsheet",
-                render=csv_report.render,
-            ),
+CSV_ROW = """        Renderer(
+            name="csv",
+            file_name="cases.csv",
+            summary="a line for each case, for a spreadsheet",
+            render=csv_report.render,
+        ),
 """
 
 
 def test_a_report(tree: ScratchTree) -> None:
     tree.write("evalgate/reports/csv_report.py", CSV)
-    place = '            Renderer(\n                name="junit",'
+    place = '        Renderer(\n            name="junit",'
     tree.replace(
         "evalgate/reports/__init__.py",
         ("    comment,\n", "    comment,\n    csv_report,\n"),
@@ -285,7 +285,7 @@ def test_an_agent_driver(tree: ScratchTree) -> None:
     tree.write("evalgate/agents/echo.py", ECHO)
     tree.replace(
         "evalgate/agents/__init__.py",
-        ("import adk, ces, command, http,", "import adk, ces, command, echo, http,"),
+        ("import adk, command, http,", "import adk, command, echo, http,"),
         ("        http.HttpDriver(),\n", "        http.HttpDriver(),\n        echo.EchoDriver(),\n"),
     )
     tree.write("docs/agents/echo.md", ECHO_PAGE)

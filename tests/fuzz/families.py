@@ -20,16 +20,11 @@ from pydantic import ValidationError
 from evalgate import criteria
 from evalgate.agents import protocol
 from evalgate.agents.tools import cassette
-from evalgate.calibration import labels
-from evalgate.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
-from evalgate.ces.read import Kind as CesKind
-from evalgate.ces.shapes import comparable
 from evalgate.config import load
 from evalgate.criteria import hallucinations_v1, rubrics, vertex
 from evalgate.discovery import walk
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.formats import criteria_file, eval_set, fingerprints, kind, recordings
-from evalgate.gate import generate
 from evalgate.judges import base, cache, prompting
 from evalgate.judges.prompting import Reply
 from evalgate.model import (
@@ -46,10 +41,15 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import calibration_file, file, history, shards, stores
+from evalgate.results import file, history, shards, stores
 from evalgate.results.journal import Journal
 from evalgate.system.http import Answer
 from evalgate.text import diff, markdown, plain, templates, workflow_commands as commands
+from evalgate.wings.author import generate
+from evalgate.wings.calibrate import calibration_file, labels
+from evalgate.wings.ces import cases as ces_cases, compare as ces_compare, live, read as ces_read
+from evalgate.wings.ces.read import Kind as CesKind
+from evalgate.wings.ces.shapes import comparable
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))

@@ -12,8 +12,8 @@ from builders import ces_double, google_account
 from builders.ces_double import APP, Asked, CesDouble, Refusal
 from click.testing import CliRunner, Result
 
-from evalgate.ces.live import Live, LiveFailed
 from evalgate.cli import cli
+from evalgate.wings.ces.live import Live, LiveFailed
 
 pytestmark = pytest.mark.integration
 

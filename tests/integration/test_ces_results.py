@@ -13,8 +13,8 @@ from builders import repositories
 from google.cloud import ces_v1beta as library
 from google.protobuf import json_format
 
-from evalgate.gate.resources import Resources
-from evalgate.mcp import server
+from evalgate.wings.ces.mcp import server
+from evalgate.wings.ces.mcp.resources import Resources
 from tests.integration import test_ces_run
 from tests.integration.test_ces_run import GOLDEN, SCENARIO, Judge, repository, run
 

@@ -23,12 +23,11 @@ import pytest
 from builders import node
 from mcp.client.stdio import StdioServerParameters
 
-from evalgate.ces.edit import Refused
-from evalgate.gate import operations
-from evalgate.gate.operations import Operations
-from evalgate.gate.resources import Resources
-from evalgate.mcp import server
-from evalgate.mcp.tools import RELAXATIONS, tools
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.mcp import operations, server
+from evalgate.wings.ces.mcp.operations import Operations
+from evalgate.wings.ces.mcp.resources import Resources
+from evalgate.wings.ces.mcp.tools import RELAXATIONS, tools
 
 pytestmark = pytest.mark.integration
 
@@ -362,12 +361,12 @@ def test_http_is_for_this_machine_and_the_token(http: tuple[str, str]) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from evalgate.ces.edit import Refused
-from evalgate.ces.read import Kind
-from evalgate.ces.edit import Refused
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.edit import Refused
 from evalgate.gate import operations
-from evalgate.gate.operations import Operations
-from evalgate.gate.resources import Resources
+from evalgate.wings.ces.mcp.operations import Operations
+from evalgate.wings.ces.mcp.resources import Resources
 root, me, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 resources, done, aborted = Resources(root), 0, 0
 while done < 100:

@@ -223,7 +223,7 @@ def test_at_once():
     )  # fmt: skip
     assert "2 failed" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("Expected 0.8, but got") >= 2
-    assert "evalgate/agent_evaluator.py" not in done.stdout
+    assert "evalgate/wings/pytest/agent_evaluator.py" not in done.stdout
 
 
 @pytest.mark.parametrize("name", ["artifact_service", "eval_set_results_manager"])

@@ -4,7 +4,7 @@
 (async () => {
   'use strict';
   const {html, render, Component} = htmPreact;
-  const live = globalThis.evalgateLive;  // what `evalgate ui` shows besides (evalgate/ui)
+  const live = globalThis.evalgateLive;  // what `evalgate ui` shows besides (evalgate/wings/ui)
   const blocks = document.querySelectorAll.bind(document, 'script[type="text/plain"]');
   if (!blocks().length || typeof DecompressionStream === 'undefined') return;
 

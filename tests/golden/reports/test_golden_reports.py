@@ -18,7 +18,7 @@ LARGE = {"many", "base_many"}
 
 
 def rendered(scenario: str, report: Report) -> dict[str, str]:
-    texts = {row.file_name: row.render(report) for row in reports.RENDERERS.values()}
+    texts = {row.file_name: text for row in reports.RENDERERS.values() if (text := row.render(report))}
     texts["report.html"] = report_page.reviewable(texts["report.html"])
     texts["annotations.txt"] = "".join(f"{line}\n" for line in reports.render_annotations(report))
     texts["outputs.json"] = json.dumps(dict(reports.render_outputs(report)), indent=2, ensure_ascii=False) + "\n"

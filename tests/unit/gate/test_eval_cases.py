@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evalgate.ces.edit import Refused
-from evalgate.gate.resources import EvalCases, Resources
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.mcp.resources import EvalCases, Resources
 
 FILE = "agents/desk.evalset.json"
 TEXT = """\

@@ -14,7 +14,6 @@ from evalgate import criteria
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
 from evalgate.criteria.base import CriterionServices
 from evalgate.criteria.rubrics import Subject
-from evalgate.gate import generate
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest
 from evalgate.judges.prompting import Piece, Question
@@ -31,6 +30,7 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.simulation.prompt import Script
+from evalgate.wings.author import generate
 
 DATA = Path(__file__).parents[2] / "data/attacks/attacks.json"
 ATTACKS = {each["name"]: each["text"] for each in json.loads(DATA.read_text("utf-8"))["attacks"]}

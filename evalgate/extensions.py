@@ -1,0 +1,126 @@
+"""What packages add to evalgate, our own wings among them, found by their entry points (docs/extending.md)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache, cached_property
+from typing import Any, Final, NamedTuple, TypeVar
+
+from evalgate.errors import ConfigError
+from evalgate.values import frozen_dataclass
+
+OURS: Final = "evalgate_action"
+PREFIX: Final = "evalgate."
+Row = TypeVar("Row")
+
+
+@frozen_dataclass
+class Entry:
+    """One line of a package's entry points: `name = module:attribute`."""
+
+    package: str
+    group: str
+    name: str
+    value: str
+
+    def load(self) -> object:
+        """What the line names. Raises ConfigError where it cannot be had."""
+        module, _, path = self.value.partition(":")
+        try:
+            value: object = importlib.import_module(module)
+            for attribute in filter(None, path.split(".")):
+                value = getattr(value, attribute)
+        except Exception as error:
+            raise self.fault(f"{type(error).__name__}: {error}") from error
+        return value
+
+    def fault(self, why: str) -> ConfigError:
+        """The error of a package that cannot be used."""
+        package = self.package.replace("_", "-")
+        message = f"the package {package} has a broken entry point {self.name!r} ({self.group}): {why}"
+        return ConfigError(message, hint=f"Update {package}, or uninstall it: pip uninstall {package}")
+
+
+class Table(Mapping[str, Row]):
+    """Rows by name: the core's own, then those of the wings, then those of other packages, read at the first use.
+
+    An entry point names a row, or a tuple of rows. `shape`: the class of a row, which has a `name`. Reading raises
+    ConfigError for a package that is broken, or takes a name that another row has.
+    """
+
+    def __init__(self, group: str, shape: type[Any], own: Iterable[Row] = ()) -> None:
+        self._group = group
+        self._shape = shape
+        self._own = tuple(own)
+
+    def __getitem__(self, name: str) -> Row:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def _rows(self) -> dict[str, Row]:
+        rows = {_name(row): row for row in self._own}
+        for entry in entries():
+            if entry.group != self._group:
+                continue
+            value = entry.load()
+            for row in value if type(value) is tuple else (value,):
+                if not isinstance(row, self._shape):
+                    raise entry.fault(f"{row!r} is no {self._shape.__name__}")
+                if _name(row) in rows:
+                    raise entry.fault(f"the name {_name(row)!r} is taken")
+                rows[_name(row)] = row
+        return rows
+
+
+def _name(row: object) -> str:
+    return str(getattr(row, "name", ""))
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """The entry points of evalgate's environment, ours first. They are read here since importlib.metadata takes longer
+    to load than `--help` may. The working folder, which `python -m` puts on the path, may be an agent's: it has none.
+
+    Ours are read from a copy beside this file, since the image and the action hold evalgate without its metadata.
+    """
+    packages = {OURS: f"{os.path.dirname(__file__)}/entry_points.txt"}  # noqa: PTH120 - as below
+    for folder in dict.fromkeys(sys.path):
+        if folder and folder != os.getcwd():  # noqa: PTH109 - compared as the text that it is on the path
+            with suppress(OSError):
+                for name in sorted(os.listdir(folder)):  # noqa: PTH208 - pathlib is slower
+                    if name.endswith(".dist-info"):
+                        packages.setdefault(name.partition("-")[0].lower(), f"{folder}/{name}/entry_points.txt")
+    ours, *others = packages
+    return tuple(entry for package in (ours, *sorted(others)) for entry in _read(package, packages[package]))
+
+
+def _read(package: str, file: str) -> Iterator[Entry]:
+    text = ""
+    with suppress(OSError), open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - as above
+        text = stream.read()
+    group = ""
+    for line in text.splitlines():
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if line.startswith("["):
+            group = line.strip("[] ")
+        elif equals and group.startswith(PREFIX):
+            yield Entry(package=package, group=group, name=name, value=value.partition(" ")[0])
+
+
+class Command(NamedTuple):
+    """A row of `evalgate.commands`: `target`, the `module:name` of a click command, is imported when it is called;
+    `about`: its line in `evalgate --help`."""
+
+    name: str
+    about: str
+    target: str

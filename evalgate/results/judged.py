@@ -1,0 +1,77 @@
+"""What results.json says of the judges of a run, beside people's labels."""
+
+from __future__ import annotations
+
+from pydantic import ConfigDict, Field
+
+from evalgate.model import Interval, JudgedCriterion, JudgeIdentity, Rate
+from evalgate.model.shapes import Wire
+from evalgate.values import JsonObject
+
+DECIMALS = 6
+
+
+class CalibrationShape(Wire):
+    """Readers must ignore keys that they do not know: later versions may add some."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class RateWire(CalibrationShape):
+    """An estimate with its 95% interval."""
+
+    value: float = Field(ge=-1, le=1)
+    low: float
+    high: float
+
+    def noun(self) -> Rate:
+        """The rate."""
+        return Rate(value=self.value, interval=Interval(low=self.low, high=self.high))
+
+
+class JudgeWire(CalibrationShape):
+    """Who judged."""
+
+    model: str = Field(description="As ADK writes it.")
+    prompt_version: str = Field(default="", description="Of the question; empty where it is not known.")
+    num_samples: int = 1
+    config: JsonObject = Field(default_factory=dict, description="judge_model_config.")
+
+    def noun(self) -> JudgeIdentity:
+        """The judge."""
+        return JudgeIdentity(**self.model_dump())
+
+
+class JudgedWire(CalibrationShape):
+    """What people's labels say of a criterion's judge, in results.json."""
+
+    judge: JudgeWire
+    labels: int = Field(default=0, ge=0, description="Decided ones; 0: no labels for this judge.")
+    kappa: RateWire | None = None
+    tpr: RateWire | None = None
+    tnr: RateWire | None = None
+
+
+def judge_json(judge: JudgeIdentity) -> JsonObject:
+    """A judge as JSON-ready values."""
+    written = {name: getattr(judge, name) for name in ("model", "prompt_version", "num_samples")}
+    return written | ({"config": dict(judge.config)} if judge.config else {})
+
+
+def rate_json(rate: Rate | None) -> dict[str, float] | None:
+    """A rate as JSON-ready values; None stays None."""
+    if rate is None:
+        return None
+    numbers = {"value": rate.value, "low": rate.interval.low, "high": rate.interval.high}
+    return {name: round(number, DECIMALS) for name, number in numbers.items()}
+
+
+def judged_json(judged: JudgedCriterion) -> JsonObject:
+    """What results.json says of a judged criterion, as JSON-ready values."""
+    written: JsonObject = {"judge": judge_json(judged.judge)}
+    found = judged.calibration
+    if found is not None:
+        rates = {"kappa": found.kappa, "tpr": found.tpr, "tnr": found.tnr}
+        written["labels"] = found.matrix.total
+        written |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
+    return written

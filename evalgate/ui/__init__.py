@@ -1,1 +1,0 @@
-"""The door for a browser on this machine: the page of report.html, live."""

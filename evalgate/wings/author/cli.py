@@ -1,0 +1,127 @@
+"""`evalgate record`, `migrate` and `generate`: evaluation files from conversations that happened, from old formats, and
+by a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalgate import cli
+from evalgate.cli import commands
+from evalgate.errors import ConfigError, ExitCode, Place, UnavailableError
+from evalgate.formats import eval_set, rewrite
+from evalgate.gate import prepare, progress, record as gate_record
+from evalgate.results import output
+from evalgate.system import redact
+from evalgate.text import plain, words
+from evalgate.wings.author import generate as author_generate
+
+ENDINGS = (".evalset.json", ".test.json")
+GENERATING = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
+
+
+@click.command("record")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--from",
+    "log",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="LOG",
+    help="An ADK session, an OpenTelemetry trace (OTLP as JSON; OpenInference, google-adk's own spans), a trace of "
+    "agents-cli, results of `adk eval`, or a log of the agent protocol.",
+)
+@click.option("--session", "sessions", multiple=True, metavar="ID", help="Only this one; may be repeated.")
+@click.option("--case", "name", default="", metavar="ID", help="Id of the new case. [default: the session's id]")
+@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@cli.ends
+def record(file: Path, log: Path, sessions: Sequence[str], name: str, debug: bool) -> int:  # noqa: ARG001 - see `ends`
+    """Add the conversations in LOG as cases to FILE, an evaluation set (made where it is not there): what the user said
+    is asked again, and what the agent did is expected. Secrets that the environment holds are written as `***`."""
+    if not file.name.endswith(ENDINGS):
+        raise ConfigError(f"{file} would not be found: its name ends in neither {' nor '.join(ENDINGS)}")
+    found, problems = gate_record.read_recordings(log, sessions=sessions)
+    cli.show_problems(problems)
+    if name and len(found) > 1:
+        listed = words.listed([each.case_id for each in found], limit=5)
+        raise ConfigError(f"{log} holds {len(found)} sessions, and a case has one name", hint=f"--session: {listed}")
+    for case in gate_record.add(file, found, name=name, redact=redact.redactor_of_files(os.environ)):
+        turns = case.conversation or ()
+        calls = sum(len(turn.tool_calls) for turn in turns)
+        held = f"{words.counted(len(turns), 'turn')}, {words.counted(calls, 'tool call')}"
+        click.echo(plain.one_line(f"{file}:{case.case_id} ({held})"))
+    click.echo("Review what is expected: it is what the agent did, right or wrong.")
+    return ExitCode.PASS
+
+
+@click.command("migrate")
+@click.argument("old")
+@click.argument("new", required=False)
+@click.option(
+    "--initial-session", metavar="FILE", help="A JSON file with ADK's initial session, for cases without one."
+)
+@click.option("--force/--no-force", default=False, help="Overwrite NEW where it exists.")
+@cli.ends
+def migrate(old: str, new: str | None, initial_session: str | None, force: bool) -> int:
+    """Write OLD, a file in one of ADK's two old formats, in the current one: to NEW, or in its own place."""
+    source = rewrite.read(Path(old), shown_as=old)
+    session = None
+    if initial_session:
+        try:
+            session = json.loads(rewrite.read(Path(initial_session), shown_as=initial_session).text)
+        except ValueError as error:
+            raise ConfigError(f"is not JSON: {error}", where=Place(file=initial_session)) from error
+    text = eval_set.migrated(source.text, file=old, session=session)
+    if new is None:
+        rewrite.save(source, text)
+    elif Path(new).exists() and not force:
+        raise ConfigError(f"{new} exists already", hint="--force overwrites it.")
+    else:
+        problem = output.write_file(Path(new), [text])
+        if problem is not None:
+            raise UnavailableError(f"{new} {problem.message}")
+    click.echo(f"wrote {os.path.relpath(new or old)}")
+    return ExitCode.PASS
+
+
+@click.command("generate")
+@commands.settings_options(*GENERATING)
+@click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="Number of scenarios.")
+@click.option("--instruction", default="", help="What the scenarios should be about.")
+@click.option("--model", default="", help="Model that writes them. [default: the simulated users' model]")
+@click.option(
+    "--into", default="", help="Output folder, below the root. [default: generated; with --from-results: recorded]"
+)
+@click.option(
+    "--from-results",
+    type=click.Path(dir_okay=False),
+    help="Write the conversations of this results.json as replayable cases; no model calls.",
+)
+@cli.ends
+def generate(**values: Any) -> int:
+    """Generate conversation scenarios for an agent, or save conversations with simulated users as replayable
+    cases (docs/simulation.md)."""
+    settings = commands.settings_of(values, GENERATING)
+    if values["from_results"]:
+        into, results = values["into"] or "recorded", Path(values["from_results"])
+        file, holds = gate_record.record_simulated(settings.root, results=results, into=into)
+        shown = os.path.relpath(file)
+        click.echo(f"wrote {shown}")
+        click.echo(f"review {holds}, then `evalgate run {shown}`")
+        return ExitCode.PASS
+    wanted = {name: values[name] for name in ("count", "instruction", "model")}
+    watcher = progress.PlainWatcher(sys.stderr)
+    context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
+    files, count = author_generate.generate(settings, context, **wanted, into=values["into"] or "generated")
+    for path in files:
+        click.echo(f"wrote {os.path.relpath(path)}")
+    if count < values["count"]:
+        click.echo(f"{words.counted(values['count'], 'scenario')} requested, {count} written", err=True)
+    click.echo(f"review {words.counted(count, 'scenario')}, then `evalgate run {os.path.relpath(files[0])}`")
+    return ExitCode.PASS

@@ -1,0 +1,455 @@
+"""Conversations in OpenTelemetry traces: OTLP as JSON, and spans as the Python SDK writes them.
+
+Three vocabularies are read, also where they are mixed in one span: OpenTelemetry's for generative AI (`gen_ai.*`),
+OpenInference's, and that of google-adk (`gcp.vertex.agent.*`). https://opentelemetry.io/docs/specs/semconv/gen-ai/ and
+https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from evalgate.formats import adk_shapes
+from evalgate.formats.adk_shapes import StepEvent
+from evalgate.formats.base import Format
+from evalgate.formats.json_source import Problems
+from evalgate.model import Content, Invocation, Part, Text, ToolCall, ToolResponse, Transcript
+from evalgate.model.shapes import to_snake
+from evalgate.values import Json, JsonObject
+
+_SESSION = ("session.id", "gen_ai.conversation.id", "gcp.vertex.agent.session_id")
+_KINDS = {
+    "execute_tool": "tool",
+    "TOOL": "tool",
+    **dict.fromkeys(("chat", "generate_content", "text_completion", "LLM"), "model"),
+    **dict.fromkeys(("invoke_agent", "invoke_workflow", "AGENT", "CHAIN"), "agent"),
+}
+_MERGED = "(merged tools)"  # google-adk's span around calls that ran side by side; each has one of its own
+_UNCAPTURED = (
+    "The spans were recorded without their content. google-adk 2 records it with "
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
+    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental."
+)
+
+
+_TIMED = "Record spans with their start times, one for each call of a model, as google-adk itself does."
+
+
+class _OrderUnknown(Exception):  # noqa: N818 - it says what is the matter
+    """Why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Span:
+    """A span; `start` in seconds since 1970, `parent` empty at the root, `author` the nearest agent around it."""
+
+    trace: str
+    id: str
+    parent: str
+    name: str
+    start: float
+    attributes: JsonObject
+    children: list[Span] = field(default_factory=list)
+    author: str = "agent"
+
+    def kind(self) -> str:
+        """`tool`, `model`, `agent` or, of everything else, nothing."""
+        says = self.attributes
+        named = says.get("openinference.span.kind") or says.get("gen_ai.operation.name")
+        if self.name == "call_llm" or _starts(says, "llm.output_messages."):
+            return "model"
+        if self.name.partition(" ")[0] in ("invocation", "agent_run"):
+            return "agent"
+        if says.get("gen_ai.tool.name") == _MERGED:
+            return ""
+        return _KINDS.get(str(named), "")
+
+    def first(self, *names: str) -> Any:
+        """The first of these attributes that there is, read as JSON where it is JSON."""
+        return next((_loaded(self.attributes[name]) for name in names if name in self.attributes), None)
+
+
+def is_trace(raw: Any) -> bool:
+    """Whether a JSON value is a trace, or one span of the SDK."""
+    return isinstance(raw, dict) and ("resourceSpans" in raw or "resource_spans" in raw or _is_sdk_span(raw))
+
+
+def read_traces(raw: Sequence[Any], problems: Problems) -> list[tuple[str, Transcript]]:
+    """The conversations of some traces, by the id of their session (else of the trace), in order of time. One whose
+    turns say nothing of what the user said is a problem and left out."""
+    spans = [span for value in raw for span in _spans(value)]
+    sessions: dict[str, list[Invocation]] = {}
+    told: set[str] = set()
+    for top in sorted(_tops(_linked(spans)), key=lambda span: span.start):
+        inside = list(_walk(top))
+        name = next((str(found) for span in inside if (found := span.first(*_SESSION)) is not None), top.trace)
+        try:
+            turn = _turn(top, inside)
+        except _OrderUnknown as error:
+            turn = None
+            told.add(name)
+            message = f"session {name[:60]}: span {top.name[:60]!r} does not tell in which order its calls were made"
+            problems.warning("order-unknown", f"{message}: {error}", hint=_TIMED)
+        if turn is not None:
+            sessions.setdefault(name, []).append(turn)
+        elif name not in told:
+            told.add(name)
+            message = f"session {name[:60]}: span {top.name[:60]!r} says nothing of what the user said"
+            problems.warning("nothing-recorded", message, hint=_UNCAPTURED)
+    return [
+        (name, Transcript(invocations=tuple(found))) for name, found in sessions.items() if found and name not in told
+    ]
+
+
+# --- spans ---------------------------------------------------------------------------------------
+
+
+def _is_sdk_span(raw: Json) -> bool:
+    context = raw.get("context")
+    return isinstance(context, dict) and "span_id" in context and isinstance(raw.get("attributes"), dict)
+
+
+def _spans(raw: Any) -> Iterator[Span]:
+    if not isinstance(raw, dict):
+        return
+    if _is_sdk_span(raw):
+        context = raw["context"]
+        yield Span(
+            trace=str(context.get("trace_id")),
+            id=str(context["span_id"]),
+            parent=str(raw.get("parent_id") or ""),
+            name=str(raw.get("name") or ""),
+            start=_seconds(raw.get("start_time")),
+            attributes=dict(raw["attributes"]),
+        )
+        return
+    for resource in _list(raw, "resource_spans"):
+        for scope in _list(resource, "scope_spans"):
+            for span in _list(scope, "spans"):
+                fields = {to_snake(key): value for key, value in span.items()}
+                yield Span(
+                    trace=str(fields.get("trace_id") or ""),
+                    id=str(fields.get("span_id") or ""),
+                    parent=str(fields.get("parent_span_id") or ""),
+                    name=str(fields.get("name") or ""),
+                    start=_seconds(fields.get("start_time_unix_nano")),
+                    attributes={str(each.get("key")): _value(each.get("value")) for each in _list(span, "attributes")},
+                )
+
+
+def _list(raw: Any, key: str) -> list[JsonObject]:
+    fields = raw.items() if isinstance(raw, dict) else ()
+    found = next((value for name, value in fields if to_snake(name) == key), None)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _value(raw: Any, depth: int = 20) -> Any:
+    """OTLP's AnyValue."""
+    if not isinstance(raw, dict) or len(raw) != 1 or depth == 0:
+        return None
+    name, value = next(iter(raw.items()))
+    if to_snake(name) == "array_value":
+        return [_value(each, depth - 1) for each in _list(value, "values")]
+    if to_snake(name) == "kvlist_value":
+        return {str(each.get("key")): _value(each.get("value"), depth - 1) for each in _list(value, "values")}
+    if to_snake(name) == "int_value" and isinstance(value, str):
+        with suppress(ValueError):
+            return int(value)
+    return value
+
+
+def _seconds(raw: Any) -> float:
+    try:
+        if isinstance(raw, int | float) or (isinstance(raw, str) and raw.isdecimal()):
+            return int(raw) / 1e9
+        return dt.datetime.fromisoformat(str(raw)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _linked(spans: Sequence[Span]) -> list[Span]:
+    """The roots; a span whose parent is not among them is one."""
+    by_id = {(span.trace, span.id): span for span in spans}
+    roots: list[Span] = []
+    for span in by_id.values():
+        parent = by_id.get((span.trace, span.parent))
+        (roots if parent is None or parent is span else parent.children).append(span)
+    for span in spans:
+        span.children.sort(key=lambda child: child.start)
+    return roots
+
+
+def _tops(roots: Sequence[Span]) -> Iterator[Span]:
+    """The spans that are turns: the outermost ones of an agent, or of a model where there is no agent."""
+    waiting = list(roots)
+    while waiting:
+        span = waiting.pop()
+        if span.kind() in ("agent", "model"):
+            yield span
+        else:
+            waiting += span.children
+
+
+def _walk(span: Span) -> Iterator[Span]:
+    """A span and those inside, in order of time; but for what a tool did by itself: its own agents talk to nobody."""
+    waiting = [span]
+    while waiting:
+        current = waiting.pop()
+        current.author = str(current.first("gen_ai.agent.name", "agent.name") or current.author)
+        yield current
+        if current.kind() == "tool":
+            continue
+        for child in reversed(current.children):
+            child.author = current.author
+            waiting.append(child)
+
+
+# --- a turn --------------------------------------------------------------------------------------
+
+
+def _turn(top: Span, inside: Sequence[Span]) -> Invocation | None:
+    models = [span for span in inside if span.kind() == "model" and _said(span)]
+    # one model call may have two spans, one in the other: google-adk's, and that of its client
+    within: set[int] = set()
+    for span in models:
+        if id(span) not in within:  # outer ones come first; each span is looked at once
+            within.update(id(inner) for child in span.children for inner in _walk(child))
+    models = [span for span in models if id(span) not in within]
+    asked = _asked(top) or next((text for span in models if (text := _asked(span))), "")
+    if not asked:
+        return None
+    answer = _answer(top)
+    called = sorted((span for span in inside if span.kind() == "tool"), key=lambda span: span.start)
+    said = {id(span): _said(span) for span in models}
+    executed = {id(span): _executed(span) for span in called}
+    asked_for = [(span.start, part) for span in models for part in said[id(span)] if isinstance(part, ToolCall)]
+    known = _announced(asked_for, [(span.start, executed[id(span)][0]) for span in called])
+    # a span around tools is one for several calls of a model: what it asked for, and when, its tools tell
+    around = {id(span) for span in models if sum(inner.kind() == "tool" for inner in _walk(span)) > 1}
+    announced = {id(span) for at, span in enumerate(called) if at in known} if not around else set()
+    _insist_on_order([span for span in called if id(span) not in announced])
+    if around and len(known) < len(asked_for):
+        raise _OrderUnknown("one span stands for several calls of a model, and has calls of tools that have no span")
+    steps: list[StepEvent] = []
+    for span in sorted([*models, *called], key=lambda span: span.start):
+        if id(span) in executed:
+            call, response = executed[id(span)]
+            if id(span) not in announced:
+                steps.append(_step(span.author, [call], role="model"))
+            steps.append(_step(span.author, [response], role="user"))
+            continue
+        parts = said[id(span)]
+        calls = [part for part in parts if isinstance(part, ToolCall)]
+        if id(span) in around:
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
+        if calls:  # the answer may stand beside the call that led to it: one span for a whole conversation with a model
+            parts = [part for part in parts if not (isinstance(part, Text) and part.text == answer)]
+        steps.append(_step(span.author, parts, role="model", final=not calls))
+    if answer and not any(step.final for step in steps):
+        steps.append(_step("agent", [Text(text=answer)], role="model", final=True))
+    return adk_shapes.turn_of_steps(Content(parts=(Text(text=asked),), role="user"), steps, invocation_id=top.id)
+
+
+def _insist_on_order(spans: Sequence[Span]) -> None:
+    """Raises _OrderUnknown where several spans have no start, or the same one."""
+    if len(spans) > 1 and not all(span.start for span in spans):
+        raise _OrderUnknown("its spans have no start times")
+    for first, second in itertools.pairwise(spans):
+        if first.start == second.start:
+            raise _OrderUnknown(f"{first.name[:60]!r} and {second.name[:60]!r} started at the same time")
+
+
+def _announced(asked: Sequence[tuple[float, ToolCall]], executed: Sequence[tuple[float, ToolCall]]) -> set[int]:
+    """Which of the executed calls, by position, a model had asked for: by the call's id, else by its arguments, else by
+    the tool, whose span may tell them in a way of its own. Times in seconds; no request counts twice."""
+    ways: tuple[Callable[[ToolCall], str | None], ...] = (
+        lambda call: call.id,
+        lambda call: json.dumps([call.name, call.args], sort_keys=True),
+        lambda call: call.name,
+    )
+    left, found = dict(enumerate(asked)), set[int]()
+    for key in ways:
+        waiting: dict[str | None, deque[int]] = {}
+        for at, (_, call) in left.items():
+            waiting.setdefault(key(call), deque()).append(at)
+        for at, (start, call) in enumerate(executed):
+            mine = waiting.get(key(call) or None) if at not in found else None
+            if mine and key(call) and asked[mine[0]][0] <= start:
+                del left[mine.popleft()]
+                found.add(at)
+    return found
+
+
+def _step(author: str, parts: Sequence[Part], *, role: str, final: bool = False) -> StepEvent:
+    return StepEvent(author=author, content=Content(parts=tuple(parts), role=role), final=final)
+
+
+def _asked(span: Span) -> str:
+    """What the user said last before a span began; empty where it does not say."""
+    texts = [text for role, text in _heard(span) if role == "user" and text]
+    if texts:
+        return texts[-1]
+    given = span.first("input.value")
+    return given if isinstance(given, str) else _text_in(given)
+
+
+def _heard(span: Span) -> Iterator[tuple[str, str]]:
+    """The messages that a span was given, by role."""
+    request = span.first("gcp.vertex.agent.llm_request")
+    for message in [*_items(span.first("gen_ai.input.messages")), *_items(_get(request, "contents"))]:
+        content = _content(message)
+        yield content.role or "", _spoken(content)
+    for message in _flat(span.attributes, "llm.input_messages."):
+        yield str(message.get("message.role")), _flat_text(message)
+
+
+def _said(span: Span) -> list[Part]:
+    """What a model answered: texts and calls."""
+    messages = _items(span.first("gen_ai.output.messages"))
+    response = _get(span.first("gcp.vertex.agent.llm_response"), "content")
+    parts = [part for message in [*messages, *_items(response)] for part in _content(message).parts]
+    if not parts:
+        for message in _flat(span.attributes, "llm.output_messages."):
+            text = _flat_text(message)
+            parts += [Text(text=text)] if text else []
+            for call in _flat(message, "message.tool_calls."):
+                name, args = (call.get(f"tool_call.function.{key}") for key in ("name", "arguments"))
+                parts.append(_call(name, args, call.get("tool_call.id")))
+    return parts
+
+
+def _executed(span: Span) -> tuple[ToolCall, ToolResponse]:
+    """The call of a tool, and its response."""
+    name = span.first("gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
+    call_id = span.first("gen_ai.tool.call.id", "tool_call.id", "tool.id")
+    args = span.first("gen_ai.tool.call.arguments", "gcp.vertex.agent.tool_call_args", "tool_call.function.arguments")
+    given = span.first("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response", "output.value")
+    if isinstance(given, dict) and given.keys() <= {"id", "name", "response"} and "response" in given:
+        given = given["response"]  # google.genai's FunctionResponse
+    response = given if isinstance(given, dict) or given is None else {"result": given}
+    call = _call(name, _given(span) if args is None else args, call_id)
+    return call, ToolResponse(name=call.name, response=response, id=call.id)
+
+
+def _given(span: Span) -> Any:
+    """What OpenInference says that a tool was given. `tool.parameters` is that in google-adk, Agno and Pydantic AI, and
+    the schema of it in OpenAI's Agents SDK, CrewAI, LlamaIndex and smolagents."""
+    given = span.first("input.value")
+    if isinstance(given, dict):
+        is_of_smolagents = given.keys() >= {"args", "kwargs", "sanitize_inputs_outputs"}
+        return given["kwargs"] if is_of_smolagents and not given["args"] else given
+    described = span.first("tool.parameters")
+    return given if described is None or _is_schema(described) else described
+
+
+def _is_schema(raw: Any) -> bool:
+    if not isinstance(raw, dict):
+        return False
+    return isinstance(raw.get("properties"), dict) or all(isinstance(_get(one, "type"), str) for one in raw.values())
+
+
+def _answer(span: Span) -> str:
+    """What the whole turn came to, where its span says so."""
+    said = [_spoken(_content(message)) for message in _items(span.first("gen_ai.output.messages"))]
+    given = span.first("output.value")
+    return next((text for text in reversed(said) if text), "") or (given if isinstance(given, str) else _text_in(given))
+
+
+def _call(name: Any, args: Any, call_id: Any) -> ToolCall:
+    given = _loaded(args)
+    return ToolCall(
+        name=str(name),
+        args=given if isinstance(given, dict) else {} if given in (None, "") else {"input": given},
+        id=str(call_id) if call_id else None,
+    )
+
+
+def _content(raw: Any) -> Content:
+    """A message: `gen_ai`'s ({role, parts: [{type}]}), google.genai's ({role, parts}), or {role, content}."""
+    fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {"content": raw}
+    parts: list[Part] = []
+    for each in [*_items(fields.get("parts")), *_items(fields.get("content"))]:
+        part = {to_snake(key): value for key, value in each.items()} if isinstance(each, dict) else {"text": each}
+        called = part if part.get("type") == "tool_call" else part.get("function_call")
+        if isinstance(called, dict):
+            parts.append(_call(called.get("name"), called.get("args", called.get("arguments")), called.get("id")))
+        elif isinstance(text := part.get("text", part.get("content")), str):
+            parts.append(Text(text=text, thought=bool(part.get("thought")) or part.get("type") == "reasoning"))
+    return Content(parts=tuple(parts), role=str(fields.get("role") or ""))
+
+
+def _spoken(content: Content) -> str:
+    return "\n".join(part.text for part in content.parts if isinstance(part, Text) and part.text and not part.thought)
+
+
+def _text_in(raw: Any, depth: int = 8) -> str:
+    """The last text in what a span was given or gave, where its shape is known."""
+    if isinstance(raw, str) or depth == 0:
+        return raw if isinstance(raw, str) else ""
+    if isinstance(raw, list):
+        return next((text for each in reversed(raw) if (text := _text_in(each, depth - 1))), "")
+    fields = {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
+    for key in ("new_message", "messages", "contents", "content", "parts", "text"):
+        if key in fields and (text := _text_in(fields[key], depth - 1)):
+            return text
+    alone = [value for value in fields.values() if isinstance(value, str)]
+    return alone[0] if len(alone) == len(fields) == 1 else ""
+
+
+# --- JSON in attributes --------------------------------------------------------------------------
+
+
+def _loaded(raw: Any) -> Any:
+    """An attribute's value; JSON in a text as what it says, and a text that only looks like it as it is."""
+    if isinstance(raw, str) and raw.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(raw)
+        except (ValueError, RecursionError):
+            return raw
+    return raw
+
+
+def _flat(attributes: Json, prefix: str) -> list[JsonObject]:
+    """OpenInference's lists: `prefix.0.a`, `prefix.0.b`, `prefix.1.a` are two items."""
+    found: dict[int, JsonObject] = {}
+    for name, value in attributes.items():
+        number = re.match(r"(\d{1,6})\.", name[len(prefix) :]) if name.startswith(prefix) else None
+        if number:
+            found.setdefault(int(number[1]), {})[name[len(prefix) + number.end() :]] = value
+    return [found[at] for at in sorted(found)]
+
+
+def _flat_text(message: Json) -> str:
+    texts = [part.get("message_content.text") for part in _flat(message, "message.contents.")]
+    return "\n".join(str(text) for text in [message.get("message.content"), *texts] if text)
+
+
+def _starts(attributes: Json, prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in attributes)
+
+
+def _items(raw: Any) -> list[Any]:
+    return raw if isinstance(raw, list) else [] if raw is None else [raw]
+
+
+def _get(raw: Any, key: str) -> Any:
+    return raw.get(key) if isinstance(raw, dict) else None
+
+
+class Traces(Format):
+    """Traces of OpenTelemetry."""
+
+    name = "traces"
+    is_trace = staticmethod(is_trace)
+    read_traces = staticmethod(read_traces)
+
+
+FORMAT = Traces()

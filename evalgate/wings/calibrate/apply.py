@@ -1,0 +1,112 @@
+"""What people's labels allow a run to claim: the calibration that evalgate.yml names, before and after the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from evalgate import errors
+from evalgate.config.settings import Settings
+from evalgate.criteria import judges
+from evalgate.discovery import walk
+from evalgate.errors import Place, Problem
+from evalgate.formats.base import Format
+from evalgate.model import Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Suite
+from evalgate.wings.calibrate import agreement, calibration_file
+
+LABELS = "labels.jsonl"
+
+
+def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
+    """What keeps the settled suites' judges from being relied on: errors where `min_kappa` asks for a calibration,
+    notices where one is only named. Nobody is asked where no judge is."""
+    rule = settings.gate_file.judge
+    if settings.skip_judged or not (rule.calibration or rule.min_kappa is not None):
+        return []
+    if not rule.calibration:
+        hint = f"Write `calibration: calibration.json` beside it, then {_repair(settings, None)}"
+        message = f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
+        return [errors.error("calibration-missing", message, hint=hint)]
+    calibration, unreadable = _calibration_of(settings)
+    if unreadable is not None:
+        return [unreadable]
+    problems = []
+    seen: list[tuple[str, JudgeIdentity | None]] = []
+    for use in (use for suite in suites for use in suite.criteria if use.is_judged):
+        judge = judges.judge_of(use)
+        if (use.name, judge) not in seen:
+            seen.append((use.name, judge))
+            problems += _problems_of(settings, use, judge, calibration)
+    return problems
+
+
+def judged(settings: Settings, suites: Iterable[Suite]) -> tuple[JudgedCriterion, ...]:
+    """Each judged criterion's calibration, where evalgate.yml names one."""
+    if not settings.gate_file.judge.calibration or settings.skip_judged:
+        return ()
+    calibration, _ = _calibration_of(settings)
+    return tuple(
+        JudgedCriterion(
+            suite=suite.key,
+            criterion=use.name,
+            judge=judge,
+            calibration=agreement.of_judge(use.name, judge, calibration),
+        )
+        for suite in suites
+        for use in suite.criteria
+        if (judge := judges.judge_of(use)) is not None
+    )
+
+
+def _problems_of(
+    settings: Settings, use: CriterionUse, judge: JudgeIdentity | None, calibration: Calibration | None
+) -> list[Problem]:
+    rule = settings.gate_file.judge
+    if judge is None:
+        message = f"`{use.name}` gives no yes or no to label, so it cannot be calibrated"
+        return [errors.note("label-without-verdict", message, use.place)]
+    fault = agreement.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
+    if fault is not None:
+        code, message = fault
+        tell = errors.note if rule.min_kappa is None else errors.error
+        return [tell(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
+    found = agreement.of_judge(use.name, judge, calibration)
+    if found is None:
+        return []
+    doubts = agreement.doubts(judge, found, min_kappa=rule.min_kappa)
+    return [errors.note("calibration-uncertain", f"`{use.name}`: {each}", use.place) for each in doubts]
+
+
+def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
+    """The calibration, None where the file is not there; and what is wrong with a file that is."""
+    rule = settings.gate_file.judge
+    path = Path(settings.root, rule.calibration)
+    if not path.exists():
+        return None, None
+    data = walk.read_named(path, shown=rule.calibration)
+    if isinstance(data, Problem):
+        why = f"the calibration {data.message.removeprefix('the file ')}"
+    else:
+        try:
+            return calibration_file.parse(data.decode("utf-8", errors="replace")), None
+        except ValueError as error:
+            why = f"{rule.calibration} is not a calibration: {error}"
+    tell = errors.warning if rule.min_kappa is None else errors.error
+    return None, tell("calibration-unreadable", why, Place(file=rule.calibration), _repair(settings, None))
+
+
+def _repair(settings: Settings, calibration: Calibration | None) -> str:
+    labels = calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
+    where = settings.gate_file.judge.calibration or "calibration.json"
+    return f"Run `evalgate calibrate {labels}` and commit {where} (docs/calibration.md)."
+
+
+class CalibrationFormat(Format):
+    """calibration.json, which evalgate.yml names."""
+
+    name = "calibration"
+    check = staticmethod(check)
+    judged = staticmethod(judged)
+
+
+FORMAT = CalibrationFormat()

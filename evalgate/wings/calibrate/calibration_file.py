@@ -1,0 +1,139 @@
+"""calibration.json: how far a judge agrees with people, for later runs to read. Its JSON schema is published."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import Field, ValidationError
+
+from evalgate.model import (
+    Calibration,
+    Confusion,
+    ConfusionKind,
+    CriterionCalibration,
+    Example,
+)
+from evalgate.results.judged import CalibrationShape, JudgeWire, RateWire, judge_json, rate_json
+from evalgate.values import JsonObject
+
+SCHEMA_VERSION = 1
+_ABOUT = ("evalgate", "made_at", "labels_file", "source", "seed", "draws")
+_RATES = ("agreement", "kappa", "tpr", "tnr")
+_TEXTS = ("where", "subject", "human", "judge", "shown", "rationale", "note")
+
+
+class MatrixWire(CalibrationShape):
+    """Counts of decided labels; positive is yes, true is as the person says."""
+
+    true_positive: int = Field(default=0, ge=0)
+    false_negative: int = Field(default=0, ge=0)
+    false_positive: int = Field(default=0, ge=0)
+    true_negative: int = Field(default=0, ge=0)
+
+    def noun(self, *, undecided: int, clusters: int) -> Confusion:
+        """The matrix."""
+        return Confusion(**self.model_dump(), undecided=undecided, clusters=clusters)
+
+
+class ExampleWire(CalibrationShape):
+    """A label that the judge did not agree with, or could not decide; texts are clipped."""
+
+    kind: ConfusionKind
+    line: int = Field(description="Line of the labels file, from 1.")
+    where: str = ""
+    subject: str = ""
+    human: str
+    judge: str = ""
+    shown: str = Field(default="", description="What was judged.")
+    rationale: str = Field(default="", description="The judge's; for an undecided one: why.")
+    note: str = Field(default="", description="The human label.")
+
+    def noun(self) -> Example:
+        """The example."""
+        return Example(**self.model_dump())
+
+
+class CriterionWire(CalibrationShape):
+    """One criterion by one judge."""
+
+    criterion: str
+    judge: JudgeWire
+    labels: int = Field(ge=0, description="Decided and undecided.")
+    undecided: int = Field(default=0, ge=0)
+    clusters: int = Field(default=0, ge=0, description="Cases that the labels come from.")
+    matrix: MatrixWire
+    agreement: RateWire | None = None
+    kappa: RateWire | None = Field(default=None, description="Cohen's kappa; null if both only ever say one value.")
+    tpr: RateWire | None = Field(default=None, description="Share of human yes labels that the judge says yes to.")
+    tnr: RateWire | None = Field(default=None, description="Share of human no labels that the judge says no to.")
+    examples: list[ExampleWire] = Field(default_factory=list)
+
+    def noun(self) -> CriterionCalibration:
+        """The criterion's calibration."""
+        return CriterionCalibration(
+            criterion=self.criterion,
+            judge=self.judge.noun(),
+            matrix=self.matrix.noun(undecided=self.undecided, clusters=self.clusters),
+            examples=tuple(example.noun() for example in self.examples),
+            **{name: getattr(self, name) and getattr(self, name).noun() for name in _RATES},
+        )
+
+
+class CalibrationWire(CalibrationShape):
+    """The whole file."""
+
+    schema_version: int = SCHEMA_VERSION
+    evalgate: str = Field(default="", description="Version of evalgate.")
+    made_at: str = Field(default="", description="ISO 8601, UTC.")
+    labels_file: str = ""
+    source: str = Field(default="asked", description="`asked`: the judge was asked; `results`: verdicts of a run.")
+    seed: int = Field(default=0, description="Of the draws behind kappa's intervals.")
+    draws: int = 0
+    criteria: list[CriterionWire]
+
+
+def schema() -> JsonObject:
+    """The JSON schema of calibration.json."""
+    described = CalibrationWire.model_json_schema(by_alias=False)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
+
+
+def render(calibration: Calibration) -> str:
+    """The file's text, without nulls."""
+    about = {name: getattr(calibration, name) for name in _ABOUT}
+    criteria = [_criterion_json(each) for each in calibration.criteria]
+    written = {"schema_version": SCHEMA_VERSION, **about, "criteria": criteria}
+    return json.dumps(written, ensure_ascii=True, indent=1) + "\n"
+
+
+def parse(text: str) -> Calibration:
+    """Read a file of this or an earlier schema version. Raises ValueError, saying what is wrong, on anything else."""
+    try:
+        wire = CalibrationWire.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"]) or "the file"
+        raise ValueError(f"`{where}`: {first['msg']}") from None
+    if wire.schema_version > SCHEMA_VERSION:
+        raise ValueError(f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}")
+    about = {name: getattr(wire, name) for name in _ABOUT}
+    return Calibration(criteria=tuple(each.noun() for each in wire.criteria), **about)
+
+
+def _criterion_json(each: CriterionCalibration) -> JsonObject:
+    rates = {name: getattr(each, name) for name in _RATES}
+    return {
+        "criterion": each.criterion,
+        "judge": judge_json(each.judge),
+        "labels": each.matrix.total + each.matrix.undecided,
+        "undecided": each.matrix.undecided,
+        "clusters": each.matrix.clusters,
+        "matrix": {name: getattr(each.matrix, name) for name in MatrixWire.model_fields},
+        **{name: rate_json(rate) for name, rate in rates.items() if rate is not None},
+        "examples": [_example_json(example) for example in each.examples],
+    }
+
+
+def _example_json(example: Example) -> JsonObject:
+    texts = {name: getattr(example, name) for name in _TEXTS if getattr(example, name) or name == "human"}
+    return {"kind": example.kind.value, "line": example.line, **texts}

@@ -1,0 +1,122 @@
+"""`evalgate calibrate`: judge-human agreement, locally or in a scheduled workflow."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalgate import cli
+from evalgate.cli import commands
+from evalgate.config.settings import Settings
+from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
+from evalgate.gate import prepare
+from evalgate.model import Calibration
+from evalgate.results import file, output
+from evalgate.text import plain, words
+from evalgate.wings.calibrate import agreement, calibrate, calibration_file, labels as calibration_labels
+from evalgate.wings.calibrate.calibrate import Judged
+
+WRITTEN = "calibration.json"
+RESULTS = "results.json"
+SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debug")
+
+
+@click.command("calibrate")
+@commands.settings_options(*SETTINGS)
+@click.option(
+    "--results", metavar="FILE", help="Take the judge's verdicts from this results.json instead of asking the judge."
+)
+@click.option(
+    "--conversations", metavar="FILE", help="The results.json that the labels refer to. [default: the last run's]"
+)
+@click.option(
+    "--write",
+    "written",
+    metavar="FILE",
+    help=f"Where to write the calibration. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
+)
+@click.option(
+    "--fail-under-kappa", type=click.FloatRange(-1, 1), metavar="NUMBER", help="Exit with code 1 below this kappa."
+)
+@click.option(
+    "--draft",
+    is_flag=True,
+    help="Write LABELS as a template to fill in, from the run in --results, without the judge's verdicts.",
+)
+@click.option(
+    "--most", type=click.IntRange(1), default=50, show_default=True, help="Lines per criterion in a template."
+)
+@click.argument("labels")
+@cli.ends
+def command(labels: str, **values: Any) -> int:
+    """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line (docs/calibration.md)."""
+    settings = commands.settings_of(values, SETTINGS)
+    if values["draft"]:
+        return _draft(Path(labels), values, settings)
+    written = _path(values["written"]) or settings.root / (settings.gate_file.judge.calibration or WRITTEN)
+    calibration, judged = calibrate.calibrate(
+        settings,
+        Path(labels).absolute(),
+        results=_path(values["results"]),
+        conversations=_path(values["conversations"]) or _last_results(settings),
+        environ=os.environ,
+        cache=prepare.cache_of(settings, os.environ, say=_say),
+        say=_say,
+    )
+    _show(calibration, judged)
+    problem = output.write_file(written, [calibration_file.render(calibration)])
+    if problem is not None:
+        raise UnavailableError(f"{written} {problem.message}")
+    click.echo(f"wrote {os.path.relpath(written)}")
+    return _verdict(calibration, values["fail_under_kappa"])
+
+
+def _say(line: str) -> None:
+    click.echo(plain.one_line(line), err=True)
+
+
+def _show(calibration: Calibration, judged: Judged) -> None:
+    cli.show_problems(judged.problems)
+    click.echo(agreement.render(calibration, notes=judged.notes), nl=False)
+    if judged.took:
+        calls, cached = sum(use.calls for use in judged.took), sum(use.cached for use in judged.took)
+        costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
+        cost = f", ${sum(costs):.4f}" if costs else ""
+        click.echo(f"\n{words.counted(calls, 'judge call')}, {cached:,} read from the cache{cost}")
+
+
+def _verdict(calibration: Calibration, least: float | None) -> int:
+    """1 where a criterion stays below, or cannot be told to reach, the least kappa."""
+    if least is None:
+        return ExitCode.PASS
+    below = [each for each in calibration.criteria if each.kappa is None or each.kappa.value < least]
+    for each in below:
+        said = "cannot be computed" if each.kappa is None else f"is {words.score(each.kappa.value, beside=least)}"
+        name = plain.label(each.criterion, 80)
+        click.secho(f"{name}: kappa {said}; at least {words.threshold(least)} is required", fg="red", err=True)
+    return ExitCode.FAIL if below else ExitCode.PASS
+
+
+def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
+    if path.exists():
+        raise ConfigError(f"{path} exists already", hint="Choose another file name.")
+    results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
+    lines = calibration_labels.draft(file.read_results(results), most=values["most"], seed=settings.seed)
+    if not lines:
+        raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
+    problem = output.write_file(path, [f"{line}\n" for line in lines])
+    if problem is not None:
+        raise UnavailableError(f"{path} {problem.message}")
+    click.echo(f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`")
+    return ExitCode.PASS
+
+
+def _last_results(settings: Settings) -> Path:
+    return settings.root / settings.output / RESULTS
+
+
+def _path(named: str | None) -> Path | None:
+    return Path(named).absolute() if named else None

@@ -1,0 +1,510 @@
+"""CES evaluations as cases of the gate: what is said to the agent, turn by turn, and which criteria decide."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from evalgate import errors
+from evalgate.errors import Problem
+from evalgate.model import (
+    Attachment,
+    Case,
+    Content,
+    ConversationScenario,
+    EvalSet,
+    Event,
+    Invocation,
+    Part,
+    Persona,
+    SessionInput as AdkSession,
+    Text,
+    ToolCall as AdkCall,
+    ToolResponse as AdkResponse,
+    TurnSetup,
+)
+from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.wings.ces import compare, outcomes, read, shapes
+from evalgate.wings.ces.cxas import TRANSFER, Goal, Simulation, expectation_id
+from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.read import AppEvaluation, Kind, Library, Resource
+from evalgate.wings.ces.shapes import (
+    AgentTransfer,
+    Chunk,
+    Evaluation,
+    EvaluationPersona,
+    EvaluationSettings,
+    EvaluationToolCallBehaviour,
+    Golden,
+    GoldenExpectation,
+    GoldenRunMethod,
+    GoldenTurn,
+    Message,
+    Proto,
+    Scenario,
+    ScenarioConversationInitiator,
+    SemanticSimilarityChannel,
+    SessionInput,
+    ToolCall,
+    ToolResponse,
+    UserGoalBehavior,
+)
+
+EXPECTATIONS: Final = "ces_expectations"
+SIMILARITY: Final = "ces_semantic_similarity"
+HALLUCINATION: Final = "ces_hallucination"
+NAMED: Final = "ces_evaluation_expectations"
+GOAL: Final = "ces_user_goal"
+GOALS: Final = "ces_goals"
+RUBRICS: Final = "ces_rubrics"
+CRITERIA: Final = (EXPECTATIONS, SIMILARITY, HALLUCINATION, NAMED, GOAL, GOALS, RUBRICS)
+"""In the order in which they are shown."""
+
+RUN: Final = (Kind.EVALUATION, Kind.CONVERSATIONS, Kind.SIMULATIONS)
+"""What is run; tool tests need a tool alone, which no driver has."""
+
+WELCOME: Final = "<event>welcome</event>"
+"""How a conversation begins in which the agent speaks first."""
+
+
+@frozen_dataclass
+class _App:
+    """What an app says of its evaluations, and what is written beside it."""
+
+    settings: EvaluationSettings
+    thresholds: shapes.EvaluationMetricsThresholds
+    prompts: Mapping[str, str]
+    personas: tuple[EvaluationPersona, ...]
+
+
+def eval_sets(
+    found: Library, *, named: Mapping[str, Sequence[str]] | None = None
+) -> tuple[dict[str, EvalSet], tuple[Problem, ...]]:
+    """The evaluations by file, as sets of cases, and why some are not run: an error for those that somebody named.
+    Files with errors are not among them. `named`: by file, none for all of its evaluations."""
+    sets: dict[str, EvalSet] = {}
+    problems: list[Problem] = []
+    apps: dict[str, _App] = {}
+    for file, reading in found.readings.items():
+        if any(each.severity is errors.Severity.ERROR for each in reading.problems):
+            continue
+        runnable = [each for each in reading.resources if each.kind in RUN]
+        if not runnable:
+            continue
+        folder = read.app_folder(file)
+        app = apps.get(folder) or apps.setdefault(folder, _app(found, folder))
+        cases: dict[str, Case] = {}
+        for resource in runnable:
+            why = why_not_run(resource.message)
+            if why:
+                message = f"the evaluation {resource.title!r} is not run: {why}"
+                ids = (named or {}).get(file)
+                is_named = ids is not None and (not ids or resource.title in ids)
+                tell = errors.error if is_named else errors.warning
+                problems.append(tell("ces-not-run", message, resource.place, "See docs/ces.md."))
+                continue
+            name, number = resource.title, 1
+            while name in cases:
+                number += 1
+                name = f"{resource.title} ({number})"
+            cases[name] = _case(resource, app, name)
+        if cases:
+            sets[file] = EvalSet(eval_set_id=read.stem(file), cases=tuple(cases.values()))
+    return sets, tuple(problems)
+
+
+def _app(found: Library, folder: str) -> _App:
+    mine = [reading for file, reading in found.every.items() if read.app_folder(file) == folder]
+    said = next((each.app for each in mine if each.app is not None), AppEvaluation())
+    prompts = {
+        name: each.message.llm_criteria.prompt
+        for reading in mine
+        for each in reading.resources
+        if isinstance(each.message, shapes.EvaluationExpectation) and each.message.llm_criteria is not None
+        for name in (each.id, each.title, each.message.display_name.rpartition("/")[2])
+    }
+    personas = [each.message for reading in mine for each in reading.resources if each.kind is Kind.PERSONA]
+    return _App(
+        settings=said.evaluation_settings or EvaluationSettings(),
+        thresholds=said.evaluation_metrics_thresholds or shapes.EvaluationMetricsThresholds(),
+        prompts={**prompts, **read.written_prompts(mine)},
+        personas=tuple(each for each in personas if isinstance(each, EvaluationPersona)),
+    )
+
+
+def why_not_run(message: Proto) -> str:
+    """Why an evaluation is not run: it needs more than text."""
+    for each in shapes.messages_in(message, beside=shapes.Result):
+        for name in type(each).model_fields:
+            value = getattr(each, name)
+            if value and shapes.handling_of(type(each), name) is shapes.Handling.NOT_RUN:
+                return f"`{shapes.key_of(type(each), name)}` is not text"
+            if value is SemanticSimilarityChannel.AUDIO:
+                return "its answers are compared as audio"
+    return ""
+
+
+def _case(resource: Resource, app: _App, name: str) -> Case:
+    message = resource.message
+    if isinstance(message, Simulation):
+        return _of_simulation(message, resource, app, name)
+    assert isinstance(message, Evaluation)
+    return (_of_golden if message.golden is not None else _of_scenario)(message, resource, app, name)
+
+
+def _plan(app: _App, evaluation: Evaluation, prompts: Mapping[str, str], goals: tuple[str, ...] = ()) -> Plan:
+    bare = Evaluation.model_validate(shapes.comparable(evaluation))  # what the platform writes decides nothing
+    inputs = bare.golden or bare.scenario
+    names = [each.rpartition("/")[2] for each in inputs.evaluation_expectations] if inputs else []
+    return Plan(
+        evaluation=bare,
+        thresholds=app.thresholds,
+        config=app.settings.metrics_config or shapes.EvaluationMetricsConfig(),
+        prompts={each: prompts[each] for each in names if each in prompts},
+        goals=goals,
+    )
+
+
+# --- goldens --------------------------------------------------------------------------------------------
+
+
+def _of_golden(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
+    golden = evaluation.golden or Golden()
+    is_stable = app.settings.golden_run_method is not GoldenRunMethod.NAIVE
+    fakes = app.settings.golden_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
+    plan = _plan(app, evaluation, app.prompts)
+    return Case(
+        case_id=name,
+        conversation=tuple(_invocation(turn) for turn in golden.turns),
+        place=resource.place,
+        setups=tuple(_setup(turn, is_stable=is_stable, fakes=fakes) for turn in golden.turns),
+        isolated=is_stable and len(golden.turns) > 1,
+        criteria=frozenset(_criteria_of_golden(plan)),
+        ces=plan.json(),
+    )
+
+
+def _invocation(turn: GoldenTurn) -> Invocation:
+    """A turn with all that happens in it: also answers that are not evaluated, and what mocks answer. The last answer
+    is the final one; `events` None: the turn says nothing of calls."""
+    expected = [step.expectation for step in turn.steps if step.expectation is not None]
+    answered = {outcomes.names_of(each.tool_response) for each in expected if each.tool_response}
+    events: list[Event] = []
+    last: int | None = None
+    for each in expected:
+        parts = _happening(each, answered)
+        if parts is None:
+            continue
+        said = each.agent_response
+        last = last if said is None else len(events)
+        author = said.role if said is not None and said.role not in ("", "user") else "agent"
+        role = "user" if each.tool_response or each.mock_tool_response else "model"
+        events.append(Event(author=author, content=Content(parts=tuple(parts), role=role)))
+    answer = None if last is None else events.pop(last).content
+    is_told = events or any(each.no_tool_calls is not None for each in expected)
+    return Invocation(user_content=_said(turn), final_response=answer, events=tuple(events) if is_told else None)
+
+
+def _happening(expected: GoldenExpectation, answered: Collection[frozenset[str]]) -> list[Part] | None:
+    """What the agent does, or its tools do, where all is as expected. `answered`: the tools whose response is expected:
+    a mock of theirs says nothing more."""
+    match getattr(expected, shapes.given_of(expected), None):
+        case Message(chunks=chunks):
+            parts = [part for chunk in chunks for part in _plain(chunk)]
+            return parts if parts or not chunks else None
+        case AgentTransfer(target_agent=target):
+            return [AdkCall(name=TRANSFER, args={"agent_name": target.rpartition("/")[2]})]
+        case ToolCall() as call:
+            name = _names(call)[0]
+            name = f"{TRANSFER}_tool" if name == TRANSFER else name  # the bare name means a transfer
+            return [AdkCall(name=name, args=None if call.args is None else _literal(call.args), id=call.id or None)]
+        case ToolResponse() as given if expected.tool_response or outcomes.names_of(given) not in answered:
+            return [_response(given)]
+    return None
+
+
+def _literal(args: Json) -> JsonObject:
+    """Arguments as a call has them: of those that say how they are compared the value, where they have one."""
+    made: JsonObject = {}
+    for name, value in args.items():
+        if not isinstance(value, Mapping) or "$matchType" not in value:
+            made[name] = value
+        elif value["$matchType"] != "ignore" and "$originalValue" in value:
+            made[name] = value["$originalValue"]
+    return made
+
+
+def _said(turn: GoldenTurn) -> Content:
+    parts: list[Part] = []
+    for step in turn.steps:
+        given = step.user_input or SessionInput()
+        if given.event is not None:
+            parts.append(Text(text=f"<event>{given.event.event}</event>"))
+        elif given.tool_responses is not None:
+            parts += map(_response, given.tool_responses.tool_responses)
+        else:
+            parts += _plain(given)
+    return Content(parts=tuple(parts), role="user")
+
+
+def _plain(said: SessionInput | Chunk) -> list[Part]:
+    """The words or the data of it; nothing where it is something else."""
+    if said.text is not None:
+        return [Text(text=said.text)]
+    held = said.image or said.blob
+    return [Attachment(data={"inline_data": {"mime_type": held.mime_type, "data": held.data}})] if held else []
+
+
+def _response(given: ToolResponse) -> AdkResponse:
+    return AdkResponse(name=_names(given)[0], response=dict(given.response or {}), id=given.id or None)
+
+
+def _names(tool: ToolCall | ToolResponse) -> list[str]:
+    """The names of a tool, its own first."""
+    own = tool.toolset_tool.tool_id if tool.toolset_tool else (tool.tool or "").rpartition("/")[2]
+    every = sorted(outcomes.names_of(tool))
+    return [*([own] if own in every else []), *(each for each in every if each != own)]
+
+
+def _setup(turn: GoldenTurn, *, is_stable: bool, fakes: bool) -> TurnSetup:
+    state: JsonObject = {}
+    agent = ""
+    for step in turn.steps:
+        if step.user_input is not None and step.user_input.variables:
+            state |= step.user_input.variables
+        if step.agent_transfer is not None:
+            agent = step.agent_transfer.target_agent.rpartition("/")[2]
+    expected = [step.expectation for step in turn.steps if step.expectation is not None]
+    mocks = [each.mock_tool_response for each in expected if each.mock_tool_response is not None]
+    mocked = {name for mock in mocks for name in _names(mock)}
+    given = list(mocks)
+    if is_stable or fakes:
+        responses = [each.tool_response for each in expected if each.tool_response is not None]
+        given += [each for each in responses if mocked.isdisjoint(_names(each))]
+    args = {each.tool_call.id: each.tool_call.args for each in expected if each.tool_call and each.tool_call.id}
+    rules = _rules([(each, args.get(each.id)) for each in given])
+    return TurnSetup(state=state, agent=agent, tools=rules, mocks=bool(mocks), fakes=fakes)
+
+
+def _rules(given: Sequence[tuple[ToolResponse, Json | None]]) -> dict[str, tuple[Json, ...]]:
+    """The rules of a mock file that give these responses: to the call that they are for, else in order; the last one
+    to every further call, so that no real tool runs beside a mock."""
+    by_name: dict[str, list[tuple[ToolResponse, Json | None]]] = {}
+    for response, args in given:
+        for name in _names(response):
+            by_name.setdefault(name, []).append((response, args))
+    made = {}
+    for name, listed in by_name.items():
+        rules: list[Json] = []
+        for response, args in listed if len(listed) > 1 else ():
+            exact = {key: value for key, value in (args or {}).items() if not isinstance(value, Mapping)}
+            if exact:
+                rules.append({"args": exact, **_answer(response)})
+        rules += [{"times": 1, **_answer(response)} for response, _ in listed[:-1]]
+        made[name] = (*rules, _answer(listed[-1][0]))
+    return made
+
+
+def _answer(response: ToolResponse) -> JsonObject:
+    """`output` is the result, `error` an error, and with neither the whole object is the result."""
+    held = dict(response.response or {})
+    if set(held) == {"error"}:
+        error = held["error"]
+        return {"error": {"type": "RuntimeError", "message": error if isinstance(error, str) else str(error)}}
+    return {"response": held["output"] if set(held) == {"output"} else held}
+
+
+def _criteria_of_golden(plan: Plan) -> Iterator[str]:
+    yield EXPECTATIONS  # at least that nothing unexpected is said or called
+    expected = [step.expectation for turn in plan.turns for step in turn.steps if step.expectation is not None]
+    counted = [each for each in expected if not each.skip_evaluation]
+    compares_calls = plan.compares_tools(of_step=True)
+    if any(plan.judges_answer(each) or (compares_calls and _has_semantic(each)) for each in counted):
+        yield SIMILARITY
+    if any(plan.assesses_hallucination(turn) for turn in plan.turns):
+        yield HALLUCINATION
+    if plan.named:
+        yield NAMED
+
+
+def _has_semantic(expected: GoldenExpectation) -> bool:
+    call = expected.tool_call
+    return call is not None and outcomes.has_semantic(call, expected.comparison_type)
+
+
+# --- scenarios ------------------------------------------------------------------------------------------
+
+
+def _of_scenario(evaluation: Evaluation, resource: Resource, app: _App, name: str) -> Case:
+    scenario = evaluation.scenario or Scenario()
+    plan = _plan(app, evaluation, app.prompts)
+    task = outcomes.task_of(scenario)
+    if not plan.goal_score:
+        task += "\n\nThe agent may refuse this. Take a clear refusal as the end of the conversation."
+    return Case(
+        case_id=name,
+        scenario=ConversationScenario(
+            starting_prompt=_beginning(app),
+            conversation_plan=task,
+            persona=_persona(app, name),
+            max_turns=scenario.max_turns or shapes.MOST_TURNS,
+        ),
+        session=_session(scenario.variable_overrides),
+        place=resource.place,
+        setups=(_scenario_setup(scenario, app),),
+        criteria=frozenset(_criteria_of_scenario(plan, scenario)),
+        ces=plan.json(),
+    )
+
+
+def _beginning(app: _App) -> str:
+    is_agent = app.settings.scenario_conversation_initiator is ScenarioConversationInitiator.AGENT
+    return WELCOME if is_agent else ""
+
+
+def _persona(app: _App, name: str) -> Persona | None:
+    """One of the app's, always the same for a scenario: the platform picks any."""
+    if not app.personas:
+        return None
+    number = int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:4], "big")
+    chosen = sorted(app.personas, key=lambda each: each.display_name)[number % len(app.personas)]
+    return Persona(persona_id=chosen.display_name, description=chosen.personality)
+
+
+def _session(state: Json | None) -> AdkSession | None:
+    return AdkSession(user_id="user", state=dict(state)) if state else None
+
+
+def _scenario_setup(scenario: Scenario, app: _App) -> TurnSetup:
+    given = []
+    for each in scenario.scenario_expectations:
+        tool, call = each.tool_expectation, outcomes.call_in(each)
+        if tool is not None and tool.mock_tool_response is not None and call is not None:
+            given.append((tool.mock_tool_response, call.args))
+    fakes = app.settings.scenario_evaluation_tool_call_behaviour is EvaluationToolCallBehaviour.FAKE
+    return TurnSetup(tools=_rules(given), mocks=bool(given), fakes=fakes)
+
+
+def _criteria_of_scenario(plan: Plan, scenario: Scenario) -> Iterator[str]:
+    expected = scenario.scenario_expectations
+    says = any(outcomes.text_of(each.agent_response) for each in expected)
+    calls = [call for each in expected if (call := outcomes.call_in(each)) is not None]
+    is_open = [outcomes.has_semantic(each, outcomes.AS_WRITTEN) for each in calls]
+    if plan.compares_scenario and not all(is_open):
+        yield EXPECTATIONS
+    if plan.compares_scenario and (says or any(is_open)):
+        yield SIMILARITY
+    if plan.assesses_hallucination(None):
+        yield HALLUCINATION
+    if plan.named:
+        yield NAMED
+    if plan.judges_goal:
+        yield GOAL
+    if scenario.rubrics:
+        yield RUBRICS
+
+
+# --- simulations for cxas -------------------------------------------------------------------------------
+
+
+def _of_simulation(simulation: Simulation, resource: Resource, app: _App, name: str) -> Case:
+    """A simulation: its goals are the plan, and each is scored in order. `inject_variables` of the first step are there
+    from the beginning; those of later steps reach nobody."""
+    first = simulation.steps[0]
+    goals = tuple(_goal(number, step) for number, step in enumerate(simulation.steps, start=1) if step.goal)
+    state = {**simulation.session_parameters, **first.inject_variables}
+    turns = simulation.max_turns or sum(step.max_turns for step in simulation.steps)
+    names = tuple(f"{read.LOCAL_APP}/evaluationExpectations/{expectation_id(each)}" for each in simulation.expectations)
+    prompts = {expectation_id(each): each for each in simulation.expectations}
+    plan_text = "Follow these goals in order, one after another:\n" + "\n".join(
+        _step_text(number, step) for number, step in enumerate(simulation.steps, start=1)
+    )
+    evaluation = Evaluation(
+        display_name=name,
+        scenario=Scenario(
+            task=plan_text, user_goal_behavior=UserGoalBehavior.USER_GOAL_IGNORED, evaluation_expectations=names
+        ),
+    )
+    plan = _plan(app, evaluation, prompts, goals)
+    scenario = ConversationScenario(
+        starting_prompt=first.static_utterance or _beginning(app),
+        conversation_plan=plan_text,
+        persona=_persona(app, name),
+        max_turns=min(turns or shapes.MOST_TURNS, shapes.MOST_TURNS),
+    )
+    decide = [*([GOALS] if goals else []), *([NAMED] if names else [])]
+    decide += [HALLUCINATION] if plan.assesses_hallucination(None) else []
+    return Case(
+        case_id=name,
+        scenario=scenario,
+        session=_session(state),
+        place=resource.place,
+        criteria=frozenset(decide),
+        ces=plan.json(),
+    )
+
+
+def _step_text(number: int, step: Goal) -> str:
+    said = f"Say exactly: {step.static_utterance}" if step.static_utterance else ""
+    done = f"Done when: {step.success_criteria}" if step.success_criteria else ""
+    return " ".join(text for text in (f"{number}.", said, step.goal, step.response_guide, done) if text)
+
+
+def _goal(number: int, step: Goal) -> str:
+    done = f" It counts as reached when: {step.success_criteria}" if step.success_criteria else ""
+    after = f" Goal {number - 1} was reached before it." if number > 1 else ""
+    return f"Goal {number} was reached: {step.goal}{done}{after}"
+
+
+def decisive(cases: Iterable[Case]) -> tuple[str, ...]:
+    """The criteria that decide on any of the cases, or inform of it, in the order in which they are shown."""
+    used = {name for case in cases for name in case.criteria or ()}
+    return tuple(name for name in CRITERIA if name in used)
+
+
+def relaxed(base: Case, head: Case) -> list[str]:
+    """What a newer version of an evaluation, or of what applies to it, asks for less than the older one, in words. What
+    is added or tightened is none."""
+    found = list(compare.changes(_comparable(base), _comparable(head)))
+    relaxations = compare.relaxations(found)
+    # where in an app a threshold stands is long and says nothing that its name does not
+    short = [each.path[-1:] if each.path[:1] == ("app",) else each.path for each in relaxations]
+    told = [str(replace(each, path=path)) for each, path in zip(relaxations, short, strict=True)]
+    if base.isolated != head.isolated and all(len(case.conversation or ()) > 1 for case in (base, head)):
+        was, now = ("STABLE" if case.isolated else "NAIVE" for case in (base, head))
+        told.append(f"goldenRunMethod: {was} -> {now}")
+    fakes = [any(setup.fakes for setup in case.setups) for case in (base, head)]
+    if fakes[1] and not fakes[0]:
+        told.append("tools are faked")
+    said, states = ([_beginning_of(case)[at] for case in (base, head)] for at in (0, 1))
+    if said[0] != said[1]:
+        told.append("what the user begins with is replaced by another")
+    if states[0] != states[1]:
+        told.append("the variables that the session begins with are others")
+    if base.scenario is not None and head.scenario is not None and base.scenario.persona != head.scenario.persona:
+        was, now = (
+            each.persona.persona_id if isinstance(each.persona, Persona) else "none"
+            for each in (base.scenario, head.scenario)
+        )
+        told.append(f"persona: {was} {'is changed' if was == now else f'-> {now}'}")  # it may be easier to please
+    return told
+
+
+def _beginning_of(case: Case) -> tuple[str, Json]:
+    """What a scenario begins with: the user's words; of a simulation also the state, which its evaluation lacks."""
+    plan = Plan.read(case.ces or {})
+    state = case.session.state if case.session is not None and plan.goals else {}
+    return case.scenario.starting_prompt if case.scenario else "", dict(state)
+
+
+def _comparable(case: Case) -> JsonObject:
+    """What decides on a case, under names that say what becomes less (`compare`)."""
+    plan = Plan.read(case.ces or {})
+    return {
+        **shapes.comparable(plan.evaluation),
+        "app": {"evaluationMetricsThresholds": plan.thresholds.json(), "metricsConfig": plan.config.json()},
+        "llmCriteria": dict(plan.prompts),
+        "scenario goals": {"scenario": list(plan.goals)},
+    }

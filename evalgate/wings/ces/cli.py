@@ -1,0 +1,129 @@
+"""`evalgate diff` and `evalgate ces`: two versions of CES files by field, and a live app beside its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import click
+
+from evalgate import cli
+from evalgate.errors import ConfigError, ExitCode
+from evalgate.text import plain, words
+from evalgate.wings.ces import files as ces_files
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.files import AppFiles, Difference, Done
+
+
+@click.command("diff")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--exit-code/--no-exit-code", default=False, help="Exit with 1 if there are differences.")
+@cli.ends
+def diff_command(old: Path, new: Path, exit_code: bool) -> int:
+    """Compare two versions of CES files or folders by field; what relaxes is marked.
+
+    Resources are paired by kind and name, else by display name. Output-only fields are not compared.
+    """
+    found, problems = ces_files.differences(old, new)
+    cli.show_problems(problems)
+    _show(found, {"old": "removed", "new": "added"})
+    return ExitCode.FAIL if exit_code and found else ExitCode.PASS
+
+
+def _show(found: Iterable[Difference], sides: dict[str, str]) -> None:
+    """A line for each change, and how many there are."""
+    differences = relaxed = 0
+    for each in found:
+        named = f"{each.kind} {each.title}"
+        relaxing = {relaxation.path: relaxation.why for relaxation in each.relaxations}
+        if each.only_in:
+            differences += 1
+            click.echo(plain.visible(f"{named}: {sides[each.only_in]}{' (relaxes)' if relaxing else ''}"))
+        for change in each.changes:
+            why = f" (relaxes: {relaxing[change.path]})" if change.path in relaxing else ""
+            click.echo(plain.visible(f"{named}: {change}{why}"))
+        differences += len(each.changes)
+        relaxed += len(relaxing)
+    click.echo(f"{words.counted(differences, 'difference')}, {relaxed} of them relaxing")
+
+
+# --- a live app -------------------------------------------------------------------------------------
+
+FOLDER = click.argument("folder", default=".", type=click.Path(path_type=Path))
+LIVE_APP = click.option(
+    "--app", default="", metavar="NAME", help="projects/P/locations/L/apps/A; else the files say it."
+)
+ENDPOINT = click.option("--endpoint", default="", metavar="URL", help="Of the API; also CES_API_ENDPOINT.")
+
+
+@click.group("ces")
+def group() -> None:
+    """Evaluations of a live app of Customer Engagement Suite (CES) and those in FOLDER.
+
+    Credentials are those of Google Cloud (GOOGLE_APPLICATION_CREDENTIALS).
+    """
+
+
+@group.command("pull")
+@FOLDER
+@LIVE_APP
+@ENDPOINT
+@cli.ends
+def pull_command(folder: Path, app: str, endpoint: str) -> int:
+    """Write what the app has to the files of FOLDER, where it differs."""
+    sides = {"old": "only in the files", "new": "new"}
+    return _live(folder, app, endpoint, AppFiles.pull, sides)
+
+
+@group.command("push")
+@FOLDER
+@LIVE_APP
+@ENDPOINT
+@click.option("--dry-run", is_flag=True, help="Only show what would change, and what that relaxes.")
+@click.option("--no-relaxing", is_flag=True, help="Push nothing if a change asks or expects less.")
+@click.option("--overwrite", is_flag=True, help="Also over what was changed in the app since it was pulled.")
+@cli.ends
+def push_command(folder: Path, app: str, endpoint: str, *, dry_run: bool, no_relaxing: bool, overwrite: bool) -> int:
+    """Write what the files of FOLDER have to the app, where it differs. Exit with 1 if something was refused."""
+    push = partial(AppFiles.push, preview=dry_run, no_relaxing=no_relaxing, overwrite=overwrite)
+    sides = {"old": "only in the app", "new": "created" if not dry_run else "would be created"}
+    return _live(folder, app, endpoint, push, sides)
+
+
+@group.command("drift")
+@FOLDER
+@LIVE_APP
+@ENDPOINT
+@cli.ends
+def drift_command(folder: Path, app: str, endpoint: str) -> int:
+    """Compare the app with the files of FOLDER. Exit with 1 if they differ."""
+    sides = {"old": "only in the files", "new": "only in the app"}
+    return _live(folder, app, endpoint, AppFiles.drift, sides, is_drift=True)
+
+
+def _live(
+    folder: Path,
+    app: str,
+    endpoint: str,
+    action: Callable[[AppFiles], Done],
+    sides: dict[str, str],
+    *,
+    is_drift: bool = False,
+) -> int:
+    try:
+        files = AppFiles(folder, app=app, environment=os.environ, endpoint=endpoint)
+        try:
+            done = action(files)
+        finally:
+            files.close()
+    except Refused as refused:
+        raise ConfigError(refused.message) from refused
+    for each in done.notes:
+        click.echo(plain.visible(each), err=True)
+    _show(done.differences, sides)
+    for each in done.refused:
+        click.secho(plain.visible(f"refused: {each}"), fg="red", err=True)
+    return ExitCode.FAIL if done.refused or (is_drift and done.differences) else ExitCode.PASS

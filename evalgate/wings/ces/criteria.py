@@ -1,0 +1,410 @@
+"""Criteria of CES evaluations: the share of what an evaluation asks for that is met, by what decides it.
+
+What counts, and by which thresholds, is said by the evaluation and its app (outcomes.py); a threshold of
+1.0 here asks for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from evalgate.criteria import judged, rubrics
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts as Words
+from evalgate.criteria.judged import Asking, JudgedOptions
+from evalgate.judges import prompting
+from evalgate.judges.base import SampledRequest, Vote, VoteResult
+from evalgate.judges.prompting import Piece, Question
+from evalgate.model import (
+    CriterionUse,
+    Finding,
+    Grade,
+    Invocation,
+    Need,
+    NotEvaluated,
+    Reason,
+    Rubric,
+    Score,
+    TrialView,
+    turns,
+)
+from evalgate.text import words
+from evalgate.wings.ces import cases, outcomes
+from evalgate.wings.ces.outcomes import Asked, Check, Group, Kind, Plan, Verdict, Verdicts
+from evalgate.wings.ces.shapes import GoldenResult, Outcome, ScenarioResult
+
+NOT_OF_CES = NotEvaluated(reason=Reason.NOT_APPLICABLE, message="the case is no CES evaluation")
+
+
+def plan_of(evidence: TrialView) -> Plan | None:
+    """The evaluation of a case; None where it is none of CES."""
+    return None if evidence.case.ces is None else Plan.read(evidence.case.ces)
+
+
+def result_of(plan: Plan, evidence: TrialView, verdicts: Verdicts) -> GoldenResult | ScenarioResult:
+    """The outcomes by turn and expectation, from what judges said: what an EvaluationResult is made of."""
+    if plan.evaluation.scenario is not None:
+        return outcomes.scenario_result(plan, evidence.actual, verdicts=verdicts)
+    return outcomes.golden_result(plan, evidence.actual, final_state=evidence.final_state, verdicts=verdicts)
+
+
+def why_unready(evidence: TrialView) -> NotEvaluated | None:
+    """Why a trial cannot be scored; None where it can."""
+    return NOT_OF_CES if evidence.case.ces is None else judged.why_unready(evidence)
+
+
+# --- what was said of it --------------------------------------------------------------------------------
+
+
+def verdicts_of(plan: Plan, evidence: TrialView, grades: Mapping[str, Grade]) -> dict[Any, Verdict]:
+    """What judges said, read back from the findings of the grades of a trial: each question has one, in order."""
+    found: dict[Any, Verdict] = {}
+    asked = outcomes.questions(plan, evidence.actual)
+    for name, kinds in _KINDS.items():
+        grade = grades.get(name)
+        told = [each for each in grade.findings if each.opinions or each.label in _SCORES] if grade else []
+        for question, finding in zip([each for each in asked if each.kind in kinds], told, strict=False):
+            score = _SCORES.get(finding.label)
+            found[question.key] = Verdict(score=score, explanation=finding.text)
+    for name, kind in ((cases.NAMED, outcomes.NAMED), (cases.RUBRICS, outcomes.RUBRICS)):
+        grade = grades.get(name)
+        for number, finding in enumerate(grade.findings if grade else ()):
+            score = None if finding.score is None else int(finding.score)
+            found[outcomes.named_key(number, kind)] = Verdict(score=score, explanation=finding.text)
+    return found
+
+
+# --- what needs no judge --------------------------------------------------------------------------------
+
+
+def grade_expectations(evidence: TrialView) -> Grade:
+    """The share of expectations met, of those that nobody needs a judge for: calls, responses, transfers, variables,
+    literal answers; by turn the share of expected tools called, and what was not expected at all."""
+    plan = plan_of(evidence)
+    if plan is None or (unready := why_unready(evidence)) is not None:
+        return NOT_OF_CES if plan is None else unready or NOT_OF_CES
+    result = result_of(plan, evidence, {})
+    grade = _grade_checks(outcomes.checks(plan, result), Group.EXPECTATION, count=len(evidence.actual))
+    if isinstance(grade, Score) and isinstance(result, GoldenResult):
+        return replace(grade, breakdown=_metrics(result))
+    return grade
+
+
+def _metrics(result: GoldenResult) -> dict[str, float]:
+    """The means of CES's own tool metrics."""
+    turns_ = result.turn_replay_results
+    found = {
+        "parameter_correctness": [
+            each.tool_invocation_result.parameter_correctness_score
+            for turn in turns_
+            for each in turn.expectation_outcome
+            if each.tool_invocation_result is not None
+        ],
+        "tool_invocation": [
+            turn.overall_tool_invocation_result.tool_invocation_score
+            for turn in turns_
+            if turn.overall_tool_invocation_result is not None
+        ],
+        "tool_ordered_invocation": [turn.tool_ordered_invocation_score for turn in turns_],
+    }
+    known = {name: [each for each in values if each is not None] for name, values in found.items()}
+    return {name: turns.mean(values) for name, values in known.items() if values}
+
+
+def _grade_checks(checks: Sequence[Check], group: Group, *, count: int, lack: NotEvaluated | None = None) -> Grade:
+    """The share of checks of a group that are met; skipped ones are shown and do not count."""
+    own = [each for each in checks if each.group is group]
+    findings = tuple(_finding(each) for each in own)
+    by_turn = tuple(_share(each for each in own if each.turn == number) for number in range(1, count + 1))
+    unknown = next((each for each in own if each.outcome is outcomes.UNKNOWN), None)
+    failed = any(each.outcome is Outcome.FAIL for each in own)
+    if unknown is not None and not failed:
+        message = f"{unknown.subject}: {unknown.explanation or 'no verdict'}"
+        lack = lack or NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
+        return replace(lack, turns=by_turn, findings=findings)
+    decided = [each for each in own if each.outcome in (Outcome.PASS, Outcome.FAIL)]
+    if decided:
+        return Score(value=_share(decided) or 0.0, turns=by_turn, findings=findings)
+    if all(each.outcome is Outcome.SKIPPED for each in checks):
+        skipped = words.counted(len(checks), "expectation")
+        message = f"all of it is skipped ({skipped})" if checks else "nothing is expected"
+        return NotEvaluated(reason=Reason.SKIPPED, message=message, turns=by_turn, findings=findings)
+    text = "nothing unexpected" if group is Group.EXPECTATION else "there was nothing to judge"
+    return Score(value=1.0, turns=by_turn, findings=(*findings, Finding(text=text)))
+
+
+def _share(checks: Iterable[Check]) -> float | None:
+    """The share of checks that are met, of those that count; None where none does, or one could not be told."""
+    counted = [each.outcome for each in checks if each.outcome is not Outcome.SKIPPED]
+    return None if not counted or outcomes.UNKNOWN in counted else counted.count(Outcome.PASS) / len(counted)
+
+
+def _finding(check: Check) -> Finding:
+    is_decided = check.outcome in (Outcome.PASS, Outcome.FAIL)
+    return Finding(
+        text=check.explanation,
+        turn=check.turn,
+        label="UNKNOWN" if check.outcome is outcomes.UNKNOWN else check.outcome.name,
+        score=float(check.outcome is Outcome.PASS) if is_decided else None,
+        subject=check.subject,
+    )
+
+
+# --- what a judge decides -------------------------------------------------------------------------------
+
+_GROUPS: Final[Mapping[str, Group]] = {
+    cases.SIMILARITY: Group.SIMILARITY,
+    cases.HALLUCINATION: Group.HALLUCINATION,
+    cases.GOAL: Group.GOAL,
+}
+_KINDS: Final[Mapping[str, frozenset[Kind]]] = {
+    cases.SIMILARITY: frozenset({Kind.ANSWER, Kind.SAID, Kind.ARGUMENT}),
+    cases.HALLUCINATION: frozenset({Kind.HALLUCINATION}),
+    cases.GOAL: frozenset({Kind.GOAL}),
+}
+
+
+def grade_judged(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
+    """The share of what only a judge can tell that passes, each asked about by itself and by its own threshold; unknown
+    as soon as one verdict is, unless something failed."""
+    plan = plan_of(evidence)
+    if plan is None:
+        return NOT_OF_CES
+    asked = [each for each in outcomes.questions(plan, evidence.actual) if each.kind in _KINDS[name]]
+    ballots = [_ballot(each, evidence.actual, ask) for each in asked]
+    results = ask.panel.vote_all(ballots)
+    told = [_told(each, result, ballot) for each, result, ballot in zip(asked, results, ballots, strict=True)]
+    verdicts: Verdicts = {each.key: verdict for each, (verdict, _, _) in zip(asked, told, strict=True)}
+    lack = next((each for _, _, each in told if each is not None), None)
+    found = outcomes.checks(plan, result_of(plan, evidence, verdicts))
+    grade = _grade_checks(found, _GROUPS[name], count=len(evidence.actual), lack=lack)
+    # what each judge said stands first, one finding a question; then what came of it where nobody was asked
+    said = tuple(finding for _, finding, _ in told)
+    return replace(grade, findings=(*said, *(each for each in grade.findings if _is_unasked(each, said))))
+
+
+def _is_unasked(finding: Finding, said: Sequence[Finding]) -> bool:
+    return all((finding.turn, finding.text) != (each.turn, each.text) for each in said)
+
+
+def _told(asked: Asked, result: VoteResult, ballot: SampledRequest) -> tuple[Verdict, Finding, NotEvaluated | None]:
+    item = result.items[""]
+    turn = asked.turn + 1 if asked.turn >= 0 else None
+    subject = asked.argument or asked.expected[:200] or asked.kind.value
+    finding = judged.finding_of(result, ballot, turn=turn, subject=subject)
+    label = item.vote.label if item.vote is not None and item.passed is not None else ""
+    return (
+        Verdict(score=_SCORES.get(label), explanation=finding.text),
+        finding,
+        judged.lack_of(item, result.samples),
+    )
+
+
+VERSION: Final = "1"
+_ANSWERS: Final = {
+    "fully_consistent": 4,
+    "mostly_consistent": 3,
+    "partially_consistent": 2,
+    "largely_inconsistent": 1,
+    "contradictory": 0,
+}
+_YES: Final = {"yes": 1, "no": 0}
+_CLAIMS: Final = {"justified": 1, "not_justified": 0, "no_claim": -1}
+_GOAL_WORDS: Final = {"satisfied": 1, "not_satisfied": 0, "unspecified": -1}
+_WORDS: Final[Mapping[Kind, Mapping[str, int]]] = {
+    Kind.ANSWER: _ANSWERS,
+    Kind.SAID: _YES,
+    Kind.ARGUMENT: _YES,
+    Kind.HALLUCINATION: _CLAIMS,
+    Kind.GOAL: _GOAL_WORDS,
+}
+_SCORES: Final[Mapping[str, int]] = {word: score for each in _WORDS.values() for word, score in each.items()}
+
+_RULES: Final[Mapping[Kind, str]] = {
+    Kind.ANSWER: """\
+You compare what an AI agent said in one turn with the answer that its test expects, by meaning. Form, length, order
+and politeness are free; names, values, dates, decisions and questions are not.
+
+- fully_consistent: all that the expected answer says is said, and nothing contradicts it.
+- mostly_consistent: the same in everything that matters; a detail is missing or another is added.
+- partially_consistent: part of what matters is missing, and nothing is wrong.
+- largely_inconsistent: most of what matters is missing, or a detail that matters is another.
+- contradictory: it says the opposite, something else, or nothing of it.""",
+    Kind.SAID: """\
+You look through all that an AI agent said in a conversation for something that its test expects it to say, by meaning.
+Form, length and order are free; names, values, dates and decisions are not.
+
+- yes: somewhere the agent says it.
+- no: it does not, or only in part, or it says something else later.""",
+    Kind.ARGUMENT: """\
+You compare an argument of a tool call that an AI agent made with the one that its test expects, by meaning.
+
+- yes: both would make the tool do the same: other words, another spelling, another form of the same date or number.
+- no: they would not.""",
+    Kind.HALLUCINATION: """\
+You check whether what an AI agent said in one turn is borne out by what it had: instructions, the conversation, session
+variables, tools and what they answered. Use no knowledge of your own, except what is trivial.
+
+- justified: every claim about facts is borne out by these.
+- not_justified: at least one claim about facts is not, or is contradicted.
+- no_claim: the agent claims no facts: a greeting, a question, a plan, a refusal.""",
+    Kind.GOAL: """\
+You read a conversation of a user with an AI agent and decide whether the user got what the user wanted. You judge what
+came of it, not how.
+
+- satisfied: the user's task is done, as the task says it.
+- not_satisfied: it is not, or only in part, or the agent refused it.
+- unspecified: the task is too vague to tell.""",
+}
+_TASKS: Final[Mapping[Kind, str]] = {
+    Kind.ANSWER: "How consistent is the text in agent_answer with the text in expected_answer?",
+    Kind.SAID: "Does the agent say what is in expected_answer, somewhere in agent_answers?",
+    Kind.ARGUMENT: "Do agent_argument and expected_argument mean the same?",
+    Kind.HALLUCINATION: "Is what the agent said in the last turn borne out?",
+    Kind.GOAL: "Did the user get what user_task asks for?",
+}
+_REPLY: Final = """\
+Reply with one JSON object and nothing else: first the reasons, in one to three sentences, then the verdict, then the
+code.
+{{"rationale": "...", "verdict": "{first}", "code": "..."}}
+The verdict is one of these words: {listed}."""
+
+
+def _ballot(asked: Asked, actual: Sequence[Invocation], ask: Asking) -> SampledRequest:
+    scores = _WORDS[asked.kind]
+    labels = {word: score in asked.passes for word, score in scores.items()}
+    parse: Callable[[str], Mapping[str, Vote]] = lambda text: prompting.parse_label(text, labels)  # noqa: E731 - typed here, where it is chosen
+    return judged.sampled(ask, ask_verdict(asked, actual, labels), parse=parse)
+
+
+def ask_verdict(asked: Asked, actual: Sequence[Invocation], labels: Mapping[str, bool]) -> Question:
+    """The question to a judge."""
+    return prompting.build_question(
+        rules=_RULES[asked.kind],
+        reply=_REPLY.format(first=next(iter(labels)), listed=", ".join(labels)),
+        pieces=_pieces(asked, actual),
+        task=_TASKS[asked.kind],
+        version=VERSION,
+        schema=prompting.label_schema(labels),
+    )
+
+
+def _pieces(asked: Asked, actual: Sequence[Invocation]) -> tuple[Piece, ...]:
+    named: dict[str, str] = {}
+    match asked.kind:
+        case Kind.ANSWER:
+            request = prompting.text_of(actual[asked.turn].user_content)
+            named = {"user_request": request, "expected_answer": asked.expected, "agent_answer": asked.actual}
+        case Kind.SAID:
+            named = {"expected_answer": asked.expected, "agent_answers": asked.actual}
+        case Kind.ARGUMENT:
+            named = {
+                "argument_name": asked.argument,
+                "expected_argument": asked.expected,
+                "agent_argument": asked.actual,
+            }
+        case Kind.HALLUCINATION:
+            known = actual[: asked.turn + 1]
+            state = known[-1].state
+            variables = Piece(name="session_variables", text=prompting.as_json(dict(state)) if state else "")
+            return (*rubrics.conversation_pieces(known), variables)
+        case Kind.GOAL:
+            return (Piece(name="user_task", text=asked.expected), *rubrics.conversation_pieces(actual))
+    return tuple(Piece(name=name, text=text) for name, text in named.items())
+
+
+# --- properties of the whole conversation ---------------------------------------------------------------
+
+
+def grade_listed(evidence: TrialView, *, name: str, ask: Asking) -> Grade:
+    """The share of the properties that the conversation has, asked about at once. A goal counts as reached only after
+    those before it."""
+    plan = plan_of(evidence)
+    if plan is None:
+        return NOT_OF_CES
+    if name == cases.NAMED:
+        texts = [plan.prompts.get(each.rpartition("/")[2], "") for each in plan.named]
+        lost = next((each for each, text in zip(plan.named, texts, strict=True) if not text), None)
+        if lost is not None:
+            message = f"the expectation {lost.rpartition('/')[2]!r} is not among the files"
+            return NotEvaluated(reason=Reason.RUBRICS_MISSING, message=message)
+    elif name == cases.GOALS:
+        texts = list(plan.goals)
+    else:
+        texts = list(plan.evaluation.scenario.rubrics if plan.evaluation.scenario else ())
+    given = [Rubric(rubric_id=str(number), text=text) for number, text in enumerate(texts, start=1)]
+    grade = rubrics.grade_conversation(evidence.actual, given, rubric_type=name, ask=ask)
+    return _in_order(grade) if name == cases.GOALS else grade
+
+
+def _in_order(grade: Grade) -> Grade:
+    """The share of goals reached before the first that was not."""
+    if not isinstance(grade, Score):
+        return grade
+    scores = [each.score or 0.0 for each in grade.findings]
+    reached = next((number for number, score in enumerate(scores) if score < 1), len(scores))
+    value = reached / len(scores) if scores else 0.0
+    return replace(grade, value=value, turns=(*grade.turns[:-1], value))
+
+
+# --- the rows -------------------------------------------------------------------------------------------
+
+
+def build(
+    options: JudgedOptions, use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
+) -> Criterion:
+    """The criterion that grades by `rule`, which asks a judge."""
+    return judged.with_judge(options, use, services, rule, unready=why_unready)
+
+
+def _spec(name: str, summary: str, rule: Callable[..., Grade], verdicts: Words) -> CriterionSpec:
+    return CriterionSpec(
+        name=name,
+        summary=summary,
+        options=JudgedOptions,
+        build=partial(build, rule=partial(rule, name=name)),
+        needs=frozenset({Need.JUDGE}),
+        ours=True,
+        verdicts=verdicts,
+    )
+
+
+def _judged(name: str, summary: str, labels: Mapping[str, bool], *, whole: bool = False) -> CriterionSpec:
+    return _spec(name, summary, grade_judged, Words(labels=labels, prompt_version=VERSION, whole=whole))
+
+
+def _listed(name: str, summary: str) -> CriterionSpec:
+    verdicts = Words(labels=rubrics.LABELS, prompt_version=rubrics.VERSION, unit="rubric", whole=True)
+    return _spec(name, summary, grade_listed, verdicts)
+
+
+SPECS = (
+    CriterionSpec(
+        name=cases.EXPECTATIONS,
+        summary="share of a CES evaluation's expectations met, of those that need no judge",
+        options=NoOptions,
+        build=lambda _options, _use, _services: grade_expectations,
+        ours=True,
+    ),
+    _judged(
+        cases.SIMILARITY,
+        "share of a CES evaluation's expected answers and arguments met by meaning, as rated by a judge",
+        {word: score >= outcomes.DEFAULT_SIMILARITY for word, score in _ANSWERS.items()},
+    ),
+    _judged(
+        cases.HALLUCINATION,
+        "share of turns with tool calls whose claims are justified (CES), as rated by a judge",
+        {word: score != 0 for word, score in _CLAIMS.items()},
+    ),
+    _listed(cases.NAMED, "share of a CES evaluation's evaluation expectations met, as rated by a judge"),
+    _judged(
+        cases.GOAL,
+        "whether a CES scenario's user got what the scenario says, as rated by a judge",
+        {word: score == 1 for word, score in _GOAL_WORDS.items()},
+        whole=True,
+    ),
+    _listed(cases.GOALS, "share of a simulation's goals reached in order, as rated by a judge"),
+    _listed(cases.RUBRICS, "share of a CES scenario's rubrics met, as rated by a judge; informational"),
+)

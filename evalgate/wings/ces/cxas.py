@@ -1,0 +1,282 @@
+"""What people write for `cxas` in YAML: goldens, simulations and tool tests; and a golden as the Evaluation it becomes.
+
+The anchor drops keys that it does not know; here they are errors.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import re
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from evalgate.text import words
+from evalgate.values import JsonObject
+from evalgate.wings.ces.shapes import (
+    AgentTransfer,
+    Bool,
+    Chunk,
+    Evaluation,
+    Event,
+    Golden,
+    GoldenExpectation,
+    GoldenTurn,
+    Int32,
+    Message,
+    Proto,
+    SessionInput,
+    Step,
+    Struct,
+    ToolCall,
+    ToolResponse,
+)
+
+SILENT = "# silent"
+"""In an expected answer: nothing is expected."""
+TRANSFER = "transfer_to_agent"
+
+
+def _variables(value: Any) -> Any:
+    """Session variables in any of the anchor's four shapes: an object, a list of `{name, value}` or of objects, a list
+    of names (their values are looked up in a run: null), or JSON text of one of these."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise PydanticCustomError("wrong_type", "expected an object of variables, or JSON text of one") from None
+    if not isinstance(value, list):
+        return value
+    made: JsonObject = {}
+    for item in value:
+        if isinstance(item, dict) and "name" in item:
+            made[str(item["name"])] = item.get("value")
+        elif isinstance(item, dict):
+            made |= item
+        elif isinstance(item, str):
+            made[item] = None
+        else:
+            raise PydanticCustomError("wrong_type", "expected a variable: `{name, value}`, or its name")
+    return made
+
+
+def _texts(value: Any) -> Any:
+    """One text or a list of them."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise PydanticCustomError("wrong_type", "expected text or a list of texts")
+    return tuple(listed)
+
+
+def _output(value: Any) -> Any:
+    if not isinstance(value, dict | str | None):
+        raise PydanticCustomError("wrong_type", "expected an object or text")
+    return value
+
+
+Variables: TypeAlias = Annotated[Struct, BeforeValidator(_variables)]
+Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+
+
+class Cxas(Proto):
+    """A mapping of such a file: keys have one spelling."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class CalledTool(Cxas):
+    """A tool call that is expected, with what the tool then answers."""
+
+    required: ClassVar = ("action",)
+
+    action: str = ""
+    args: Struct = Field(default_factory=dict)
+    output: Annotated[JsonObject | str | None, BeforeValidator(_output)] = None
+    agent: str | None = None
+
+
+class WrittenTurn(Cxas):
+    """What the user says, what the agent should do and answer; without `user` the event `welcome`."""
+
+    user: str | None = None
+    agent: Texts = ()
+    tool_calls: tuple[CalledTool, ...] = ()
+    variables: Variables = Field(default_factory=dict)
+
+
+class Conversation(Cxas):
+    """One golden."""
+
+    required: ClassVar = ("conversation", "turns")
+
+    conversation: str = ""
+    expectations: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session_parameters: Variables = Field(default_factory=dict)
+    turns: tuple[WrittenTurn, ...] = ()
+
+
+class Conversations(Cxas):
+    """A file of goldens."""
+
+    required: ClassVar = ("conversations",)
+
+    common_session_parameters: Struct = Field(default_factory=dict)
+    common_expectations: tuple[str, ...] = ()
+    conversations: tuple[Conversation, ...] = ()
+
+
+class Goal(Cxas):
+    """A step of a simulation: a goal of the simulated user, or words that are said as they are."""
+
+    goal: str = ""
+    success_criteria: str = ""
+    response_guide: str = ""
+    max_turns: Int32 = 0
+    static_utterance: str = ""
+    inject_variables: Variables = Field(default_factory=dict)
+
+
+class Simulation(Cxas):
+    """A conversation with goals in order."""
+
+    required: ClassVar = ("name", "steps")
+
+    name: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    steps: tuple[Goal, ...] = ()
+    expectations: tuple[str, ...] = ()
+    audio_expectations: tuple[str, ...] = ()
+    session_parameters: Variables = Field(default_factory=dict)
+    max_turns: Int32 = 0
+    voice_config: Struct | None = None
+    naturalness_metric: Struct | Bool | None = None
+
+
+class Simulations(Cxas):
+    """A file of simulations."""
+
+    required: ClassVar = ("evals",)
+
+    evals: tuple[Simulation, ...] = ()
+
+
+class Operator(enum.StrEnum):
+    """How a tool test compares."""
+
+    EQUALS = "equals"
+    CONTAINS = "contains"
+    GREATER_THAN = "greater_than"
+    LESS_THAN = "less_than"
+    LENGTH_EQUALS = "length_equals"
+    LENGTH_GREATER_THAN = "length_greater_than"
+    LENGTH_LESS_THAN = "length_less_than"
+    IS_NULL = "is_null"
+    IS_NOT_NULL = "is_not_null"
+
+
+def _operator(value: Any) -> Any:
+    if value not in list(Operator):
+        known = words.listed([f"`{each}`" for each in Operator])
+        near = words.nearest(value, list(Operator)) if isinstance(value, str) and len(value) < 100 else None
+        raise PydanticCustomError("wrong_value", "expected one of {known}", {"known": known, "near": near or ""})
+    return Operator(value)
+
+
+class ToolCheck(Cxas):
+    """What is expected at a JSON path."""
+
+    required: ClassVar = ("path", "operator")
+
+    path: str = ""
+    operator: Annotated[Operator, BeforeValidator(_operator)] = Operator.EQUALS
+    value: Any = None
+
+
+class ToolChecks(Cxas):
+    """What a tool test expects."""
+
+    response: tuple[ToolCheck, ...] = ()
+    variables: tuple[ToolCheck, ...] = ()
+
+
+class ToolTest(Cxas):
+    """One call of a tool, and what is expected of its answer."""
+
+    required: ClassVar = ("name", "tool")
+    oneofs: ClassVar = {"session": ("variables", "context")}
+
+    name: str = ""
+    tool: str = ""
+    args: Struct = Field(default_factory=dict)
+    variables: Variables | None = None
+    context: Variables | None = None
+    expectations: ToolChecks | None = None
+
+
+class ToolTests(Cxas):
+    """A file of tool tests."""
+
+    required: ClassVar = ("tests",)
+
+    tests: tuple[ToolTest, ...] = ()
+
+
+# --- as resources -----------------------------------------------------------------------------------
+
+
+def expectation_id(prompt: str) -> str:
+    """The id of an expectation that is written as its prompt: its first words, and a hash that tells it from others."""
+    slug = re.sub(r"[^a-z0-9]+", "-", prompt.lower())[:24].strip("-") or "expectation"
+    return f"{slug}-{hashlib.sha256(prompt.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def golden_of(written: Conversation, common: Conversations, *, app: str) -> Evaluation:
+    """A conversation as the Evaluation that `cxas push-eval` makes of it.
+
+    Session parameters are given in the first turn, `variables` in each turn that has them: with the run method STABLE
+    nothing is carried from turn to turn.
+    """
+    staged = {**common.common_session_parameters, **written.session_parameters}
+    turns = []
+    for turn in written.turns:
+        turns.append(_turn(turn, {**staged, **turn.variables}, app=app))
+        staged = {}
+    prompts = (*common.common_expectations, *written.expectations)
+    return Evaluation(
+        display_name=written.conversation,
+        tags=written.tags,
+        golden=Golden(
+            turns=tuple(turns),
+            evaluation_expectations=tuple(f"{app}/evaluationExpectations/{expectation_id(each)}" for each in prompts),
+        ),
+    )
+
+
+def _turn(turn: WrittenTurn, variables: JsonObject, *, app: str) -> GoldenTurn:
+    steps = [Step(user_input=SessionInput(variables=variables))] if variables else []
+    said = SessionInput(event=Event(event="welcome")) if turn.user is None else SessionInput(text=turn.user)
+    steps.append(Step(user_input=said))
+    expected = [
+        GoldenExpectation(agent_response=Message(role="agent", chunks=(Chunk(text=text),)))
+        for text in turn.agent
+        if SILENT not in text
+    ]
+    for number, call in enumerate(turn.tool_calls, start=1):
+        agent = call.args.get("agent") or call.agent
+        if call.action == TRANSFER and isinstance(agent, str) and agent:
+            named = agent if agent.startswith("projects/") else f"{app}/agents/{agent}"
+            expected.append(GoldenExpectation(agent_transfer=AgentTransfer(target_agent=named)))
+            continue
+        tool = call.action if call.action.startswith("projects/") else f"{app}/tools/{call.action}"
+        made = ToolCall(tool=tool, id=f"call-{number}", args=call.args)
+        expected.append(GoldenExpectation(tool_call=made))
+        if call.output is not None:
+            answer = call.output if isinstance(call.output, dict) else {"output": call.output}
+            response = ToolResponse(tool=tool, id=made.id, response=answer)
+            expected.append(GoldenExpectation(tool_response=response))
+    return GoldenTurn(steps=(*steps, *(Step(expectation=each) for each in expected)))

@@ -1,0 +1,532 @@
+"""The driver `ces`: a live app of Customer Engagement Suite, spoken to over REST (`runSession`).
+
+Base and head are two versions of an app, or each checkout's export as an app of its own. What is made for a run is
+deleted at its end; its name is written down before it is made, so that the next run deletes what a killed one left.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import threading
+import time
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import filelock
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from evalgate.agents import conversation
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentSetting,
+    Checkout,
+    Conversation,
+    DriverOptions,
+    Missing,
+    exists,
+)
+from evalgate.agents.conversation import Stopwatch
+from evalgate.model import (
+    AgentFailure,
+    Attachment,
+    Case,
+    Content,
+    Event,
+    FailureKind,
+    Invocation,
+    Part,
+    Text,
+    Timings,
+    ToolCall,
+    ToolResponse,
+    TrialKey,
+)
+from evalgate.system import isolation, redact
+from evalgate.system.http import GoogleToken
+from evalgate.values import Json, JsonObject
+from evalgate.wings.ces.cxas import TRANSFER
+from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
+from evalgate.wings.ces.results import tool_name
+
+_KINDS: Final = {
+    "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,
+    "HTTP 429": FailureKind.RATE_LIMITED,
+    "UNREACHABLE": FailureKind.UNREACHABLE,
+    "UNAVAILABLE": FailureKind.UNREACHABLE,
+    "INTERNAL": FailureKind.UNREACHABLE,
+    "DEADLINE_EXCEEDED": FailureKind.TIMEOUT,
+    "UNKNOWN": FailureKind.PROTOCOL,
+}
+_OURS: Final = re.compile(APP_NAME.pattern.removesuffix(r"[^/\s]+") + r"(?:[^/\s]+/deployments/)?evalgate-[0-9a-f]{16}")
+"""The names of what is made for a run."""
+_EVENT: Final = re.compile(r"<event>([^<>]+)</event>")
+_CREDENTIALS: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+MOST_BYTES: Final = 50 * 1024 * 1024
+"""Of an app's export."""
+
+
+class CesOptions(DriverOptions):
+    """Which app, and which version of it."""
+
+    app: str = Field(description="The app: projects/P/locations/L/apps/A. With `path`, whose location is used.")
+    path: str = Field(default="", description="A folder with an app's export: it becomes an app for the run.")
+    version: str = Field(default="", description="A version of the app: its id. Default: the draft.")
+    entry_agent: str = Field(default="", description="The agent that the session begins with. Default: the root agent.")
+    tool_fakes: bool = Field(default=False, description="Use the fakes of tools where there are any.")
+
+    @field_validator("app")
+    @classmethod
+    def _is_an_app(cls, value: str) -> str:
+        if not APP_NAME.fullmatch(value):
+            raise ValueError("the app must be named projects/P/locations/L/apps/A")
+        return value
+
+    @model_validator(mode="after")
+    def _validate_kind(self) -> CesOptions:
+        if self.path and self.version:
+            raise ValueError("`path` and `version` name two agents: give one of them")
+        return self
+
+
+# --- what is made for a while -----------------------------------------------------------------------------
+
+
+class Journal:
+    """The names of what is made for one run, in a file that is locked as long as the run lives."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"{uuid.uuid4().hex}.names"
+        self._lock = filelock.FileLock(f"{self._path}.lock", thread_local=False)
+        self._lock.acquire()
+        self._path.touch()
+
+    def add(self, live: Live, name: str) -> None:
+        """Note what is about to be made; it is on the disk when this returns."""
+        with self._path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({"base": live.base, "name": name}) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+
+    def clear(self, live: Live) -> None:
+        """Delete all that is noted, the last first. Raises LiveFailed; the names stay then."""
+        _clear(self._path, live)
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of the file; where names are left in it, the next run deletes what they name."""
+        self._lock.release()
+        if not self._path.exists():
+            Path(f"{self._path}.lock").unlink(missing_ok=True)
+
+
+def _clear(path: Path, live: Live) -> bool:
+    """Delete what a journal names at this address; whether that is all of it. Raises LiveFailed.
+
+    Who wrote the file is not known: nothing is deleted but what is named like what we make.
+    """
+    noted = [found for line in path.read_text("utf-8", "replace").splitlines() if (found := _noted(line))]
+    for base, name in reversed(noted):
+        if base == live.base:
+            try:
+                live.delete(name)
+            except LiveFailed as failed:
+                if failed.code != "NOT_FOUND":
+                    raise
+    return all(base == live.base for base, _ in noted)
+
+
+def _noted(line: str) -> tuple[str, str] | None:
+    """The address and the name in a line of a journal; None where it is cut short, or not what we write."""
+    try:
+        base, name = (json.loads(line)[key] for key in ("base", "name"))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return (base, name) if isinstance(base, str) and isinstance(name, str) and _OURS.fullmatch(name) else None
+
+
+def delete_left(folder: Path, live: Live) -> int:
+    """Delete what runs left that were killed; how many runs. Raises LiveFailed."""
+    count = 0
+    for path in sorted(folder.glob("*.names")):
+        lock = filelock.FileLock(f"{path}.lock", thread_local=False)
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:  # its run is alive
+            continue
+        try:
+            if path.exists() and _clear(path, live):
+                path.unlink()
+                count += 1
+        finally:
+            lock.release()
+            if not path.exists():
+                Path(f"{path}.lock").unlink(missing_ok=True)
+    return count
+
+
+# --- a conversation -----------------------------------------------------------------------------------------
+
+
+class CesConversation:
+    """A session of the app."""
+
+    takes_history = True
+
+    def __init__(self, live: Live, config: Json, setting: AgentSetting, case: Case) -> None:
+        self._live, self._config, self._limits = live, dict(config), setting.limits
+        self._redact = redact.redactor(setting.world.environment)
+        self._app = str(config["session"]).partition("/sessions/")[0]
+        self._case = case
+        self._variables: JsonObject = {}
+        self._knows_state = False
+        if case.history:
+            self._config["historicalContexts"] = [each for turn in case.history for each in _messages(turn, self._app)]
+        self._watch = Stopwatch()
+        self._done: list[Invocation] = []
+
+    def send(self, user_content: Content) -> Invocation:
+        """Run one turn. Raises AgentFailed."""
+        setup = self._case.setup_of(len(self._done))
+        given = dict(self._case.session.state) if self._case.session and not self._done else {}
+        state = {
+            name: value
+            for name, value in (given | dict(setup.state)).items()
+            if self._variables.get(name, self) != value
+        }
+        self._variables |= state
+        inputs = [*([{"variables": state}] if state else []), *_inputs(user_content, self._app)]
+        config = self._config
+        if setup.agent:
+            config = {**config, "entryAgent": f"{self._app}/agents/{setup.agent}"}
+        turn_s = self._limits.turn_timeout_s
+        case_s = max(self._limits.case_timeout_s - self._watch.seconds, 0.0)
+        began = time.monotonic()
+        try:
+            with self._watch:
+                answer = self._live.call(
+                    "POST",
+                    f"{self._config['session']}:runSession",
+                    body={"config": config, "inputs": inputs},
+                    timeout_s=min(turn_s, case_s),
+                )
+        except LiveFailed as failed:
+            message = str(failed)
+            if failed.code == "DEADLINE_EXCEEDED":
+                message = conversation.timed_out(self._limits, case=case_s < turn_s)
+            raise self._failed(_KINDS.get(failed.code, FailureKind.RAISED), message) from None
+        invocation = self._invocation(user_content, answer, Timings(total_s=time.monotonic() - began))
+        self._done.append(invocation)
+        return invocation
+
+    def finish(self) -> Json | None:
+        """The session's variables, as far as the app told them."""
+        return dict(self._variables) if self._knows_state else None
+
+    def _failed(self, kind: FailureKind, message: str) -> AgentFailed:
+        turn, partial = len(self._done) + 1, tuple(self._done)
+        return AgentFailed(AgentFailure(kind=kind, message=self._redact(message), turn=turn, partial=partial))
+
+    def _invocation(self, said: Content, answer: Json, timings: Timings) -> Invocation:
+        outputs = answer.get("outputs")
+        if not isinstance(outputs, list) or not all(isinstance(each, dict) for each in outputs):
+            raise self._failed(FailureKind.PROTOCOL, "the answer has no list of outputs")
+        texts = [str(each["text"]) for each in outputs if each.get("text")]
+        messages = [
+            message
+            for each in outputs
+            for message in (each.get("diagnosticInfo") or {}).get("messages", ())
+            if isinstance(message, dict)
+        ]
+        asked = [Event(author="agent", content=Content(parts=tuple(_calls(each)), role="model")) for each in outputs]
+        events = [event for message in messages if (event := self._event(message)) is not None]
+        events += [event for event in asked if event.content and event.content.parts]
+        if events and _is_text(events[-1]):  # the answer to the user
+            last = events.pop()
+            texts = (
+                ["".join(part.text for part in last.content.parts if isinstance(part, Text))] if last.content else []
+            )
+        return Invocation(
+            user_content=said,
+            final_response=Content(parts=(Text(text="\n".join(texts)),), role="model") if texts else None,
+            # without diagnostic messages nobody knows which tools were called
+            events=tuple(events) if messages or any(_calls(each) for each in outputs) else None,
+            timings=timings,
+            state=dict(self._variables) if self._knows_state and self._case.ces is not None else None,
+        )
+
+    def _event(self, message: Json) -> Event | None:
+        """What happened, of a diagnostic message; None for what the user said."""
+        role, parts = str(message.get("role") or "agent"), []
+        for chunk in message.get("chunks", ()):
+            for key in ("updatedVariables", "defaultVariables"):
+                if isinstance(chunk.get(key), dict):
+                    self._variables |= chunk[key]
+                    self._knows_state = True
+            parts += _parts(chunk)
+        is_response = bool(parts) and all(isinstance(part, ToolResponse) for part in parts)
+        if not parts or (role.lower() == "user" and not is_response):
+            return None
+        return Event(author=role, content=Content(parts=tuple(parts), role="user" if is_response else "model"))
+
+
+def _is_text(event: Event) -> bool:
+    return event.content is not None and all(isinstance(part, Text) for part in event.content.parts)
+
+
+def _parts(chunk: Json) -> list[Part]:
+    """What a chunk of a message is in a conversation."""
+    if isinstance(chunk.get("text"), str):
+        return [Text(text=chunk["text"])]
+    if call := chunk.get("toolCall"):
+        return [ToolCall(name=_name(call), args=call.get("args") or {}, id=call.get("id") or None)]
+    if answer := chunk.get("toolResponse"):
+        return [ToolResponse(name=_name(answer), response=answer.get("response"), id=answer.get("id") or None)]
+    if transfer := chunk.get("agentTransfer"):
+        target = transfer.get("displayName") or str(transfer.get("targetAgent", "")).rpartition("/")[2]
+        return [ToolCall(name=TRANSFER, args={"agent_name": target})]
+    return [Attachment(data={"payload": chunk["payload"]})] if chunk.get("payload") else []
+
+
+def _calls(output: Json) -> list[Part]:
+    """The calls that the app asks its client to make."""
+    return [
+        part for call in (output.get("toolCalls") or {}).get("toolCalls", ()) for part in _parts({"toolCall": call})
+    ]
+
+
+def _name(tool: Json) -> str:
+    """What people call a tool."""
+    inner = tool.get("toolsetTool") or {}
+    return str(tool.get("displayName") or inner.get("toolId") or str(tool.get("tool", "")).rpartition("/")[2])
+
+
+def _messages(turn: Invocation, app: str) -> Iterator[JsonObject]:
+    """A turn that nobody asks the app for, as the context of a session has it."""
+    yield {"role": "user", "chunks": _chunks(turn.user_content, app)}
+    said = [event.content for event in turn.events or () if event.content is not None]
+    for content in (*said, *([turn.final_response] if turn.final_response else ())):
+        yield {"role": "agent", "chunks": _chunks(content, app)}
+
+
+def _chunks(content: Content, app: str) -> list[JsonObject]:
+    made: list[JsonObject] = []
+    for part in content.parts:
+        match part:
+            case Text(text=text):
+                made.append({"text": text})
+            case ToolCall(name=name, args=args, id=call_id) if name == TRANSFER:
+                made.append({"agentTransfer": {"targetAgent": f"{app}/agents/{(args or {}).get('agent_name', '')}"}})
+            case ToolCall(name=name, args=args, id=call_id):
+                made.append({"toolCall": _of_tool(name, app, call_id, args=dict(args or {}))})
+            case ToolResponse(name=name, response=response, id=call_id):
+                made.append({"toolResponse": _of_tool(name, app, call_id, response=dict(response or {}))})
+            case Attachment(data=data):
+                made.append(_attachment(data))
+    return made
+
+
+def _attachment(data: Json) -> JsonObject:
+    inline = data.get("inline_data") or data.get("inlineData") or {}
+    mime = str(inline.get("mime_type") or inline.get("mimeType") or "")
+    return {"image" if mime.startswith("image/") else "blob": {"mimeType": mime, "data": inline.get("data", "")}}
+
+
+def _of_tool(name: str, app: str, call_id: str | None, **more: JsonObject) -> JsonObject:
+    return {"tool": tool_name(name, app), **more, **({"id": call_id} if call_id else {})}
+
+
+def _inputs(content: Content, app: str) -> list[JsonObject]:
+    """What a user says, as SessionInputs; a user calls no tools."""
+    made: list[JsonObject] = []
+    responses = []
+    for chunk in _chunks(content, app):
+        event = _EVENT.fullmatch(chunk.get("text", ""))
+        if event:
+            made.append({"event": {"event": event[1]}})
+        elif "toolResponse" in chunk:
+            responses.append(chunk["toolResponse"])
+        elif chunk.keys().isdisjoint({"toolCall", "agentTransfer"}):
+            made.append(chunk)
+    return [*made, *([{"toolResponses": {"toolResponses": responses}}] if responses else [])]
+
+
+# --- the agent ----------------------------------------------------------------------------------------------
+
+
+class CesAgent(Agent):
+    """An app."""
+
+    def __init__(self, options: CesOptions, setting: AgentSetting) -> None:
+        self._options, self._setting = options, setting
+        self._redact = redact.redactor(setting.world.environment)
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+        self._journal: Journal | None = None
+        self._app, self._deployment = options.app, ""
+        self._failure: AgentFailure | None = None
+
+    def start(self) -> None:
+        """Make what the run needs. Raises AgentFailed, the same each time."""
+        with self._lock:
+            if self._live is None and self._failure is None:
+                try:
+                    self._live = self._opened()
+                except LiveFailed as failed:
+                    self._failure = AgentFailure(kind=FailureKind.START, message=self._redact(str(failed)))
+                except AgentFailed as failed:
+                    self._failure = failed.failure
+            if self._failure is not None:
+                raise AgentFailed(self._failure)
+
+    @contextmanager
+    def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
+        """A session of its own for each trial. Raises AgentFailed."""
+        self.start()
+        assert self._live is not None
+        live, options = self._live.another(), self._options
+        agent = options.entry_agent
+        config = {
+            "session": f"{self._app}/sessions/evalgate-{uuid.uuid4().hex[:16]}",
+            "deployment": self._deployment,
+            "entryAgent": agent if not agent or "/" in agent else f"{self._app}/agents/{agent}",
+            "useToolFakes": options.tool_fakes,
+        }
+        try:
+            yield CesConversation(live, {k: v for k, v in config.items() if v}, self._setting, case)
+        finally:
+            live.close()
+
+    def about(self) -> Mapping[str, str]:
+        """Which app."""
+        version = {"version": self._options.version} if self._options.version else {}
+        return {"app": self._options.app, **version} if self._live is not None else {}
+
+    def close(self) -> None:
+        """Delete what was made. Never raises: what cannot be deleted now is deleted by the next run."""
+        with self._lock:
+            live, journal = self._live, self._journal
+            self._journal = None
+            if journal is not None:
+                with suppress(OSError, ValueError):
+                    try:
+                        journal.clear(live or self._connected())
+                    except (LiveFailed, AgentFailed) as failed:
+                        self._setting.world.log(self._redact(f"what this run made is left for the next one: {failed}"))
+                    journal.close()
+            if live is not None:
+                live.close()
+
+    # --- how --------------------------------------------------------------------------------------------
+
+    def _connected(self) -> Live:
+        environment = self._setting.world.environment
+        if not environment.get(_CREDENTIALS) and os.environ.get(_CREDENTIALS):  # google-auth would look there
+            message = f"no Google Cloud credentials: {self._setting.why_absent(_CREDENTIALS)}"
+            raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+        return Live(environment, token=GoogleToken(environment))
+
+    def _opened(self) -> Live:
+        live = self._connected()
+        folder = Path(self._setting.world.cache) / "ces"
+        try:
+            if folder.is_dir() and (count := delete_left(folder, live)):
+                self._setting.world.log(f"deleted what {count} earlier runs left in CES")
+        except LiveFailed as failed:
+            self._setting.world.log(self._redact(f"what earlier runs left in CES cannot be deleted now: {failed}"))
+        if self._options.path or self._options.version:
+            self._journal = Journal(folder)
+        made_id = f"evalgate-{uuid.uuid4().hex[:16]}"
+        if self._options.path:
+            self._import(live, made_id)
+        elif self._options.version:
+            self._deploy(live, made_id)
+        else:
+            live.get(self._app)
+        return live
+
+    def _import(self, live: Live, app_id: str) -> None:
+        """Make an app of the checkout's export."""
+        assert self._journal is not None
+        location = self._options.app.partition("/apps/")[0]
+        content = _zipped(Path(self._setting.root) / self._options.path)
+        self._app = f"{location}/apps/{app_id}"
+        self._journal.add(live, self._app)
+        body = {"appId": app_id, "displayName": f"evalgate, temporary: {app_id}", "appContent": content}
+        made = live.wait(live.call("POST", f"{location}/apps:importApp", body=body))
+        if made.get("name", self._app) != self._app:
+            self._journal.add(live, str(made["name"]))
+            self._app = str(made["name"])
+
+    def _deploy(self, live: Live, deployment_id: str) -> None:
+        """Make a deployment of the version, which sessions can name."""
+        assert self._journal is not None
+        self._deployment = f"{self._app}/deployments/{deployment_id}"
+        self._journal.add(live, self._deployment)
+        body = {
+            "displayName": f"evalgate, temporary: {deployment_id}",
+            "appVersion": f"{self._app}/versions/{self._options.version}",
+            "channelProfile": {"channelType": "API"},
+        }
+        live.create(self._app, "deployments", body, resource_id=deployment_id)
+
+
+def _zipped(folder: Path) -> str:
+    """A folder as the API takes it: no links, and no credentials of the job that lie there. Raises AgentFailed."""
+    apart = isolation.credential_files(os.environ)
+    held, size = io.BytesIO(), 0
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            if path.is_symlink() or not path.is_file() or path in apart or any(map(isolation.is_private, inside.parts)):
+                continue
+            size += path.stat().st_size
+            if size > MOST_BYTES:
+                message = f"{folder.name} is larger than {MOST_BYTES:,} bytes"
+                raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+            archive.writestr(inside.as_posix(), path.read_bytes())
+    if not size:
+        message = f"there are no files in {folder.name}"
+        raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message))
+    return base64.b64encode(held.getvalue()).decode()
+
+
+class CesDriver(AgentDriver):
+    """A live app."""
+
+    name = "ces"
+    options = CesOptions
+    argument = "app"
+
+    def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
+        """The app; nothing is asked or made yet."""
+        assert isinstance(options, CesOptions)
+        return CesAgent(options, setting)
+
+    def is_remote(self, options: Json) -> bool:
+        """An app is what it is, unless it is made of a folder."""
+        return not options.get("path")
+
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+        """The folder of the export."""
+        path = options.get("path", "")
+        if not path or exists(checkout.root / path):
+            return None
+        return Missing(option="path", message=f"there is no folder {path}")
+
+    def is_same_place(self, options: Json, others: Json) -> bool:
+        """Whether it is one version of one app."""
+        return all(options.get(name, "") == others.get(name, "") for name in ("app", "version"))
+
+
+DRIVER = CesDriver()

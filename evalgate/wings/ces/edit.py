@@ -1,0 +1,329 @@
+"""Changes to a resource: which fields a mask names, what an update makes of them, and the text of its file with only
+the changed values replaced."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml as pyyaml
+
+from evalgate.config import yaml
+from evalgate.formats.json_source import JsonText, Path
+from evalgate.model.shapes import to_camel, to_snake
+from evalgate.text import words
+from evalgate.values import Json, JsonObject
+from evalgate.wings.ces import compare, shapes
+from evalgate.wings.ces.shapes import Handling, Proto
+
+EVERYTHING: Final = "*"
+
+
+class Refused(Exception):  # noqa: N818 - an answer to a caller, not an error of ours
+    """A change that is not made: a code of google.rpc, what is wrong, and where in the request."""
+
+    def __init__(self, code: str, message: str, violations: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.violations = tuple(violations)
+
+
+# --- masks --------------------------------------------------------------------------------------------
+
+
+def mask_of(given: Any, body: Json, shape: type[Proto]) -> list[Path]:
+    """The fields that an update names, as keys of protobuf's JSON; `(EVERYTHING,)` for `*`.
+
+    Without a mask it is what the body holds. Output-only fields and the name are left out. Raises Refused for a path
+    that leads nowhere.
+    """
+    if isinstance(given, dict) and set(given) - {"paths"}:
+        raise Refused("INVALID_ARGUMENT", "updateMask: expected {paths: [...]}", [("updateMask", "unknown key")])
+    paths = paths_of(given) or [key for key in body if key in shapes.fields_of(shape)]
+    if EVERYTHING in paths:
+        if len(paths) > 1:
+            raise Refused("INVALID_ARGUMENT", "updateMask: `*` stands alone", [("updateMask", "`*` stands alone")])
+        return [(EVERYTHING,)]
+    found, wrong = [], []
+    for path in paths:
+        try:
+            found.append(_keys(path, shape))
+        except ValueError as error:
+            wrong.append(("updateMask", f"`{path[:100]}`: {error}"))
+    if wrong:
+        raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
+    return list(dict.fromkeys(each for each in found if each))
+
+
+def paths_of(given: Any) -> list[str]:
+    """The paths of a mask: a text with commas, a list, or `{"paths": [...]}`. Raises Refused for anything else."""
+    given = given.get("paths") if isinstance(given, dict) else given
+    listed = given.split(",") if isinstance(given, str) else given
+    if listed is not None and not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
+        message = "expected text with commas, a list of texts, or {paths: [...]}"
+        raise Refused("INVALID_ARGUMENT", f"updateMask: {message}", [("updateMask", message)])
+    return [each.strip() for each in listed or () if each.strip()]
+
+
+def _keys(path: str, shape: type[Proto]) -> Path:
+    """The keys of a path; empty where nobody may write it. Raises ValueError."""
+    keys: list[str | int] = []
+    here: type[Proto] | None = shape
+    steps = path.split(".")
+    is_output = False
+    for number, step in enumerate(steps):
+        if here is None:
+            raise ValueError(f"`{steps[number - 1]}` has no fields")
+        name = shapes.fields_of(here).get(step)
+        if name is None:
+            if step in here.oneofs or to_snake(step) in here.oneofs:
+                members = words.listed([f"`{shapes.key_of(here, each)}`" for each in here.oneofs[to_snake(step)]])
+                raise ValueError(f"names a group of fields; name one of {members}")
+            hint = words.suggest(step[:100], [shapes.key_of(here, each) for each in here.model_fields], before="; ")
+            raise ValueError(f"`{step[:60]}` is not a field{hint}")
+        is_output |= shapes.handling_of(here, name) is Handling.OUTPUT
+        is_last = number == len(steps) - 1
+        if shapes.is_repeated(here, name) and not is_last:
+            raise ValueError(f"`{step}` is a list: it is replaced whole and can only come last")
+        keys.append(shapes.key_of(here, name))
+        here = shapes.message_in(here, name)
+    return () if is_output or keys == ["name"] else tuple(keys)
+
+
+def updated(stored: Json, body: Json, mask: Sequence[Path], shape: type[Proto]) -> JsonObject:
+    """The stored resource with the masked fields of the body; both as `comparable` writes them.
+
+    A masked field is replaced whole; one that the body lacks is cleared. To give a field of a group takes the group's
+    other fields away.
+    """
+    if list(mask) == [(EVERYTHING,)]:
+        kept = {"name": stored["name"]} if "name" in stored else {}
+        return {**kept, **{key: value for key, value in body.items() if key != "name"}}
+    made: JsonObject = json.loads(json.dumps(stored))
+    for path in mask:
+        value: Any = body
+        for key in path:
+            value = value.get(key) if isinstance(value, dict | Mapping) else None
+        _put(made, list(path), value, shape)
+    return made
+
+
+def _put(here: JsonObject, path: list[Any], value: Any, shape: type[Proto]) -> None:
+    key, name = path[0], shapes.fields_of(shape)[path[0]]
+    inner = shapes.message_in(shape, name) or shape
+    for other in shapes.siblings(shape, name) if value is not None else ():
+        here.pop(other, None)
+    if len(path) > 1:
+        if value is not None or key in here:  # what is not there has nothing to clear
+            _put(here.setdefault(key, {}), path[1:], value, inner)
+    elif value is None:
+        here.pop(key, None)
+    else:
+        here[key] = value
+
+
+# --- the text of a file ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Node:
+    """A value in a text: text[start:end]. `is_block`: YAML without brackets; `at`: where its key or its dash begins."""
+
+    start: int
+    end: int
+    kind: str  # dict, list, or else
+    at: int = 0
+    is_block: bool = False
+    members: list[tuple[str, _Node]] = field(default_factory=list)
+
+
+def spliced(text: str, old: Any, new: Any, *, is_json: bool, path: Path = ()) -> str:
+    """The text of a file in which the value at `path` was `old` and is `new`; all else stays as it is written.
+
+    Raises Refused where that cannot be done: anchors in YAML.
+    """
+    tree = _json_tree(text) if is_json else _yaml_tree(text)
+    for step in path:
+        tree = next(each for name, each in tree.members if name == str(step))
+    edits: list[tuple[int, int, str]] = []
+    _Splicer(text, edits, is_json=is_json).change(tree, old, new)
+    for start, end, put in sorted(edits, key=lambda each: each[:2], reverse=True):
+        text = text[:start] + put + text[end:]
+    return text
+
+
+def _json_tree(text: str) -> _Node:
+    reader = JsonText(text)
+
+    def node(at: int, start: int) -> _Node:
+        kind = {"{": "dict", "[": "list"}.get(text[start], "other")
+        made = _Node(start, 0, kind, at=at)
+        if kind == "other":
+            reader.value(start)
+        else:
+            made.members = [(str(key), node(member, value)) for key, member, value in reader.members(start)]
+        made.end = reader.end
+        return made
+
+    top = reader.start()
+    return node(top, top)
+
+
+def _yaml_tree(text: str) -> _Node:
+    loader = yaml.JsonLoader(text)
+    top = loader.get_single_node()
+    if re.search(r"(^|[\s\[{,])[&*]\w", text) and any(
+        getattr(each, "anchor", None) for each in pyyaml.parse(text, pyyaml.SafeLoader)
+    ):
+        raise Refused("FAILED_PRECONDITION", "the file has YAML anchors; edit it by hand")
+
+    def node(value: Any, at: int) -> _Node:
+        start, end = value.start_mark.index, value.end_mark.index
+        is_map, is_list = isinstance(value, pyyaml.MappingNode), isinstance(value, pyyaml.SequenceNode)
+        made = _Node(start, end, "dict" if is_map else "list" if is_list else "other", at=at)
+        made.is_block = (is_map or is_list) and not value.flow_style
+        if is_map:
+            made.members = [(str(key.value), node(each, key.start_mark.index)) for key, each in value.value]
+        elif is_list:
+            for number, each in enumerate(value.value):
+                begin = each.start_mark.index
+                item = node(each, text.rfind("-", 0, begin) if made.is_block else begin)
+                made.members.append((str(number), item))
+        if made.is_block and made.members:  # PyYAML counts the blanks and comments behind to it
+            made.end = made.members[-1][1].end
+        elif not is_map and not is_list and getattr(value, "style", None) in ("|", ">"):
+            made.end = len(text[:end].rstrip())
+        return made
+
+    return node(top, 0)
+
+
+class _Splicer:
+    def __init__(self, text: str, edits: list[tuple[int, int, str]], *, is_json: bool) -> None:
+        self._text, self._edits, self._is_json = text, edits, is_json
+        found = re.search(r"\n([ \t]+)\S", text)
+        self._unit: str | None = found[1] if found else None
+
+    def change(self, node: _Node, old: Any, new: Any) -> None:
+        """Note the edits that make `new` of the value at the node."""
+        if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
+            return
+        if isinstance(old, dict) and isinstance(new, dict) and node.kind == "dict" and new and node.members:
+            self._change_object(node, old, new)
+        elif isinstance(old, list) and isinstance(new, list) and node.kind == "list" and new and node.members:
+            self._change_list(node, old, new)
+        else:
+            self._edits.append((node.start, node.end, self._value(new, node)))
+
+    def _change_object(self, node: _Node, old: Json, new: Json) -> None:
+        written = dict(node.members)
+        gone, added = [], {}
+        for key in dict.fromkeys((*old, *new)):
+            name = next((each for each in (key, to_snake(key), to_camel(key)) if each in written), None)
+            if key not in new:
+                gone += [name] if name is not None else []
+            elif name is None:
+                added[key] = new[key]
+            else:
+                self.change(written[name], old.get(key), new[key])
+        if len(gone) == len(node.members):
+            self._edits[:] = [each for each in self._edits if not node.start <= each[0] < node.end]
+            self._edits.append((node.start, node.end, self._value(new, node)))
+            return
+        self._remove(node, [number for number, (name, _) in enumerate(node.members) if name in gone])
+        last = max(number for number, (name, _) in enumerate(node.members) if name not in gone)
+        self._insert(node, last, list(added.items()))
+
+    def _change_list(self, node: _Node, old: Sequence[Any], new: Sequence[Any]) -> None:
+        gone: list[int] = []
+        for start, end, begin, stop in compare.differing(old, new):
+            pairs = min(end - start, stop - begin)
+            for number in range(pairs):
+                self.change(node.members[start + number][1], old[start + number], new[begin + number])
+            gone += range(start + pairs, end)
+            if stop - begin > pairs:
+                items = [("", each) for each in new[begin + pairs : stop]]
+                self._insert(node, start + pairs - 1, items)
+        self._remove(node, gone)
+
+    def _remove(self, node: _Node, gone: Sequence[int]) -> None:
+        """Take members out, with their comma or their lines; never all of them."""
+        runs: list[list[int]] = []
+        for number in sorted(gone):
+            if runs and runs[-1][-1] == number - 1:
+                runs[-1].append(number)
+            else:
+                runs.append([number])
+        for run in runs:
+            first, last = node.members[run[0]][1], node.members[run[-1]][1]
+            behind = node.members[run[-1] + 1][1].at if run[-1] + 1 < len(node.members) else None
+            start = self._text.rfind("\n", 0, first.at) + 1
+            if node.is_block and not self._text[start : first.at].strip():
+                end = self._text.find("\n", last.end)
+                self._edits.append((start, len(self._text) if end < 0 else end + 1, ""))
+            elif behind is not None:  # in block YAML `- key: value`: the next member moves up to the dash
+                self._edits.append((first.at, behind, ""))
+            else:
+                self._edits.append((node.members[run[0] - 1][1].end, last.end, ""))
+
+    def _insert(self, node: _Node, after: int, items: Sequence[tuple[str, Any]]) -> None:
+        """Put members behind the one of number `after`; -1: before all."""
+        if not items:
+            return
+        beside = node.members[max(after, 0)][1]
+        column = beside.at - (self._text.rfind("\n", 0, beside.at) + 1)
+        lead = self._text[beside.at - column : beside.at]
+        indent = lead if not lead.strip() else " " * column
+        if node.is_block:
+            texts = [f"{indent}{self._member(key, value, indent)}" for key, value in items]
+            if after < 0:
+                first = texts[0].lstrip() + "\n" + "".join(f"{each}\n" for each in texts[1:]) + indent
+                self._edits.append((beside.at, beside.at, first))
+                return
+            end = self._text.find("\n", beside.end)
+            end = len(self._text) if end < 0 else end
+            self._edits.append((end, end, "".join(f"\n{each}" for each in texts)))
+            return
+        between = f",\n{indent}" if not lead.strip() else ", "
+        texts = [
+            (f"{json.dumps(key)}: " if key else "") + self._flow(value, indent if not lead.strip() else None)
+            for key, value in items
+        ]
+        if after < 0:
+            self._edits.append((beside.at, beside.at, between.join(texts) + between))
+        else:
+            self._edits.append((beside.end, beside.end, "".join(f"{between}{each}" for each in texts)))
+
+    def _member(self, key: str, value: Any, indent: str) -> str:
+        """A line or lines of block YAML."""
+        made: str = pyyaml.safe_dump({key: value} if key else [value], **_BLOCK).rstrip("\n")
+        return made.replace("\n", f"\n{indent}")
+
+    def _value(self, value: Any, node: _Node) -> str:
+        line = self._text.rfind("\n", 0, node.at) + 1
+        indent = re.match(r"[ \t]*", self._text[line:])
+        lead = indent[0] if indent else ""
+        if not self._is_json and isinstance(value, str):
+            made: str = pyyaml.safe_dump(value, **_BLOCK).removesuffix("\n").removesuffix("\n...")
+            return made if "\n" not in made else json.dumps(value, ensure_ascii=False)
+        is_spread = self._is_json and "\n" in self._text.strip()
+        return self._flow(value, lead if is_spread else None)
+
+    def _flow(self, value: Any, indent: str | None) -> str:
+        """JSON, over several lines where the file is so; `indent` is that of the line in which it begins."""
+        if indent is None or self._unit is None or not self._is_json:
+            return json.dumps(value, ensure_ascii=False)
+        unit: str | int = "\t" if self._unit.startswith("\t") else len(self._unit)
+        return json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", f"\n{indent}")
+
+
+_BLOCK: dict[str, Any] = {
+    "default_flow_style": False,
+    "allow_unicode": True,
+    "sort_keys": False,
+    "width": 10_000,
+}

@@ -1,0 +1,431 @@
+"""CES files at the terminal's request: two versions compared by field; a live app's evaluations beside them: what
+differs, what one has written to the other.
+
+Every update of an app has a mask of what changed and the etag that was read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from evalgate.discovery import walk
+from evalgate.errors import ConfigError, NothingToDo, Place, Problem, Severity, UnavailableError
+from evalgate.text import plain, words
+from evalgate.values import Environ, Json, JsonObject, frozen_dataclass
+from evalgate.wings.ces import compare, edit, live, read, shapes
+from evalgate.wings.ces.compare import Change, Relaxation
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.live import APP_NAME, Live, LiveFailed
+from evalgate.wings.ces.mcp.resources import COLLECTION_OF, ID, Resources
+from evalgate.wings.ces.read import Kind, Library, Resource
+
+
+@frozen_dataclass
+class Difference:
+    """What differs in one resource: it is on one side alone, or its fields changed, and which of that relaxes."""
+
+    kind: Kind
+    title: str
+    only_in: str = ""  # old, new
+    changes: tuple[Change, ...] = ()
+    relaxations: tuple[Relaxation, ...] = ()
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(each for each in path.rglob("*") if each.name.endswith(read.ENDINGS) and each.is_file())
+        elif path.exists():
+            yield path
+        else:
+            raise ConfigError("the file does not exist", where=Place(file=str(path)))
+
+
+def _text(path: Path) -> str:
+    data = walk.read_named(path, shown=str(path))
+    text = plain.decode(data, file=str(path))
+    if isinstance(text, Problem):
+        raise ConfigError.collected([text])
+    return text
+
+
+def library(paths: Iterable[Path]) -> Library:
+    """The CES files of the paths. Raises ConfigError where a file is broken, or none is one of CES."""
+    named = tuple(paths)
+    texts = {str(path): _text(path) for path in _files(named)}
+    is_meant = {str(path) for path in named}
+    of_ces = {file: text for file, text in texts.items() if file in is_meant or read.kind_of(text, file=file)}
+    found = read.library(of_ces)
+    if any(problem.severity is Severity.ERROR for problem in found.problems):
+        raise ConfigError.collected(found.problems)
+    if not of_ces:
+        raise ConfigError(f"no CES file in {words.listed(map(str, named))}")
+    return found
+
+
+# --- comparing --------------------------------------------------------------------------------------
+
+
+def differences(old: Path, new: Path) -> tuple[list[Difference], tuple[Problem, ...]]:
+    """What differs between two versions of files, and the warnings of both."""
+    libraries = [library([path]) for path in (old, new)]
+    found: list[Difference] = []
+    for pair in pairs(*map(_compared, libraries)):
+        one = pair[1] or pair[0]
+        assert one is not None
+        left, right = (None if each is None else shapes.comparable(each.message) for each in pair)
+        found += _difference(one, left, right)
+    return found, tuple(problem for each in libraries for problem in each.problems)
+
+
+def _compared(found: Library) -> list[Resource]:
+    """The resources of files, and what apps say as one each, with their personas."""
+    apps = [
+        Resource(kind=Kind.APP, file=file, path=(), message=reading.app, place=Place(file=file))
+        for file, reading in found.readings.items()
+        if reading.app is not None
+    ]
+    return [*apps, *(each for each in found.of(*Kind) if each.kind is not Kind.PERSONA or not each.path)]
+
+
+def pairs(before: Iterable[Resource], after: Iterable[Resource]) -> Iterator[tuple[Resource | None, Resource | None]]:
+    """The versions of each resource: those of one name, else those that are called the same."""
+    left = list(before)
+    for new in after:
+        name = getattr(new.message, "name", "")
+        of_kind = [old for old in left if old.kind is new.kind]
+        by_name = next((old for old in of_kind if name and getattr(old.message, "name", "") == name), None)
+        old = by_name or next((old for old in of_kind if old.title == new.title), None)
+        if old is not None:
+            left.remove(old)
+        yield old, new
+    for old in left:
+        yield old, None
+
+
+# --- a live app ----------------------------------------------------------------------------------
+
+
+ORDER: Final = (Kind.EXPECTATION, Kind.EVALUATION, Kind.DATASET)
+"""What others refer to comes first."""
+
+_OF_APP: Final = ("evaluationMetricsThresholds", "evaluationSettings", "evaluationPersonas")
+
+
+@frozen_dataclass
+class Pair:
+    """A resource in the files and in the app, in one spelling; None where it is not there. `file`: where it stands,
+    `path` where in it. `unknown`: fields that the app has and evalgate does not know."""
+
+    kind: Kind
+    title: str
+    file: str = ""
+    path: tuple[str | int, ...] = ()
+    mine: JsonObject | None = None
+    my_etag: str = ""
+    theirs: JsonObject | None = None
+    name: str = ""
+    etag: str = ""
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Done:
+    """What was, or would be, done: `differences`, and in words what was not done although it differs."""
+
+    differences: list[Difference] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class AppFiles:
+    """An app and the files of its evaluations below a folder."""
+
+    def __init__(self, folder: Path, *, app: str, environment: Environ, endpoint: str = "") -> None:
+        """`app`: its name; without one the files say it, but not in CI, where anybody may have written them. Raises
+        ConfigError."""
+        if not folder.is_dir():
+            raise ConfigError(f"{folder} is not a folder")
+        self._files = Resources(folder)
+        self._library = self._files.library()
+        broken = [each for each in self._library.problems if each.severity is Severity.ERROR]
+        if broken:
+            raise ConfigError.collected(broken)
+        if not app and environment.get("CI", "").lower() not in ("", "0", "false"):
+            message = "in CI the app must be named (`--app`): the files of a change could name any other"
+            raise ConfigError(message, hint=_APP_HINT)
+        self.app = app or _app_named(self._library)
+        if not APP_NAME.fullmatch(self.app):
+            raise ConfigError(f"{self.app[:200]!r} is not the name of an app", hint=_APP_HINT)
+        self._names: dict[tuple[str, str], str] = {}
+        with _told():
+            self._live = Live(environment, endpoint=endpoint)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._live.close()
+
+    # --- what is asked for ------------------------------------------------------------------------------
+
+    def drift(self) -> Done:
+        """What the app has otherwise than the files."""
+        found = self._pairs()
+        if not found:
+            raise NothingToDo("neither the files nor the app have evaluations")
+        return Done(differences=[each for pair in found for each in _difference(pair, pair.mine, pair.theirs)])
+
+    def pull(self) -> Done:
+        """Write what the app has to the files, where it differs; what only the files have stays."""
+        done = Done()
+        with self._files.locked():
+            for pair in self._pairs():
+                if pair.theirs is None:
+                    done.notes.append(f"{pair.kind} {pair.title}: only in the files ({pair.file}), left")
+                    continue
+                done.notes += [f"{pair.kind} {pair.title}: `{each}` is unknown, left out" for each in pair.unknown]
+                differs = _difference(pair, pair.mine, pair.theirs)
+                try:
+                    self._take(pair)
+                except Refused as refused:
+                    done.refused.append(f"{pair.kind} {pair.title}: {refused.message}")
+                else:
+                    done.differences += differs
+        return done
+
+    def push(self, *, preview: bool = False, no_relaxing: bool = False, overwrite: bool = False) -> Done:
+        """Write what the files have to the app, where it differs; what only the app has stays.
+
+        `overwrite`: also over what was changed in the app since it was pulled. Raises ConfigError with `no_relaxing`
+        where a change relaxes: nothing is written then.
+        """
+        done, pairs = Done(), self._pairs()
+        changed: list[tuple[Pair, Difference]] = []
+        for pair in pairs:
+            if pair.mine is None:
+                done.notes.append(f"{pair.kind} {pair.title}: only in the app, left")
+                continue
+            wanted = {**(pair.theirs or {}), **pair.mine} if pair.kind is Kind.APP else pair.mine
+            changed += [(pair, each) for each in _difference(pair, pair.theirs, wanted)]
+        relaxing = [each for _, each in changed if each.relaxations]
+        if no_relaxing and relaxing:
+            told = [f"{each.kind} {each.title}: {why}" for each in relaxing for why in each.relaxations]
+            raise ConfigError(f"nothing was pushed, because it relaxes (`--no-relaxing`): {'; '.join(told)}")
+        with contextlib.nullcontext() if preview else self._files.locked():
+            for pair, difference in changed:
+                try:
+                    if not preview:
+                        self._give(pair, overwrite=overwrite)
+                except Refused as refused:
+                    done.refused.append(f"{pair.kind} {pair.title}: {refused.message}")
+                else:
+                    done.differences.append(difference)
+        return done
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def _pairs(self) -> list[Pair]:
+        """Every resource on either side, and the settings of the app. Raises ConfigError for what cannot be read."""
+        with _told():
+            theirs = {
+                kind: [_read(raw, kind) for raw in self._live.listed(self.app, COLLECTION_OF[kind])] for kind in ORDER
+            }
+            app = self._live.get(self.app)
+            self._learn_names(theirs)
+        mine = self._library.of(*ORDER)
+        found = []
+        for kind in ORDER:
+            left = theirs[kind]
+            for resource in (each for each in mine if each.kind is kind):
+                content = live.moved(shapes.comparable(resource.message), self.app, self._names)
+                name = content.pop("name", "")
+                match = next((each for each in left if name and each.name == name), None)
+                match = match or next((each for each in left if each.title == resource.title), None)
+                if match is not None:
+                    left = [each for each in left if each is not match]
+                found.append(_joined(resource, content, name, match))
+            found += left
+        return [*found, *self._of_app(app)]
+
+    def _of_app(self, raw: Json) -> list[Pair]:
+        """What app.json says beside what the app says."""
+        files = [file for file, each in self._library.readings.items() if each.kind is Kind.APP]
+        if len(files) > 1:
+            raise ConfigError(
+                f"more than one app: {words.listed(files)}", hint="Name the folder of the one that is meant."
+            )
+        # the rest of an app is not ours
+        theirs = _read({key: value for key, value in raw.items() if key in _OF_APP}, Kind.APP)
+        mine, my_etag = None, ""
+        if files:
+            reading = self._library.readings[files[0]]
+            said = shapes.comparable(reading.app) if reading.app else {}
+            mine, my_etag = live.moved(said, self.app, self._names), str(reading.raw.get("etag", ""))
+        if not theirs.theirs and not mine:
+            return []
+        title, etag, file = str(raw.get("displayName") or self.app), str(raw.get("etag", "")), files[0] if files else ""
+        return [replace(theirs, title=title, name=self.app, etag=etag, file=file, mine=mine or None, my_etag=my_etag)]
+
+    def _learn_names(self, theirs: Mapping[Kind, Sequence[Pair]]) -> None:
+        """The names behind display names, which an export has in the place of names."""
+        for kind, pairs in theirs.items():
+            self._names |= {(COLLECTION_OF[kind], each.title): each.name for each in pairs}
+        used = json.dumps([shapes.comparable(each.message) for each in self._library.of(*ORDER)])
+        for key, collection in (("tool", "tools"), ("toolset", "toolsets"), ("targetAgent", "agents")):
+            if re.search(rf'"{key}": "(?!projects/)[^"]', used):
+                for each in self._live.listed(self.app, collection):
+                    self._names[collection, str(each.get("displayName", ""))] = str(each["name"])
+
+    # --- writing ----------------------------------------------------------------------------------------
+
+    def _take(self, pair: Pair) -> None:
+        """Write what the app has to its file. Raises Refused."""
+        assert pair.theirs is not None
+        new = {**pair.theirs, "name": pair.name, "etag": pair.etag}
+        if pair.mine is not None:
+            self._splice(pair, new)
+            return
+        if pair.kind is Kind.APP:
+            file = "app.json"
+            if (self._files.root / file).exists():
+                raise Refused("ALREADY_EXISTS", "app.json says nothing of evaluations: add `evaluationSettings: {}`")
+        else:
+            file = self._files.new_file(self._files.library(), pair.kind, pair.title)
+        self._files.save(
+            file, json.dumps(dict(sorted(new.items(), key=_name_first)), indent=2, ensure_ascii=False) + "\n"
+        )
+
+    def _give(self, pair: Pair, *, overwrite: bool) -> None:
+        """Write what the file has to the app: all of it where the app has none, else what differs. Raises Refused."""
+        mine: JsonObject = live.moved(pair.mine, self.app, self._names)
+        with _told():
+            made = self._created(pair, mine) if pair.theirs is None else self._updated(pair, mine, overwrite=overwrite)
+        told = {"name": made["name"], "etag": made.get("etag", "")}
+        self._splice(pair, {**(pair.mine or {}), **told}, names_only=True)
+
+    def _created(self, pair: Pair, mine: JsonObject) -> JsonObject:
+        collection, own_id = COLLECTION_OF[pair.kind], pair.name.rpartition("/")[2]
+        made = self._live.create(self.app, collection, mine, resource_id=own_id if ID.fullmatch(own_id) else "")
+        self._names[collection, pair.title] = str(made["name"])
+        return made
+
+    def _updated(self, pair: Pair, mine: JsonObject, *, overwrite: bool) -> JsonObject:
+        theirs = pair.theirs or {}
+        wanted = {**theirs, **mine} if pair.kind is Kind.APP else mine
+        paths = live.mask(theirs, wanted, read.SHAPES[pair.kind])
+        lost = [each for each in pair.unknown if any(each.startswith(path) for path in paths)]
+        if lost:
+            raise Refused("FAILED_PRECONDITION", f"{words.listed(lost)}, which evalgate does not know, would be lost")
+        etag = pair.etag if overwrite else pair.my_etag or pair.etag
+        tops = {path.partition(".")[0] for path in paths}
+        body = {key: value for key, value in wanted.items() if key in tops}
+        return self._live.update({**body, "name": pair.name, "etag": etag}, mask=",".join(paths))
+
+    def _splice(self, pair: Pair, new: JsonObject, *, names_only: bool = False) -> None:
+        """Change a file where it differs from what it should say, and nowhere else. Raises Refused.
+
+        `names_only`: of what is written out within another file there is no name to be noted.
+        """
+        assert pair.mine is not None
+        raw = self._library.readings[pair.file].raw
+        if pair.path:
+            if not names_only and pair.mine != pair.theirs:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {pair.file}: edit it there")
+            return
+        known = {to: raw[to] for to in ("name", "etag") if raw.get(to)}
+        if "name" in known and not names_only:
+            known["name"] = live.moved(known, self.app, {})["name"]
+        old = {**pair.mine, **known}
+        text = self._files.text(pair.file)
+        made = edit.spliced(text, old, new, is_json=pair.file.endswith(".json"))
+        reading = read.parse(made, file=pair.file, kind=pair.kind)
+        if any(each.severity is Severity.ERROR for each in reading.problems) or reading.raw.get("etag") != new["etag"]:
+            raise Refused("FAILED_PRECONDITION", f"{pair.file} cannot be changed in place: edit it by hand")
+        if made != text:
+            self._files.save(pair.file, made)
+
+
+def _read(raw: Json, kind: Kind) -> Pair:
+    """What the app has, as it gave it. Raises ConfigError for what cannot be read."""
+    name = str(raw.get("name", ""))
+    content, unknown = live.known(raw, read.SHAPES[kind])
+    message, problems = read.parse_message(content, kind, file=name)
+    if message is None:
+        raise ConfigError.collected(problems)
+    made = shapes.comparable(message)
+    made.pop("name", None)
+    title, etag = str(raw.get("displayName") or name), str(raw.get("etag", ""))
+    return Pair(kind=kind, title=title, theirs=made, name=name, etag=etag, unknown=tuple(unknown))
+
+
+def _joined(resource: Resource, content: JsonObject, name: str, match: Pair | None) -> Pair:
+    return replace(
+        match or Pair(kind=resource.kind, title="", name=name),
+        title=resource.title,
+        file=resource.file,
+        path=resource.path,
+        mine=content,
+        my_etag=str(getattr(resource.message, "etag", "")),
+    )
+
+
+def _difference(of: Pair | Resource, old: JsonObject | None, new: JsonObject | None) -> list[Difference]:
+    """What there is to be told of the two sides of a resource; nothing where they are one."""
+    if old is None or new is None:
+        relaxed = (compare.removed(str(of.kind)),) if new is None else ()
+        return [Difference(kind=of.kind, title=of.title, only_in="new" if old is None else "old", relaxations=relaxed)]
+    changes = tuple(compare.changes(old, new))
+    relaxations = tuple(compare.relaxations(changes))
+    return [Difference(kind=of.kind, title=of.title, changes=changes, relaxations=relaxations)] if changes else []
+
+
+def _name_first(item: tuple[str, Any]) -> tuple[int, str]:
+    order = ("name", "displayName", "etag", "description", "tags")
+    return (order.index(item[0]) if item[0] in order else len(order), item[0])
+
+
+_APP_HINT: Final = "Name it: --app projects/P/locations/L/apps/A"
+
+
+def _app_named(library: Library) -> str:
+    """The app that the files name. Raises ConfigError where they name none, or several."""
+    named = (str(getattr(each.message, "name", "")) for each in library.of(*ORDER))
+    apps = {found[0] for name in named if (found := APP_NAME.match(name))} - {read.LOCAL_APP}
+    raws = [each.raw for each in library.readings.values() if each.kind is Kind.APP and each.raw.get("name")]
+    apps |= {str(raw["name"]) for raw in raws}
+    if len(apps) != 1:
+        said = f"the files name {words.listed(sorted(apps))}" if apps else "the files name no app"
+        raise ConfigError(said, hint=_APP_HINT)
+    return apps.pop()
+
+
+_REFUSALS: Final = frozenset(
+    {"ABORTED", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "PERMISSION_DENIED"}
+)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors of the API in words that say what to do: Refused for those of one resource, else UnavailableError."""
+    try:
+        yield
+    except LiveFailed as failed:
+        if failed.code == "ABORTED":
+            message = (
+                f"{failed}; it was changed in the app since it was pulled: `evalgate ces drift` shows how, `pull` "
+                "takes it over, `push --overwrite` writes over it"
+            )
+            raise Refused("ABORTED", message) from failed
+        if failed.code in _REFUSALS:
+            raise Refused(failed.code, str(failed)) from failed
+        hint = "GOOGLE_APPLICATION_CREDENTIALS names a file of credentials; or `gcloud auth application-default login`."
+        is_credentials = failed.code == "UNAUTHENTICATED"
+        raise UnavailableError(f"the CES API: {failed}", hint=hint if is_credentials else "") from failed

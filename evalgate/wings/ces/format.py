@@ -1,0 +1,208 @@
+"""The CES files of a checkout, told by their content: in an export's folders first, then wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from evalgate import errors
+from evalgate.config import places
+from evalgate.discovery import walk
+from evalgate.errors import Place, Problem
+from evalgate.formats.base import Format, Library, SearchedTree
+from evalgate.model import Case, CriterionUse, EvalSet
+from evalgate.simulation import user
+from evalgate.text import plain, words
+from evalgate.values import frozen_dataclass
+from evalgate.wings.ces import cases, read
+from evalgate.wings.ces.cxas import Simulation, ToolTest
+from evalgate.wings.ces.read import Kind, Resource
+from evalgate.wings.ces.shapes import Evaluation, EvaluationDataset, Golden, Scenario
+
+MOST_SNIFFED = 2000
+"""How many files are looked into, those in folders of CES first."""
+HEAD_BYTES = 65_536
+LARGEST_BYTES = 16 * 1024 * 1024
+FOLDERS = frozenset({*read.COLLECTIONS, "evals"})
+
+
+def _homes(known: Iterable[str]) -> set[str]:
+    """The folders of apps that have evaluations of CES or settings for them."""
+    return {
+        read.app_folder(path) for path in known if read.stem(path) == "app" or read.kind_by_folder(path) is not None
+    }
+
+
+def _is_of_ces(tree: SearchedTree, path: str) -> bool:
+    head = walk.read_head(tree.root, path, size=HEAD_BYTES)
+    return read.kind_of(head.decode("utf-8", errors="replace"), file=path) is not None
+
+
+@frozen_dataclass
+class CesLibrary(Library):
+    """The chosen CES files, with what is wrong with them and with what applies to them."""
+
+    found: read.Library
+    problems: tuple[Problem, ...] = ()
+    noun = "CES evaluation"
+
+    def files(self) -> Collection[str]:
+        """Those that apply to the chosen ones, too."""
+        return self.found.every.keys()
+
+    def eval_sets(self, named: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, EvalSet], tuple[Problem, ...]]:
+        """Evaluations, goldens and simulations; no tool tests, since no driver has a tool alone."""
+        sets, left_out = cases.eval_sets(self.found, named=named)
+        deciding = (*cases.RUN, Kind.APP)
+        of_run = [
+            problem
+            for file, reading in self.found.every.items()
+            for problem in self.problems
+            if reading.kind in deciding and problem.place is not None and problem.place.file == file
+        ]
+        return sets, (*of_run, *left_out, *not_run(self.found))
+
+    def is_of_cases(self, file: str) -> bool:
+        """Whether it is of a kind that is run."""
+        return file in self.found.readings and self.found.readings[file].kind in cases.RUN
+
+    def criteria_of(self, cases_of_file: Iterable[Case]) -> list[CriterionUse]:
+        """As the evaluations say; of a scenario also whether it ended, since CES lets a conversation be cut."""
+        listed = tuple(cases_of_file)
+        uses = [
+            CriterionUse(name=name, threshold=None, informational=True)
+            if name == cases.RUBRICS
+            else CriterionUse(name=name, threshold=1.0)
+            for name in cases.decisive(listed)
+        ]
+        if any(case.scenario is not None for case in listed):
+            uses.append(CriterionUse(name=user.ENDED, threshold=None, informational=True))
+        return uses
+
+    def size(self) -> int:
+        """Tool tests are counted, too."""
+        return len(self.found.tests)
+
+    def lines(self, *, run: Collection[str]) -> Iterator[str]:
+        """Each file with what stands in it."""
+        for file, reading in self.found.readings.items():
+            if file in run:
+                continue
+            is_ready = any(not cases.why_not_run(resource.message) for resource in reading.resources)
+            why = "no agent" if reading.kind in cases.RUN and is_ready else "not run"
+            yield from (file, f"  CES       {reading.kind} ({why})")
+            if reading.app is not None and reading.app.evaluation_metrics_thresholds is not None:
+                yield "    - thresholds of the app"
+            yield from (f"    - {resource.title} ({described(resource)})" for resource in reading.resources)
+
+
+def described(resource: Resource) -> str:
+    """What a CES resource is, in a few words."""
+    match resource.message:
+        case Evaluation(golden=Golden() as golden):
+            said, tags = f"golden, {words.counted(len(golden.turns), 'turn')}", resource.message.tags
+        case Evaluation(scenario=Scenario()):
+            said, tags = "scenario", resource.message.tags
+        case Simulation():
+            said, tags = f"simulation, {words.counted(len(resource.message.steps), 'goal')}", resource.message.tags
+        case ToolTest():
+            said, tags = f"tool test of {resource.message.tool}", ()
+        case EvaluationDataset():
+            said, tags = f"dataset, {words.counted(len(resource.message.evaluations), 'evaluation')}", ()
+        case _:
+            said, tags = str(resource.kind), ()
+    return ", ".join((said, *tags))
+
+
+def not_run(found: read.Library) -> tuple[Problem, ...]:
+    """What is found and is not run: tool tests, since no driver has a tool alone."""
+    tests = found.of(Kind.TOOL_TESTS)
+    if not tests:
+        return ()
+    message = f"{words.counted(len(tests), 'tool test')} found and not run: evalgate runs agents, not their tools alone"
+    return (
+        errors.warning(
+            "ces-not-run", message, tests[0].place, "`evalgate list` shows them, `evalgate validate` checks them."
+        ),
+    )
+
+
+def library(tree: SearchedTree, files: Iterable[str], *, chosen: Collection[str]) -> CesLibrary:
+    """What stands in the `chosen` files and is wrong with them and with what applies to them; what they refer to may be
+    in any of the `files`."""
+    texts, problems = dict[str, str](), list[Problem]()
+    for key in files if chosen else ():
+        data = tree.read(key, largest=LARGEST_BYTES)
+        text = plain.decode(data, file=key)
+        if isinstance(text, Problem):
+            problems.append(text)
+        else:
+            texts[key] = text
+    found = read.library(texts, folders=lambda folder: walk.folder_names(tree.root, folder))
+    apps = {read.app_folder(file) for file in chosen}
+    applies = {
+        file
+        for file, reading in found.readings.items()
+        if reading.kind in read.APPLIES and read.app_folder(file) in apps
+    }
+    told = {*chosen, *applies}
+    return CesLibrary(
+        found=read.Library(
+            readings={file: reading for file, reading in found.readings.items() if file in chosen},
+            beside={file: reading for file, reading in found.readings.items() if file not in chosen},
+        ),
+        problems=tuple(each for each in (*problems, *found.problems) if each.place and each.place.file in told),
+    )
+
+
+class CesFormat(Format):
+    """Evaluations of Customer Engagement Suite."""
+
+    name = "CES"
+
+    def is_evaluation_file(self, path: str) -> bool:
+        """By its place in an export."""
+        return read.kind_by_folder(path) is not None
+
+    def find(self, tree: SearchedTree, *, exclude: Sequence[str], named: Iterable[str] = ()) -> tuple[str, ...]:
+        """The CES files of the tree, and those of the files that the user named: by what they say; among the
+        evaluations of an app also by their place, so that a typing error takes none away."""
+        listed = dict.fromkeys((*named, *tree.other_yaml, *tree.other_json))
+        first_in_folders = sorted(listed, key=lambda path: FOLDERS.isdisjoint(path.split("/")))
+        looked = [path for path in first_in_folders[:MOST_SNIFFED] if not places.matches(path, exclude)]
+        known = {path for path in looked if _is_of_ces(tree, path)}
+        homes = _homes(known)
+        at_home = (path for path in listed if read.kind_by_folder(path) is not None and read.app_folder(path) in homes)
+        return tuple(sorted(known.union(path for path in at_home if not places.matches(path, exclude))))
+
+    def left_out(self, tree: SearchedTree, *, exclude: Sequence[str]) -> tuple[str, ...]:
+        """See Format."""
+        named = [path for path in (*tree.other_yaml, *tree.other_json) if exclude and places.matches(path, exclude)]
+        return tuple(path for path in named[:MOST_SNIFFED] if _is_of_ces(tree, path))
+
+    def unheeded(self, tree: SearchedTree, files: Collection[str], *, exclude: Sequence[str]) -> Iterator[Problem]:
+        """A warning for each file among the evaluations of an app that is none."""
+        homes = _homes(files)
+        for path in sorted({*tree.other_yaml, *tree.other_json} - {*files}):
+            is_among = "evaluations" in path.split("/")[:-1] and read.app_folder(path) in homes
+            if is_among and not places.matches(path, exclude):
+                message = "it lies among an app's evaluations and is none, so nothing of it is run"
+                hint = (
+                    "An evaluation `x` is evaluations/x/x.yaml (or .json), with `golden` or `scenario`; or `exclude` it"
+                )
+                yield errors.warning("ces-unknown-file", message, Place(file=path), f"{hint}.")
+
+    def read(self, tree: SearchedTree, files: Collection[str], *, chosen: Collection[str]) -> CesLibrary:
+        """What they refer to may be in any of the `files`."""
+        return library(tree, files, chosen=chosen)
+
+    def why_unchanged(self, text: str, *, file: str) -> str:
+        """Evaluations are changed by hand, or by an assistant."""
+        why = "it is a CES evaluation: change its file, or let an assistant do so (docs/ces.md)"
+        return why if read.kind_of(text, file=file) in cases.RUN else ""
+
+    def relaxed(self, base: Case, head: Case) -> list[str] | None:
+        """See `cases.relaxed`."""
+        return cases.relaxed(base, head) if base.ces is not None and head.ces is not None else None
+
+
+FORMAT = CesFormat()

@@ -1,0 +1,222 @@
+"""The API of Customer Engagement Suite, over REST: resources, operations and sessions of an app.
+
+Every update carries a mask, and every update and deletion the etag that was read.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from evalgate.formats.json_source import Path, path_text
+from evalgate.model.shapes import MOST_LEVELS
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, GoogleToken, NoToken
+from evalgate.values import Environ, Json, JsonObject
+from evalgate.wings.ces import shapes
+from evalgate.wings.ces.shapes import Proto
+
+ENDPOINT: Final = "https://ces.googleapis.com"
+ENDPOINT_VARIABLE: Final = "CES_API_ENDPOINT"
+"""Names another address of the API; `cxas` reads it too."""
+
+APP_NAME = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/apps/[^/\s]+")
+TIMEOUT_S, OPERATION_S = 60.0, 900.0
+_MOST_BYTES = 64 * 1024 * 1024
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class LiveFailed(Exception):  # noqa: N818 - it says what happened
+    """The API did not do it: `code` is one of google.rpc, or UNREACHABLE; no message holds a token."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Live:
+    """A connection to the API; for one thread at a time, unless each has a connection of its own (`another`)."""
+
+    def __init__(self, environment: Environ, *, endpoint: str = "", token: GoogleToken | None = None) -> None:
+        """`environment`: credentials and proxies. Raises LiveFailed for an address that a token must not be sent to."""
+        base = endpoint or environment.get(ENDPOINT_VARIABLE, "") or ENDPOINT
+        self.base = (base if "://" in base else f"https://{base}").rstrip("/")
+        parts = urlsplit(self.base)
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+            raise LiveFailed("INVALID_ARGUMENT", f"{self.base[:200]} is no https:// address: no token is sent to it")
+        self._environment = environment
+        self._token = token or GoogleToken(environment)
+        self._exchange = Exchange(environment=environment, headers={}, most_bytes=_MOST_BYTES)
+
+    def another(self) -> Live:
+        """One more connection, with the same token."""
+        return Live(self._environment, endpoint=self.base, token=self._token)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._exchange.close()
+
+    # --- resources ------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> JsonObject:
+        """A resource by its name. Raises LiveFailed."""
+        return self.call("GET", name)
+
+    def listed(self, parent: str, collection: str, *, key: str = "") -> Iterator[JsonObject]:
+        """All resources of a collection, page by page; `key`: what the answer calls them. Raises LiveFailed."""
+        query = {"pageSize": "100"}
+        while True:
+            page = self.call("GET", f"{parent}/{collection}", query=query)
+            found = page.get(key or collection, [])
+            if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+                raise LiveFailed("UNKNOWN", f"no list of {key or collection} in the answer")
+            yield from found
+            if not page.get("nextPageToken"):
+                return
+            query["pageToken"] = str(page["nextPageToken"])
+
+    def create(
+        self, parent: str, collection: str, body: Json, *, resource_id: str = "", id_key: str = ""
+    ) -> JsonObject:
+        """A new resource. Raises LiveFailed."""
+        query = {id_key or f"{collection.removesuffix('s')}Id": resource_id} if resource_id else {}
+        return self.call("POST", f"{parent}/{collection}", query=query, body=body)
+
+    def update(self, body: Json, *, mask: str) -> JsonObject:
+        """Write the masked fields of the body, which has the name and the etag. Raises LiveFailed."""
+        if not mask or not body.get("etag"):
+            raise LiveFailed("FAILED_PRECONDITION", "an update needs a mask and the etag that was read")
+        return self.call("PATCH", str(body["name"]), query={"updateMask": mask}, body=body)
+
+    def delete(self, name: str, *, etag: str = "") -> None:
+        """Delete a resource, and wait where that takes time. Raises LiveFailed."""
+        answer = self.call("DELETE", name, query={"etag": etag} if etag else {})
+        if answer.get("name"):
+            self.wait(answer)
+
+    def wait(self, operation: Json, *, timeout_s: float = OPERATION_S) -> JsonObject:
+        """What a long operation answers in the end. Raises LiveFailed."""
+        deadline, pause = time.monotonic() + timeout_s, 0.05
+        while not operation.get("done"):
+            if time.monotonic() > deadline:
+                raise LiveFailed("DEADLINE_EXCEEDED", f"{operation.get('name', 'the operation')} is not done yet")
+            time.sleep(pause)
+            pause = min(pause * 2, 5.0)
+            operation = self.get(str(operation["name"]))
+        if "error" in operation:
+            raise LiveFailed(str(operation["error"].get("code", "UNKNOWN")), str(operation["error"].get("message")))
+        response: JsonObject = operation.get("response") or {}
+        return response
+
+    def call(
+        self,
+        method: str,
+        name: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Json | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> JsonObject:
+        """One request; `name` may end in `:verb`. Raises LiveFailed."""
+        url = f"{self.base}/v1beta/{quote(name, safe='/:')}" + (f"?{urlencode(query)}" if query else "")
+        try:
+            headers = self._token.headers()
+            answer = self._exchange.request(method, url, body=body, timeout_s=timeout_s, headers=headers)
+        except NoToken as problem:
+            raise LiveFailed("UNAUTHENTICATED", f"no Google Cloud credentials: {problem}") from None
+        except ExchangeFailed as failed:
+            code = "DEADLINE_EXCEEDED" if failed.fault == "timeout" else "UNREACHABLE"
+            raise LiveFailed(code, f"{self.base}: {failed}") from None
+        return _content(answer)
+
+
+def _content(answer: Answer) -> JsonObject:
+    try:
+        content = answer.json() if answer.body.strip() else {}
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise LiveFailed("UNKNOWN", f"status {answer.status}, and no JSON object: {answer.excerpt(200)}")
+    if not 200 <= answer.status < 300:
+        error = content.get("error")
+        said = error if isinstance(error, dict) else {}
+        message = str(said.get("message") or answer.excerpt(200))
+        raise LiveFailed(str(said.get("status") or f"HTTP {answer.status}"), message[:1000])
+    return content
+
+
+# --- what is told from one app to another ---------------------------------------------------------------
+
+
+def moved(value: Any, app: str, names: Mapping[tuple[str, str], str], key: str = "") -> Any:
+    """A resource as the app would have it: names of any app's resources become the app's own, and where a display
+    name stands for a name (`names`, by collection) the name."""
+    if isinstance(value, dict):
+        return {each: moved(inner, app, names, each) for each, inner in value.items()}
+    if isinstance(value, list):
+        return [moved(inner, app, names, key) for inner in value]
+    if isinstance(value, str) and (key == "name" or key in _REFERENCES):
+        found = APP_NAME.match(value)
+        if found:
+            return app + value[found.end() :] if value[found.end() :][:1] in ("", "/") else value
+        return names.get((_REFERENCES.get(key, ""), value), value)
+    return value
+
+
+_REFERENCES: Final = {
+    "tool": "tools",
+    "toolset": "toolsets",
+    "targetAgent": "agents",
+    "evaluations": "evaluations",
+    "evaluationExpectations": "evaluationExpectations",
+}
+"""Fields that name other resources, and of which collection."""
+
+
+def known(raw: Any, shape: type[Proto], path: Path = ()) -> tuple[Any, list[str]]:
+    """What the API gave without the fields that we do not know, and where those stand: it may be newer than we are."""
+    if not isinstance(raw, dict) or len(path) > 2 * MOST_LEVELS:  # whoever reads it refuses that
+        return raw, []
+    kept, unknown = {}, []
+    for key, value in raw.items():
+        name = shapes.fields_of(shape).get(key)
+        if name is None:
+            unknown.append(path_text((*path, key)))
+            continue
+        inner = shapes.message_in(shape, name)
+        if inner is None:
+            kept[key] = value
+        elif isinstance(value, list):
+            pairs = [known(each, inner, (*path, key, number)) for number, each in enumerate(value)]
+            kept[key] = [each for each, _ in pairs]
+            unknown += [each for _, more in pairs for each in more]
+        elif shapes.is_map(shape, name) and isinstance(value, dict):
+            pairs = [known(content, inner, (*path, key, each)) for each, content in value.items()]
+            kept[key] = dict(zip(value, (each for each, _ in pairs), strict=True))
+            unknown += [each for _, more in pairs for each in more]
+        else:
+            kept[key], more = known(value, inner, (*path, key))
+            unknown += more
+    return kept, unknown
+
+
+def mask(old: Json, new: Json, shape: type[Proto], before: str = "") -> list[str]:
+    """The fields in which two versions of a resource differ, as deep as a mask may name them.
+
+    Of a group whose other field is given now that field alone: it takes the first one away.
+    """
+    found = []
+    for key in dict.fromkeys((*old, *new)):
+        left, right, path = old.get(key), new.get(key), f"{before}{key}"
+        name = shapes.fields_of(shape)[key]
+        inner = shapes.message_in(shape, name)
+        if left == right or (key not in new and not new.keys().isdisjoint(shapes.siblings(shape, name))):
+            continue
+        if inner and isinstance(left, dict) and isinstance(right, dict) and not shapes.is_repeated(shape, name):
+            found += mask(left, right, inner, f"{path}.")
+        else:
+            found.append(path)
+    return found

@@ -1,0 +1,177 @@
+"""Runs that an assistant starts: one after another in the background, with progress and an outcome to be asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from evalgate.config import load
+from evalgate.errors import EvalgateError, ExitCode
+from evalgate.gate import prepare, run as gate_run
+from evalgate.model import CaseVerdict, Outcome, Report, TrialKey
+from evalgate.results import kept
+from evalgate.system import redact
+from evalgate.values import Environ, JsonObject
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.mcp import resources
+
+MOST_RUNS: Final = 100
+"""Of one evaluation, in one operation."""
+MOST_WAITING, MOST_KEPT = 100, 1000
+"""Operations that are not over, and that are remembered."""
+_CODES: Final = {
+    ExitCode.CONFIG: "FAILED_PRECONDITION",
+    ExitCode.NOT_MEASURED: "UNAVAILABLE",
+    ExitCode.NOTHING_TO_DO: "NOT_FOUND",
+}
+
+
+@dataclass(slots=True)
+class Operation:
+    """A run. `done` and `total`: trials; `response` or `error` in the end; `over` is set then."""
+
+    name: str
+    paths: tuple[str, ...]
+    runs: int
+    created_at: str
+    state: str = "QUEUED"
+    total: int = 0
+    done: int = 0
+    lines: list[str] = field(default_factory=list)
+    response: JsonObject | None = None
+    error: dict[str, str] | None = None
+    ended_at: str = ""
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def json(self) -> JsonObject:
+        """As google.longrunning.Operation has it."""
+        metadata: JsonObject = {
+            "state": self.state,
+            "evaluations": list(self.paths),
+            "createTime": self.created_at,
+            "progress": {"completedCount": self.done, "totalCount": self.total},
+        }
+        if self.ended_at:
+            metadata["endTime"] = self.ended_at
+        outcome = {key: value for key, value in (("response", self.response), ("error", self.error)) if value}
+        return {"name": self.name, "done": self.over.is_set(), "metadata": metadata, **outcome}
+
+    # --- config.context.Watcher ----------------------------------------------------------------------------
+
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:  # noqa: ARG002 - the shape of Watcher
+        """See Watcher; reruns come on top."""
+        self.total += trials
+        self.done += done
+
+    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float, **more: Any) -> None:  # noqa: ARG002 - as above
+        """See Watcher."""
+        self.done += 1
+
+    def say(self, line: str) -> None:
+        """See Watcher."""
+        self.lines = [*self.lines[-19:], line[:500]]
+
+    def end(self) -> None:
+        """See Watcher."""
+
+
+class Operations:
+    """The runs of this process, below a root."""
+
+    def __init__(self, root: Path, *, environ: Environ = os.environ) -> None:
+        self._root, self._environ = root, environ
+        self._operations: dict[str, Operation] = {}
+        self._queue: queue.SimpleQueue[Operation] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self, paths: Sequence[str], *, runs: int = 1) -> Operation:
+        """Run these files or cases (`file.evalset.json:case`). Raises Refused."""
+        if not paths:
+            message = "name what is to be run: `evaluations` or `evalCases`"
+            raise Refused("INVALID_ARGUMENT", message, [("evaluations", "missing")])
+        if not 1 <= runs <= MOST_RUNS:
+            raise Refused("INVALID_ARGUMENT", f"runCount: 1 to {MOST_RUNS}", [("runCount", f"1 to {MOST_RUNS}")])
+        over = [each.name for each in self._operations.values() if each.over.is_set()]
+        if len(self._operations) - len(over) >= MOST_WAITING:
+            raise Refused("RESOURCE_EXHAUSTED", f"{MOST_WAITING} runs are waiting already")
+        for old in over[: max(len(self._operations) - MOST_KEPT + 1, 0)]:
+            del self._operations[old]
+        name = f"operations/run-{uuid.uuid4().hex[:12]}"
+        made = Operation(name=name, paths=tuple(paths), runs=runs, created_at=_now())
+        self._operations[name] = made
+        self._queue.put(made)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        return made
+
+    def get(self, name: str) -> Operation:
+        """An operation by its name. Raises Refused."""
+        if name not in self._operations:
+            raise Refused("NOT_FOUND", f"no operation {name[:100]!r}: they last as long as the server")
+        return self._operations[name]
+
+    def _work(self) -> None:
+        while True:
+            operation = self._queue.get()
+            operation.state = "RUNNING"
+            try:
+                operation.response = self._run(operation)
+                operation.state = "COMPLETED"
+            except EvalgateError as error:
+                told = " ".join(filter(None, (error.message, error.hint, *(str(each) for each in error.problems[:5]))))
+                operation.error = {"status": _CODES.get(error.exit_code, "INTERNAL"), "message": self._redacted(told)}
+                operation.state = "ERROR"
+            except Exception as error:  # noqa: BLE001 - the operation must say so, whatever it is
+                operation.error = {"status": "INTERNAL", "message": self._redacted(f"{type(error).__name__}: {error}")}
+                operation.state = "ERROR"
+            operation.ended_at = _now()
+            operation.over.set()
+
+    def _run(self, operation: Operation) -> JsonObject:
+        output = Path(kept.FOLDER) / "operations" / operation.name.rpartition("/")[2]
+        options = {"root": str(self._root), "paths": list(operation.paths), "output": str(output)}
+        settings = load.load_settings({**options, "runs": str(operation.runs), "baseline": "none"})
+        made: JsonObject = {}
+        context = prepare.make_context(
+            settings, environ=self._environ, watcher=operation, present=lambda report: made.update(response_of(report))
+        )
+        report = gate_run.run(settings, context)
+        if path := report.files.get("ces"):
+            written = json.loads(Path(path).read_text("utf-8"))
+            resources.keep_results(self._root, written)
+            made["evaluationRun"] = written["evaluationRuns"][-1]["name"]
+        return {**made, "report": report.files.get("html", ""), "results": report.files.get("results", "")}
+
+    def _redacted(self, text: str) -> str:
+        return redact.redactor(self._environ)(text)[:2000]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def response_of(report: Report) -> JsonObject:
+    """What a run says: the verdict, and each case with its criteria."""
+    cases = [_case(each) for each in report.verdict.cases]
+    return {"verdict": report.verdict.kind.value, "reason": report.verdict.reason, "cases": cases}
+
+
+def _case(verdict: CaseVerdict) -> JsonObject:
+    made: JsonObject = {"file": verdict.suite, "evalId": verdict.case_id, "outcome": verdict.kind.value}
+    if verdict.reason:
+        made["reason"] = verdict.reason
+    criteria = []
+    for each in verdict.criteria:
+        told = {"name": each.name, "score": each.value, "threshold": each.threshold, "message": each.message}
+        kind = {"outcome": each.kind.value} if each.kind else {}
+        criteria.append({**{key: value for key, value in told.items() if value not in (None, "")}, **kind})
+    return {**made, "criteria": criteria}

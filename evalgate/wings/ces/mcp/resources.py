@@ -1,0 +1,615 @@
+"""The CES resources and the ADK evaluation cases of a repository, as an assistant reads and writes them.
+
+By name, with masks, etags and a word on what each change relaxes; of a file only the values change that differ.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import filelock
+import platformdirs
+from pydantic import ValidationError
+
+from evalgate.config import load, places
+from evalgate.discovery.walk import Tree
+from evalgate.errors import EvalgateError, Problem, Severity
+from evalgate.formats import eval_set, rewrite
+from evalgate.formats.adk_shapes import EvalCaseWire, case_json
+from evalgate.formats.json_source import Path as JsonPath, path_text
+from evalgate.formats.kind import Dialect
+from evalgate.model.shapes import to_camel, to_snake
+from evalgate.results import kept, output
+from evalgate.text import plain, words
+from evalgate.values import Json, JsonObject, frozen_dataclass
+from evalgate.wings.ces import compare, edit, format as ces_format, read, shapes
+from evalgate.wings.ces.compare import MISSING, Change, Relaxation
+from evalgate.wings.ces.edit import EVERYTHING, Refused
+from evalgate.wings.ces.read import COLLECTIONS, Kind, Library, Reading, Resource
+from evalgate.wings.ces.shapes import EvaluationDataset, Proto
+
+COLLECTION_OF: Final[Mapping[Kind, str]] = {kind: name for name, kind in COLLECTIONS.items()}
+WRITABLE: Final = frozenset({Kind.EVALUATION, Kind.EXPECTATION, Kind.DATASET})
+RUNS: Final = f"{kept.FOLDER}/ces"
+"""Where runs that were started here keep what they gave."""
+PAGE, MOST_PAGE = 50, 1000
+LOCK_SECONDS: Final = 30.0
+ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{4,35}")
+_PAGE_TOKEN = re.compile(r"[0-9]{1,9}")
+
+
+@frozen_dataclass
+class Done:
+    """A change that was made, or would be: the resource after it (None: deleted), what differs, what that relaxes, and
+    the difference of the file."""
+
+    resource: JsonObject | None
+    changes: tuple[compare.Change, ...] = ()
+    relaxations: tuple[Relaxation, ...] = ()
+    diff: str = ""
+
+
+class Resources:
+    """The resources below a root. Every method raises Refused for what is not done, with a code of google.rpc."""
+
+    def __init__(
+        self, root: Path, *, app: str = read.LOCAL_APP, read_only: bool = False, no_relaxing: bool = False
+    ) -> None:
+        """`app`: the app of resources that are written without a name."""
+        self.root = root.resolve()
+        self._app, self._read_only, self._no_relaxing = app, read_only, no_relaxing
+        digest = hashlib.sha256(str(self.root).encode()).hexdigest()[:16]
+        folder = Path(platformdirs.user_cache_dir("evalgate")) / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = filelock.FileLock(folder / f"{digest}.lock", timeout=LOCK_SECONDS)
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def listed(self, kind: Kind, *, parent: str = "", page_size: int = 0, page_token: str = "") -> JsonObject:
+        """One page of the resources of a kind, by name, and the token of the next one."""
+        if page_size < 0 or (page_token and not _PAGE_TOKEN.fullmatch(page_token)):
+            raise _invalid("pageSize" if page_size < 0 else "pageToken", "not a page of this list")
+        start, size = int(page_token or 0), min(page_size or PAGE, MOST_PAGE)
+        found = sorted(self.library().of(kind), key=self.name_of)
+        if parent:
+            found = [each for each in found if self.name_of(each).startswith(_within(parent, kind))]
+        shown = {COLLECTION_OF[kind]: [self.view(each) for each in found[start : start + size]]}
+        more = {"nextPageToken": str(start + size)} if start + size < len(found) else {}
+        return {**shown, **more}
+
+    def get(self, kind: Kind, name: str) -> JsonObject:
+        """A resource by its name."""
+        return self.view(self._find(self.library(), kind, name))
+
+    def selection(self, name: str) -> str:
+        """An evaluation as a run names it: its file, and what it is called."""
+        found = self._find(self.library(), Kind.EVALUATION, name)
+        return f"{found.file}:{found.title}"
+
+    def name_of(self, resource: Resource) -> str:
+        """The name of a resource; one that has none is called after its file."""
+        written = str(getattr(resource.message, "name", ""))
+        return written if "/" in written else f"{self._app}/{COLLECTION_OF[resource.kind]}/{resource.id}"
+
+    def view(self, resource: Resource) -> JsonObject:
+        """A resource as the API shows it; its etag is one of the content."""
+        has_etag = "etag" in type(resource.message).model_fields  # results and runs have none
+        etag = {"etag": etag_of(resource.message)} if has_etag else {}
+        return {**resource.message.json(), "name": self.name_of(resource), **etag}
+
+    # --- writing ----------------------------------------------------------------------------------------
+
+    def create(self, kind: Kind, body: Any, *, parent: str = "", resource_id: str = "") -> Done:
+        """Write a new resource to a file of its own."""
+        self.insist_writable()
+        wanted = self._body(body, kind)
+        with self.locked():
+            library = self.library()
+            title = str(wanted.get("displayName", ""))
+            name = self._new_name(library, kind, parent, resource_id or _made_id(title))
+            wanted["name"] = name
+            self._checked(wanted, kind, library, besides=None)
+            file = self.new_file(library, kind, title)
+            made = self._write(file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", kind)
+        return Done(resource=self.view(made))
+
+    def update(self, kind: Kind, body: Any, *, mask: Any = None, preview: bool = False) -> Done:
+        """Write the masked fields of the body; with `preview` only tell what that would be."""
+        if not preview:
+            self.insist_writable()
+        if not isinstance(body, dict) or not isinstance(body.get("name"), str):
+            raise _invalid("name", "the name of the resource is missing")
+        given, name, etag = dict(body), body["name"], body.get("etag")
+        shape = read.RESOURCES[kind]
+        content = self._body(given, kind, is_partial=True)
+        paths = edit.mask_of(mask, given, shape)
+        with self.locked():
+            library = self.library()
+            found = self._find(library, kind, name)
+            old = shapes.comparable(found.message)
+            _check_etag(etag, old, "resource")
+            if found.path:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that evaluation")
+            new = edit.updated(old, content, paths, shape)
+            made = self._checked(new, kind, library, besides=found)
+            new = shapes.comparable(made)
+            changes = tuple(compare.changes(old, new))
+            relaxations = tuple(compare.relaxations(changes))
+            before = self.text(found.file)
+            text = self._spliced(found, before, old, new) if changes else before
+            if not preview:
+                self.insist_not_relaxing(relaxations)
+                found = self._write(found.file, text, kind) if changes else found
+        shown = self.view(found) if not preview else {**made.json(), "name": name, "etag": etag_of(made)}
+        diff = _difference(before, text, found.file)
+        return Done(resource=shown, changes=changes, relaxations=relaxations, diff=diff)
+
+    def delete(self, kind: Kind, name: str, *, etag: str = "", force: bool = False) -> Done:
+        """Delete a resource's file; with `force` also the references of datasets to it."""
+        self.insist_writable()
+        with self.locked():
+            library = self.library()
+            found = self._find(library, kind, name)
+            _check_etag(etag, shapes.comparable(found.message), "resource")
+            if found.path:
+                raise Refused("FAILED_PRECONDITION", f"it is written out in {found.file}: edit that file")
+            relaxations = (compare.removed(str(kind)),) if kind in WRITABLE else ()
+            self.insist_not_relaxing(relaxations)
+            users = [each for each in library.of(Kind.DATASET, Kind.EVALUATION) if found.id in _references(each)]
+            if users and not force:
+                named = words.listed([self.name_of(each) for each in users])
+                raise Refused("FAILED_PRECONDITION", f"{named} refers to it; `force` drops the references")
+            for user in users:
+                self._drop_reference(user, found.id)
+            path = self.inside(found.file)
+            path.unlink()
+            with suppress(OSError):
+                if path.parent.name == path.stem and path.parent != self.root:
+                    path.parent.rmdir()
+        return Done(resource=None, relaxations=relaxations)
+
+    # --- how --------------------------------------------------------------------------------------------
+
+    def library(self) -> Library:
+        """All CES files below the root, as they are now."""
+        settings = load.load_settings({"root": str(self.root)})
+        tree = Tree(self.root, exclude=settings.gate_file.exclude)
+        files = ces_format.FORMAT.find(tree, exclude=settings.gate_file.exclude)
+        found = ces_format.library(tree, files, chosen=files).found
+        return replace(found, readings={**found.readings, **dict(self._of_runs())})
+
+    def _of_runs(self) -> Iterator[tuple[str, Reading]]:
+        """What runs of evaluations gave that were started here."""
+        for kind in (Kind.RESULT, Kind.RUN):
+            for path in sorted((self.root / RUNS / COLLECTION_OF[kind]).glob("*.json")):
+                file = path.relative_to(self.root).as_posix()
+                yield file, read.parse(self.text(file), file=file, kind=kind)
+
+    def _find(self, library: Library, kind: Kind, name: str) -> Resource:
+        found = [each for each in library.of(kind) if self.name_of(each) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Refused("FAILED_PRECONDITION", f"{name!r} stands in {words.listed([each.file for each in found])}")
+        names = [self.name_of(each) for each in library.of(kind)]
+        near = words.nearest(name[:300], names)
+        hint = f"; did you mean {near}?" if near else ""
+        broken = [each for each in library.problems if each.severity is Severity.ERROR]
+        more = f" ({words.counted(len(broken), 'error')} in CES files: `evalgate validate`)" if broken else ""
+        raise Refused("NOT_FOUND", f"no {kind} {name[:300]!r}{hint}{more}")
+
+    def _body(self, body: Any, kind: Kind, *, is_partial: bool = False) -> JsonObject:
+        """What the caller may write of a body, in protobuf's JSON."""
+        message, problems = read.parse_message(body, kind, file="", is_partial=is_partial)
+        if message is None:
+            raise _refused(problems, str(kind))
+        return shapes.comparable(message)
+
+    def _checked(self, wanted: Json, kind: Kind, library: Library, *, besides: Resource | None) -> Proto:
+        """The resource that is to be written, valid by itself and among the others."""
+        message, problems = read.parse_message(dict(wanted), kind, file="")
+        if message is None:
+            raise _refused(problems, str(kind))
+        title = wanted.get("displayName")
+        for each in library.of(kind):
+            if each is not besides and (besides is None or each.file != besides.file) and each.title == title:
+                raise Refused("ALREADY_EXISTS", f"the displayName {title!r} is used by {self.name_of(each)}")
+        return message
+
+    def _new_name(self, library: Library, kind: Kind, parent: str, resource_id: str) -> str:
+        if not ID.fullmatch(resource_id):
+            raise _invalid(f"{kind}Id", "expected 5 to 36 letters, digits, `-` or `_`, a letter or digit first")
+        name = _within(parent or self._app, kind) + resource_id
+        if any(self.name_of(each) == name or each.id == resource_id for each in library.of(kind)):
+            raise Refused("ALREADY_EXISTS", f"{name!r} is already there")
+        return name
+
+    def new_file(self, library: Library, kind: Kind, title: str) -> str:
+        """Where a new resource is written: beside the others, as an export has it."""
+        beside = library.of(*WRITABLE)
+        app = read.app_folder(beside[0].file) if beside else ""
+        name = read.file_name(title)
+        file = "/".join(part for part in (app, COLLECTION_OF[kind], name, f"{name}.json") if part)
+        if (self.root / file).exists():
+            raise Refused("ALREADY_EXISTS", f"the file {file} is already there")
+        return file
+
+    def _spliced(self, found: Resource, text: str, old: Any, new: Any) -> str:
+        made = edit.spliced(text, old, new, is_json=found.file.endswith(".json"), path=found.path)
+        reading = read.parse(made, file=found.file, kind=found.kind)
+        again = [shapes.comparable(each.message) for each in reading.resources if each.path == found.path]
+        if again != [new]:
+            raise Refused("FAILED_PRECONDITION", f"{found.file} cannot be changed in place: edit it by hand")
+        return made
+
+    def _drop_reference(self, user: Resource, resource_id: str) -> None:
+        old = shapes.comparable(user.message)
+        new = json.loads(json.dumps(old))
+        for holder, key in (
+            (new, "evaluations"),
+            *((new.get(k, {}), "evaluationExpectations") for k in ("golden", "scenario")),
+        ):
+            kept = [name for name in holder.get(key, ()) if name.rpartition("/")[2] != resource_id]
+            if kept or key not in holder:
+                holder.update({key: kept} if key in holder else {})
+            else:
+                del holder[key]
+        text = self.text(user.file)
+        self._write(user.file, self._spliced(user, text, old, new), user.kind)
+
+    def text(self, file: str) -> str:
+        """What stands in a file."""
+        text = plain.decode(self.inside(file).read_bytes(), file=file)
+        if isinstance(text, Problem):
+            raise Refused("FAILED_PRECONDITION", str(text))
+        return text
+
+    def inside(self, file: str) -> Path:
+        """The path of a file, which no link leads out of the root."""
+        path = self.root / file
+        if ".." in Path(file).parts or path.is_symlink() or not path.parent.resolve().is_relative_to(self.root):
+            raise Refused("PERMISSION_DENIED", f"{file!r} leads out of the root, or is a symbolic link")
+        return path
+
+    def _write(self, file: str, text: str, kind: Kind) -> Resource:
+        self.save(file, text)
+        return next(each for each in read.parse(text, file=file, kind=kind).resources if not each.path)
+
+    def save(self, file: str, text: str) -> None:
+        """Replace a file as a whole; nobody sees half of it."""
+        path = self.inside(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".evalgate-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other writers out meanwhile. Raises Refused where one takes too long."""
+        try:
+            with self._lock:
+                yield
+        except filelock.Timeout:
+            raise Refused("ABORTED", "another process is writing; try again") from None
+
+    def insist_writable(self) -> None:
+        """Raises Refused under `--read-only`."""
+        if self._read_only:
+            raise Refused("PERMISSION_DENIED", "the server was started with --read-only")
+
+    def insist_not_relaxing(self, relaxations: Sequence[Relaxation]) -> None:
+        """Raises Refused where a change relaxes under `--no-relaxing`."""
+        if self._no_relaxing and relaxations:
+            said = [(path_text(each.path) or "(whole)", each.why) for each in relaxations]
+            raise Refused("PERMISSION_DENIED", f"the change relaxes: {relaxations[0]} (--no-relaxing)", said)
+
+
+def keep_results(root: Path, written: Json) -> None:
+    """Keep the runs and results of a `ces-results.json`, each in a file of its own, where they are listed."""
+    output.make_folder(root / RUNS)
+    for kind, key in ((Kind.RUN, "evaluationRuns"), (Kind.RESULT, "evaluationResults")):
+        for each in written[key]:
+            name = "-".join(str(each["name"]).split("/")[7::2])  # of the evaluation and the result, or of the run
+            text = json.dumps(each, indent=2, ensure_ascii=False) + "\n"
+            output.write_file(root / RUNS / COLLECTION_OF[kind] / f"{read.file_name(name)}.json", [text])
+
+
+def etag_of(message: Proto) -> str:
+    """A hash of what a caller can write."""
+    return _hash(shapes.comparable(message))
+
+
+def _hash(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _check_etag(given: Any, content: Any, what: str) -> None:
+    if given and given != _hash(content):
+        raise Refused("ABORTED", f"the etag is stale: the {what} was changed since it was read; get it again")
+
+
+def _difference(before: str, after: str, file: str) -> str:
+    lines, changed = (each.splitlines(keepends=True) for each in (before, after))
+    return "".join(difflib.unified_diff(lines, changed, file, file))
+
+
+def _references(resource: Resource) -> set[str]:
+    message = resource.message
+    inputs = getattr(message, "golden", None) or getattr(message, "scenario", None)
+    named = (
+        message.evaluations
+        if isinstance(message, EvaluationDataset)
+        else getattr(inputs, "evaluation_expectations", ())
+    )
+    return {name.rpartition("/")[2] for name in named}
+
+
+def _within(parent: str, kind: Kind) -> str:
+    """What the names of a collection begin with. Results lie below an evaluation: `-` stands for any."""
+    if kind is Kind.RESULT:
+        return parent.removesuffix("/evaluations/-") + (
+            "/evaluations/" if parent.endswith("/evaluations/-") else "/results/"
+        )
+    return f"{parent}/{COLLECTION_OF[kind]}/"
+
+
+def _made_id(title: str) -> str:
+    slug = re.sub(r"[^a-zA-Z0-9]+", "-", title).strip("-")[:36].rstrip("-")
+    return slug if len(slug) > 4 else f"{slug or 'new'}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+
+
+def _invalid(where: str, message: str) -> Refused:
+    return Refused("INVALID_ARGUMENT", f"{where}: {message}", [(where, message)])
+
+
+def _refused(problems: Sequence[Problem], what: str) -> Refused:
+    """The refusal of a body, with each of its errors."""
+    told = [each for each in problems if each.severity is Severity.ERROR]
+    violations = []
+    for each in told:
+        path = each.place.json_path if each.place else ""
+        hint = f" ({each.hint})" if each.hint else ""
+        violations.append((f"{what}.{path}" if path else what, f"{each.message}{hint}"))
+    return Refused("INVALID_ARGUMENT", f"{violations[0][0]}: {violations[0][1]}", violations)
+
+
+# --- cases of ADK evaluation sets -------------------------------------------------------------------
+
+
+FIELDS: Final = tuple(name for name in EvalCaseWire.model_fields if name not in ("eval_id", "creation_timestamp"))
+"""What may be changed of a case."""
+
+_WHAT: Final[Mapping[str, str]] = {
+    "conversation": "turn",
+    "user_content": "user input",
+    "final_response": "expected answer",
+    "intermediate_data": "expected tool calls",
+    "tool_uses": "expected tool call",
+    "invocation_events": "expected tool call",
+    "rubrics": "rubric",
+    "final_session_state": "expected state",
+    "session_input": "session",
+    "conversation_scenario": "scenario",
+}
+_FREE: Final = frozenset(
+    {
+        "conversation.invocation_id",
+        "conversation.creation_timestamp",
+        "conversation.user_content.parts.function_call.id",
+        "conversation.user_content.parts.function_response.id",
+        "conversation.final_response.parts.function_call.id",
+        "conversation.final_response.parts.function_response.id",
+        "conversation.intermediate_data.tool_uses.id",
+        "conversation.intermediate_data.tool_responses.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_call.id",
+        "conversation.intermediate_data.invocation_events.content.parts.function_response.id",
+    }
+)
+"""Fields that neither ask nor expect anything, by the keys on the way: an argument may have the same name."""
+_STATE: Final = "final_session_state"
+_NEW: Final = frozenset(
+    {"rubrics", _STATE, "conversation.final_response", "conversation.intermediate_data", "conversation.rubrics"}
+)
+"""Fields that expect more where there was nothing before."""
+
+
+@frozen_dataclass
+class _Held:
+    """A case in its file: its text, the case as it is written, and where that stands."""
+
+    file: str
+    source: rewrite.Source
+    raw: JsonObject
+    path: JsonPath
+
+
+class EvalCases:
+    """The cases below a root. Every method raises Refused for what is not done."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._root = resources.root
+
+    def listed(self) -> JsonObject:
+        """Every evaluation set with its cases."""
+        settings = load.load_settings({"root": str(self._root)})
+        tree = Tree(self._root, exclude=settings.gate_file.exclude)
+        made = []
+        for file in tree.evaluation_files:
+            try:
+                reading = eval_set.parse_eval_set(self._read(file).text, file=file)
+            except Refused as refused:  # one bad file hides no other
+                made.append({"file": file, "problem": refused.message, "evalIds": []})
+                continue
+            if reading.eval_set is not None:
+                found = reading.eval_set
+                made.append(
+                    {"file": file, "evalSetId": found.eval_set_id, "evalIds": [each.case_id for each in found.cases]}
+                )
+        return {"evalSets": made}
+
+    def get(self, file: str, eval_id: str) -> JsonObject:
+        """A case as it is written, and the etag of its content."""
+        return _view(file, eval_id, self._find(file, eval_id).raw)
+
+    def update(
+        self,
+        file: str,
+        eval_id: str,
+        body: Json,
+        *,
+        mask: Any = None,
+        etag: str = "",
+        preview: bool = False,
+    ) -> Done:
+        """Write the masked fields of the body; with `preview` only tell what that would be."""
+        if not preview:
+            self._resources.insist_writable()
+        fields = _mask(mask, body)
+        with self._resources.locked():
+            held = self._find(file, eval_id)
+            _check_etag(etag, held.raw, "case")
+            new = _updated(held.raw, body, fields)
+            before, after = _canonical(held.raw), _canonical(new)
+            changes = tuple(compare.changes(before, after))
+            relaxed = tuple(case_relaxations(changes))
+            text = self._spliced(held, new, after) if changes else held.source.text
+            if not preview:
+                self._resources.insist_not_relaxing(relaxed)
+                if text != held.source.text:
+                    try:
+                        rewrite.save(held.source, text)
+                    except EvalgateError as error:
+                        raise Refused("ABORTED", error.message) from error
+        shown, diff = _view(file, eval_id, new), _difference(held.source.text, text, file)
+        return Done(resource=shown, changes=changes, relaxations=relaxed, diff=diff)
+
+    # --- how --------------------------------------------------------------------------------------------
+
+    def _read(self, file: str) -> rewrite.Source:
+        why = places.why_not(self._root, file)
+        if why:
+            raise Refused("PERMISSION_DENIED", f"{file[:200]!r} {why}")
+        path = self._resources.inside(file)
+        if not path.is_file():
+            raise Refused("NOT_FOUND", f"there is no file {file[:200]!r}")
+        try:
+            return rewrite.read(path, shown_as=file)
+        except EvalgateError as error:
+            raise Refused("FAILED_PRECONDITION", f"{file}: {error.message}") from error
+
+    def _find(self, file: str, eval_id: str) -> _Held:
+        source = self._read(file)
+        reading = eval_set.parse_eval_set(source.text, file=file)
+        if reading.eval_set is None:
+            told = next(each for each in reading.problems if each.severity is Severity.ERROR)
+            raise Refused("FAILED_PRECONDITION", str(told))
+        if reading.dialect not in (Dialect.ADK, Dialect.ADK_CAMEL):
+            message = f"{file} is not in ADK's current format: `evalgate migrate` writes it"
+            raise Refused("FAILED_PRECONDITION", message)
+        whole = json.loads(source.text.lstrip("\ufeff"))
+        key = next(each for each in ("eval_cases", "evalCases") if each in whole)
+        cases = whole[key]
+        found = [at for at, case in enumerate(cases) if eval_id in (case.get("eval_id"), case.get("evalId"))]
+        if len(found) > 1:
+            raise Refused("FAILED_PRECONDITION", f"{file} has {len(found)} cases {eval_id!r}")
+        if not found:
+            hint = words.suggest(eval_id[:200], [each.case_id for each in reading.eval_set.cases], before="; ")
+            raise Refused("NOT_FOUND", f"{file} has no case {eval_id[:200]!r}{hint}")
+        return _Held(file=file, source=source, raw=cases[found[0]], path=(key, found[0]))
+
+    def _spliced(self, held: _Held, new: Json, wanted: Any) -> str:
+        """The file's text with the case as it is wanted. Raises Refused where that would change anything else."""
+        made = edit.spliced(held.source.text, held.raw, new, is_json=True, path=held.path)
+        key, at = held.path
+        try:
+            before, after = (json.loads(text.lstrip("\ufeff")) for text in (held.source.text, made))
+            is_wanted = _canonical(after[key][at]) == wanted
+            before[key][at] = after[key][at] = None
+        except (ValueError, LookupError, TypeError, Refused):
+            is_wanted, before, after = False, 0, 1
+        if not is_wanted or before != after:
+            message = f"{held.file} cannot be changed in place: write keys as the file does, or edit it by hand"
+            raise Refused("FAILED_PRECONDITION", message)
+        return made
+
+
+def _view(file: str, eval_id: str, raw: Json) -> JsonObject:
+    return {"file": file, "evalId": eval_id, "evalCase": dict(raw), "etag": _hash(raw)}
+
+
+def _mask(given: Any, body: Json) -> list[str]:
+    """The fields that an update names, as ADK writes them."""
+    paths = edit.paths_of(given) or list(body)
+    if paths == [EVERYTHING]:
+        return list(FIELDS)
+    wrong = []
+    for path in paths:
+        if to_snake(path) not in EvalCaseWire.model_fields:
+            hint = words.suggest(to_snake(path)[:100], FIELDS, before="; ")
+            wrong.append(("updateMask", f"`{path[:100]}` is not a field of a case{hint}"))
+    if wrong:
+        raise Refused("INVALID_ARGUMENT", f"updateMask: {wrong[0][1]}", wrong)
+    return [name for name in dict.fromkeys(map(to_snake, paths)) if name in FIELDS]
+
+
+def _updated(raw: Json, body: Json, fields: Sequence[str]) -> JsonObject:
+    """The case with the fields of the body, in the spelling of the file."""
+    given = {to_snake(key): value for key, value in body.items()}
+    made = dict(raw)
+    for name in fields:
+        spelled = next((each for each in (name, to_camel(name)) if each in made), None)
+        if given.get(name) is not None:
+            is_camel = "evalId" in raw
+            made[spelled or (to_camel(name) if is_camel else name)] = given[name]
+        elif spelled is not None:
+            del made[spelled]
+    return made
+
+
+def _canonical(raw: Any) -> JsonObject:
+    """A case as ADK reads it. Raises Refused where it cannot."""
+    try:
+        made: JsonObject = json.loads(json.dumps(case_json(EvalCaseWire.model_validate(raw).noun())))
+    except ValidationError as error:
+        told = []
+        for each in error.errors()[:20]:
+            where = ".".join(str(step) for step in each["loc"])
+            told.append((f"evalCase.{where}" if where else "evalCase", words.fault(each)))
+        raise Refused("INVALID_ARGUMENT", f"{told[0][0]}: {told[0][1]}", told) from error
+    return made
+
+
+def case_relaxations(found: Sequence[Change]) -> Iterator[Relaxation]:
+    """Those of the changes of a case after which less may be asked or expected: whatever is removed, replaced or added
+    to. A new expectation where there was none is none."""
+    for each in found:
+        keys = [step for step in each.path if isinstance(step, str)]
+        is_item, named = isinstance(each.path[-1], int), ".".join(keys)
+        is_new = each.old is MISSING and not is_item and (named in _NEW or (len(keys) == 2 and keys[0] == _STATE))
+        if named in _FREE or is_new:
+            continue
+        what = next((_WHAT[key] for key in reversed(keys) if key in _WHAT), "expectation")
+        how = "removed" if each.new is MISSING else "replaced by another"
+        if each.old is MISSING and is_item:
+            how = "added beside others"  # an easy turn raises a mean, one more call may be made
+        yield Relaxation(path=each.path, why=f"the {what} is {how}")

@@ -1,0 +1,137 @@
+"""The tools over stdio, or over HTTP on the loopback interface for whoever has the token of this start."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import mcp_types as types
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from evalgate import __version__
+from evalgate.system import loopback
+from evalgate.system.loopback import HOST, App, Guard
+from evalgate.text import plain
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.mcp.operations import Operation, Operations
+from evalgate.wings.ces.mcp.resources import Resources
+from evalgate.wings.ces.mcp.tools import Answer, Tool, error_of, tools
+
+
+def server_of(resources: Resources) -> Server[Any]:
+    """The server, on any transport."""
+    table = tools(Operations(resources.root))
+
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ARG001 - the SDK's signature
+        return types.ListToolsResult(tools=[_described(tool) for tool in table.values()])
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        answer = await anyio.to_thread.run_sync(_called, table, resources, params)
+        if isinstance(answer, types.CallToolResult):
+            return answer
+        if answer.awaited is not None:
+            await _watched(context, answer.awaited)
+            answer = replace(answer, content=answer.awaited.json())
+        return _result(answer)
+
+    instructions = (
+        "CES evaluations and ADK evaluation sets of a repository. Read before you write, pass etag and mask, "
+        "preview first."
+    )
+    return Server(
+        "evalgate", version=__version__, instructions=instructions, on_list_tools=list_tools, on_call_tool=call_tool
+    )
+
+
+def _described(tool: Tool) -> types.Tool:
+    hints = types.ToolAnnotations(
+        read_only_hint=tool.read_only,
+        destructive_hint=tool.destructive,
+        idempotent_hint=tool.read_only,
+        open_world_hint=tool.open_world,
+    )
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.takes,
+        output_schema=tool.gives,
+        annotations=hints,
+    )
+
+
+def _called(
+    table: dict[str, Tool], resources: Resources, params: types.CallToolRequestParams
+) -> Answer | types.CallToolResult:
+    tool = table.get(params.name)
+    try:
+        if tool is None:
+            raise Refused("UNIMPLEMENTED", f"there is no tool {params.name[:100]!r}")
+        return tool.answer(resources, dict(params.arguments or {}))
+    except Refused as refused:
+        error = error_of(refused)
+        told = [f"{refused.code}: {refused.message}", json.dumps(error, ensure_ascii=False)]
+        return types.CallToolResult(content=[_text(each) for each in told], structured_content=error, is_error=True)
+    except (ValueError, RecursionError) as problem:  # half a character, NUL in a path, values within values
+        said = f"INVALID_ARGUMENT: {type(problem).__name__}: {problem}"[:500]
+        return types.CallToolResult(content=[_text(said)], is_error=True)
+    except OSError as problem:
+        said = f"FAILED_PRECONDITION: {problem.strerror or problem}"
+        return types.CallToolResult(content=[_text(said)], is_error=True)
+
+
+async def _watched(context: Any, operation: Operation) -> None:
+    """Wait until a run is over, and tell whoever asked for progress what changes."""
+    told = (-1, "")
+    while not operation.over.is_set():
+        now = (operation.done, operation.lines[-1] if operation.lines else operation.state)
+        if now != told:
+            told = now
+            await context.session.report_progress(operation.done, operation.total or None, now[1])
+        await anyio.sleep(0.1)
+
+
+def _result(answer: Answer) -> types.CallToolResult:
+    content: list[types.ContentBlock] = [
+        _text(json.dumps(answer.content, ensure_ascii=False, indent=1)),
+        *map(_text, answer.notes),
+    ]
+    return types.CallToolResult(content=content, structured_content=answer.content, _meta=answer.meta or None)
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text.encode("utf-8", "backslashreplace").decode())
+
+
+def run_stdio(resources: Resources) -> None:
+    """Serve the client that started this process, until it hangs up."""
+
+    async def serve() -> None:
+        server = server_of(resources)
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(serve)
+
+
+def http_app(resources: Resources, *, port: int, token: str) -> App:
+    """The tools under /mcp, for requests from this machine that carry the token."""
+    # whom it answers is the guard's to say
+    inner = server_of(resources).streamable_http_app(
+        host=HOST, transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    )
+    return Guard(inner, port=port, token=token)
+
+
+def run_http(resources: Resources, *, port: int) -> None:
+    """Serve on the loopback interface until interrupted; the token is told on standard error."""
+    token = loopback.new_token()
+    address = f"http://{HOST}:{port}/mcp"
+    sys.stderr.write(plain.visible(f"{address}\nAuthorization: Bearer {token}\n"))
+    sys.stderr.flush()
+    uvicorn.run(http_app(resources, port=port, token=token), host=HOST, port=port, log_level="warning")

@@ -1,0 +1,426 @@
+"""The tools: what they are called, what they take and give, and which change of the resources each is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any, Final
+
+from evalgate.model.shapes import to_camel
+from evalgate.text import words
+from evalgate.values import frozen_dataclass
+from evalgate.wings.ces import read, shapes
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.mcp.operations import Operation, Operations
+from evalgate.wings.ces.mcp.resources import COLLECTION_OF, Done, EvalCases, Resources
+from evalgate.wings.ces.read import Kind
+from evalgate.wings.ces.shapes import Handling, Proto
+
+Json = dict[str, Any]
+
+CODES: Final[Mapping[str, int]] = {
+    "INVALID_ARGUMENT": 3,
+    "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "ABORTED": 10,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+}
+"""Of google.rpc."""
+
+RELAXATIONS: Final = "evalgate/relaxations"
+CHANGES: Final = "evalgate/changes"
+
+
+@frozen_dataclass
+class Answer:
+    """What a tool says: the resource or the list, and beside it what the change was. `awaited`: a run whose end the
+    caller wants to wait for."""
+
+    content: Json
+    awaited: Operation | None = None
+    notes: tuple[str, ...] = ()
+    meta: Json = field(default_factory=dict)
+
+
+@frozen_dataclass
+class Tool:
+    """A tool; `takes` and `gives` are JSON schemas."""
+
+    name: str
+    description: str
+    takes: Json
+    gives: Json
+    call: Callable[[Resources, Json], Answer]
+    read_only: bool = False
+    destructive: bool = False
+    open_world: bool = False
+
+    def answer(self, resources: Resources, arguments: Json) -> Answer:
+        """Check the arguments and call it. Raises Refused."""
+        known: Json = self.takes["properties"]
+        for key, value in arguments.items():
+            if key not in known:
+                hint = words.suggest(key[:100], known, before="; ")
+                raise Refused("INVALID_ARGUMENT", f"unknown argument `{key[:100]}`{hint}", [(key[:100], "unknown")])
+            kind = known[key].get("type")
+            expected = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}.get(
+                kind or "", object
+            )
+            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+                raise Refused("INVALID_ARGUMENT", f"`{key}`: expected {kind}", [(key, f"expected {kind}")])
+        for key in self.takes.get("required", ()):
+            if key not in arguments:
+                raise Refused("INVALID_ARGUMENT", f"`{key}` is missing", [(key, "missing")])
+        return self.call(resources, arguments)
+
+
+def error_of(refused: Refused) -> Json:
+    """An error as google.rpc.Status has it, with a BadRequest for its fields."""
+    violations = [{"field": where, "description": said} for where, said in refused.violations]
+    bad = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
+    status = {"code": CODES[refused.code], "status": refused.code, "message": refused.message}
+    return {"error": {**status, **({"details": [bad]} if violations else {})}}
+
+
+# --- schemas ------------------------------------------------------------------------------------------
+
+
+def schema_of(shape: type[Proto], *, writable: bool) -> Json:
+    """The JSON schema of a message; `writable`: without what the platform alone writes."""
+    made = shape.model_json_schema(by_alias=True, mode="validation")
+    if writable:
+        for each in (made, *made.get("$defs", {}).values()):
+            owner = getattr(shapes, str(each.get("title")), None)
+            if isinstance(owner, type) and issubclass(owner, Proto):
+                for name in owner.model_fields:
+                    if shapes.handling_of(owner, name) is Handling.OUTPUT and name != "etag":
+                        each["properties"].pop(shapes.key_of(owner, name), None)
+        _drop_unused(made)
+    return made
+
+
+def _drop_unused(schema: Json) -> None:
+    """Leave out the definitions that nothing refers to any more."""
+    definitions: Json = schema.get("$defs", {})
+    top = {key: value for key, value in schema.items() if key != "$defs"}
+    used, pending = set[str](), [json.dumps(top)]
+    while pending:
+        text = pending.pop()
+        for name in definitions.keys() - used:
+            if f'"#/$defs/{name}"' in text:
+                used.add(name)
+                pending.append(json.dumps(definitions[name]))
+    schema["$defs"] = {name: definitions[name] for name in definitions if name in used}
+
+
+def _object(required: tuple[str, ...], **properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _holds(*required: str, **properties: str) -> Json:
+    """What a tool gives: the types of its properties; without `required` all are there."""
+    types = {key: {"type": kind} for key, kind in properties.items()}
+    return {"type": "object", "properties": types, "required": list(required or properties)}
+
+
+def _text(said: str) -> Json:
+    return {"type": "string", "description": said}
+
+
+def _with(key: str, shape: type[Proto], said: str, required: tuple[str, ...], **more: Json) -> Json:
+    """An object of which one property is a message; its definitions move to the top, where `$ref` finds them."""
+    inner = schema_of(shape, writable=True)
+    definitions = inner.pop("$defs", {})
+    return {**_object(required, **{key: {**inner, "description": said}}, **more), "$defs": definitions}
+
+
+# --- the table ----------------------------------------------------------------------------------------
+
+_NAME: Final = _text("Its full name, as the list gives it.")
+_MASK: Final[Json] = {
+    "description": "The fields to replace, such as `displayName,golden.turns`: text with commas, a list, or "
+    "{paths: [...]}; `*` replaces all. A masked field that is absent is cleared. Without a mask: the fields given.",
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}},
+        _object((), paths={"type": "array", "items": {"type": "string"}}),
+    ],
+}
+_ETAG: Final = _text("The etag that was read; a stale one is refused with ABORTED.")
+_PARENT: Final = _text("projects/P/locations/L/apps/A; without it all that is there.")
+_TELLS: Final = " The answer says what the change relaxes (`_meta`, evalgate/relaxations)."
+
+
+_NAMES: Final = {
+    Kind.EVALUATION: "evaluation",
+    Kind.DATASET: "evaluation_dataset",
+    Kind.EXPECTATION: "evaluation_expectation",
+    Kind.RESULT: "evaluation_result",
+    Kind.RUN: "evaluation_run",
+}
+"""What tools call a resource."""
+
+
+def _listing(kind: Kind) -> Callable[[Resources, Json], Answer]:
+    def call(resources: Resources, given: Json) -> Answer:
+        for key in ("evaluationFilter", "evaluationRunFilter", "filter"):
+            if given.get(key):
+                raise Refused("UNIMPLEMENTED", f"`{key}`: files are listed whole", [(key, "not supported")])
+        if given.get("orderBy", "") not in ("", "name", "name asc"):
+            raise Refused("UNIMPLEMENTED", "`orderBy`: files are ordered by name", [("orderBy", "not supported")])
+        page = {"page_size": given.get("pageSize", 0), "page_token": given.get("pageToken", "")}
+        return Answer(content=resources.listed(kind, parent=given.get("parent", ""), **page))
+
+    return call
+
+
+def _changed(done: Done) -> Answer:
+    """A change with what it relaxes, which also stands in words: not every client shows `_meta`."""
+    relaxes = [str(each) for each in done.relaxations]
+    notes = tuple(f"This relaxes: {each}" for each in relaxes)
+    meta: Json = {RELAXATIONS: relaxes, CHANGES: [str(each) for each in done.changes]}
+    return Answer(content=done.resource or {}, notes=notes, meta=meta)
+
+
+def _previewed(done: Done) -> Answer:
+    content = {
+        "resource": done.resource,
+        "changes": [str(each) for each in done.changes],
+        "relaxations": [str(each) for each in done.relaxations],
+        "diff": done.diff,
+    }
+    return Answer(content=content)
+
+
+_TEXTS: Final[Json] = {"type": "array", "items": {"type": "string"}}
+_PREVIEW: Final = {
+    "type": "object",
+    "properties": {
+        "resource": {"type": "object"},
+        "changes": _TEXTS,
+        "relaxations": _TEXTS,
+        "diff": {"type": "string"},
+    },
+    "required": ["resource", "changes", "relaxations", "diff"],
+}
+
+
+def _readers(kind: Kind, one: str) -> tuple[Tool, ...]:
+    shape = read.RESOURCES[kind]
+    listed = {"type": "array", "items": {"type": "object"}}
+    page = {"pageSize": {"type": "integer"}, "pageToken": _text("Of the page before.")}
+    filters = {
+        key: _text("Not supported: files are listed whole.") for key in ("evaluationFilter",) if kind is Kind.EVALUATION
+    }
+    takes = _object((), parent=_PARENT, **page, orderBy=_text("`name`, nothing else."), **filters)
+    gives = {"type": "object", "properties": {COLLECTION_OF[kind]: listed, "nextPageToken": {"type": "string"}}}
+    return (
+        Tool(
+            name=f"list_{one}s",
+            description=f"Lists the {one.replace('_', ' ')}s.",
+            takes=takes,
+            gives=gives,
+            call=_listing(kind),
+            read_only=True,
+        ),
+        Tool(
+            name=f"get_{one}",
+            description=f"Gets one {one.replace('_', ' ')}, with the etag of its content.",
+            takes=_object(("name",), name=_NAME),
+            gives=schema_of(shape, writable=False),
+            call=lambda resources, given: Answer(content=resources.get(kind, given["name"])),
+            read_only=True,
+        ),
+    )
+
+
+def _deleter(kind: Kind, one: str) -> Tool:
+    return Tool(
+        name=f"delete_{one}",
+        description=f"Deletes the specified {one.replace('_', ' ')}.{_TELLS}",
+        takes=_object(
+            ("name",), name=_NAME, etag=_ETAG, force={"type": "boolean", "description": "Drop references to it."}
+        ),
+        gives={"type": "object"},
+        call=lambda resources, given: _changed(
+            resources.delete(kind, given["name"], etag=given.get("etag", ""), force=given.get("force", False))
+        ),
+        destructive=True,
+    )
+
+
+def _writers(kind: Kind, one: str) -> tuple[Tool, ...]:
+    shape = read.RESOURCES[kind]
+    key, said = to_camel(one), one.replace("_", " ")
+    gives = schema_of(shape, writable=False)
+    whole = f"The {said}, with its `name`; an `etag` guards against changes of others."
+    takes_update = _with(key, shape, whole, (key,), updateMask=_MASK)
+    takes_new = _with(
+        key,
+        shape,
+        f"The {said}.",
+        (key,),
+        parent=_PARENT,
+        **{f"{key}Id": _text("Without it one is made of the displayName.")},
+    )
+    return (
+        Tool(
+            name=f"create_{one}",
+            description=f"Creates the {said} in a file of its own.",
+            takes=takes_new,
+            gives=gives,
+            call=lambda resources, given: _changed(
+                resources.create(
+                    kind, given[key], parent=given.get("parent", ""), resource_id=given.get(f"{key}Id", "")
+                )
+            ),
+        ),
+        Tool(
+            name=f"update_{one}",
+            description=f"Updates the specified {said}. Always pass an update mask.{_TELLS}",
+            takes=takes_update,
+            gives=gives,
+            call=lambda resources, given: _changed(resources.update(kind, given[key], mask=given.get("updateMask"))),
+        ),
+        Tool(
+            name=f"preview_update_{one}",
+            description=f"Tells what update_{one} would change and relax, with the difference of its file; no write.",
+            takes=takes_update,
+            gives=_PREVIEW,
+            call=lambda resources, given: _previewed(
+                resources.update(kind, given[key], mask=given.get("updateMask"), preview=True)
+            ),
+            read_only=True,
+        ),
+    )
+
+
+# --- ADK evaluation sets --------------------------------------------------------------------------------
+
+_FILE: Final = _text("The evaluation file, as list_eval_sets gives it.")
+_EVAL_ID: Final = _text("The id of the case.")
+
+
+def _of_cases() -> tuple[Tool, ...]:
+    view = _holds(file="string", evalId="string", evalCase="object", etag="string")
+    case = {"type": "object", "description": "ADK's EvalCase, or the fields of it that change, in the file's spelling."}
+    takes = _object(
+        ("file", "evalId", "evalCase"),
+        file=_FILE,
+        evalId=_EVAL_ID,
+        evalCase=case,
+        updateMask={**_MASK, "description": "Fields of the case, such as `conversation,rubrics`; as for evaluations."},
+        etag=_ETAG,
+    )
+
+    def update(resources: Resources, given: Json, *, preview: bool) -> Done:
+        more = {"mask": given.get("updateMask"), "etag": given.get("etag", ""), "preview": preview}
+        return EvalCases(resources).update(given["file"], given["evalId"], given["evalCase"], **more)
+
+    return (
+        Tool(
+            name="list_eval_sets",
+            description="Lists ADK's evaluation sets with the ids of their cases.",
+            takes=_object(()),
+            gives={"type": "object", "properties": {"evalSets": {"type": "array", "items": {"type": "object"}}}},
+            call=lambda resources, given: Answer(content=EvalCases(resources).listed()),  # noqa: ARG005 - none
+            read_only=True,
+        ),
+        Tool(
+            name="get_eval_case",
+            description="Gives one case of an ADK evaluation set as it is written, with the etag of its content.",
+            takes=_object(("file", "evalId"), file=_FILE, evalId=_EVAL_ID),
+            gives=view,
+            call=lambda resources, given: Answer(content=EvalCases(resources).get(given["file"], given["evalId"])),
+            read_only=True,
+        ),
+        Tool(
+            name="update_eval_case",
+            description=f"Updates one case of an ADK evaluation set. Always pass an update mask.{_TELLS}",
+            takes=takes,
+            gives=view,
+            call=lambda resources, given: _changed(update(resources, given, preview=False)),
+        ),
+        Tool(
+            name="preview_update_eval_case",
+            description="Tells what update_eval_case would change and relax, with the file's difference; no write.",
+            takes=takes,
+            gives=_PREVIEW,
+            call=lambda resources, given: _previewed(update(resources, given, preview=True)),
+            read_only=True,
+        ),
+    )
+
+
+# --- runs -------------------------------------------------------------------------------------------------
+
+_OPERATION: Final = _holds(
+    *("name", "done", "metadata"),
+    name="string",
+    done="boolean",
+    metadata="object",
+    response="object",
+    error="object",
+)
+
+
+def _runners(operations: Operations) -> tuple[Tool, ...]:
+    def run(resources: Resources, given: Json) -> Answer:
+        resources.insist_writable()
+        names = _texts(given, "evaluations")
+        if dataset := given.get("evaluationDataset"):
+            names += resources.get(Kind.DATASET, dataset).get("evaluations", ())
+        paths = [*(resources.selection(name) for name in names), *_texts(given, "evalCases")]
+        operation = operations.start(paths, runs=given.get("runCount", 1))
+        return Answer(content=operation.json(), awaited=operation if given.get("wait") else None)
+
+    return (
+        Tool(
+            name="run_evaluation",
+            description="Runs evaluations, or cases of ADK evaluation sets, against the agent of the repository. Gives "
+            "an operation, whose progress and outcome get_operation tells.",
+            takes=_object(
+                (),
+                evaluations={**_TEXTS, "description": "Names of evaluations."},
+                evaluationDataset=_text("Or of a dataset: its evaluations."),
+                evalCases={**_TEXTS, "description": "Or ADK's: `file.evalset.json`, or `file.evalset.json:case`."},
+                runCount={"type": "integer", "description": "How often each is run; 1 without it."},
+                wait={"type": "boolean", "description": "Answer when it is done, and tell of progress meanwhile."},
+            ),
+            gives=_OPERATION,
+            call=run,
+            open_world=True,
+        ),
+        Tool(
+            name="get_operation",
+            description="Tells how far a run is, and what came of it.",
+            takes=_object(("name",), name=_text("Of the operation, as run_evaluation gives it.")),
+            gives=_OPERATION,
+            call=lambda resources, given: Answer(content=operations.get(given["name"]).json()),  # noqa: ARG005 - of runs
+            read_only=True,
+        ),
+    )
+
+
+def _texts(given: Json, key: str) -> list[str]:
+    found = given.get(key, [])
+    if not all(isinstance(each, str) for each in found):
+        raise Refused("INVALID_ARGUMENT", f"`{key}`: expected a list of texts", [(key, "expected a list of texts")])
+    return list(found)
+
+
+def tools(operations: Operations) -> dict[str, Tool]:
+    """Every tool by its name; `operations`: those of this server."""
+    made: list[Tool] = []
+    for kind, one in _NAMES.items():
+        made += _readers(kind, one)
+        made += _writers(kind, one) if kind in (Kind.EVALUATION, Kind.DATASET) else ()
+        made += (_deleter(kind, one),) if kind is not Kind.EXPECTATION else ()
+    made += (*_of_cases(), *_runners(operations))
+    return {tool.name: tool for tool in made}

@@ -1,0 +1,738 @@
+"""A CES file as it is written, in JSON or YAML: what kind it is, what stands in it, what is wrong with it and where.
+
+Stricter than google-cloud-ces: also required fields, ranges, conflicts within a turn and keys in two spellings.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from posixpath import basename, dirname
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from evalgate import errors
+from evalgate.config import yaml
+from evalgate.errors import Place, Problem
+from evalgate.formats import json_source
+from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.kind import first_keys
+from evalgate.model.shapes import MOST_LEVELS, to_camel, to_snake
+from evalgate.text import words
+from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.wings.ces import cxas, shapes
+from evalgate.wings.ces.cxas import Conversations, Simulation, Simulations, ToolTest, ToolTests
+from evalgate.wings.ces.shapes import (
+    Evaluation,
+    EvaluationDataset,
+    EvaluationExpectation,
+    EvaluationMetricsThresholds,
+    EvaluationPersona,
+    EvaluationResult,
+    EvaluationRun,
+    EvaluationSettings,
+    GoldenTurn,
+    Handling,
+    Proto,
+)
+
+ENDINGS: Final = (".json", ".yaml", ".yml")
+LOCAL_APP: Final = "projects/local/locations/local/apps/local"
+"""The app of what is written without one."""
+
+MATCH_TYPES: Final = ("ignore", "semantic", "contains", "regexp")
+"""How an argument may be compared: `{"$matchType": ..., "$originalValue": ...}` in place of a value."""
+
+
+class Kind(enum.StrEnum):
+    """What a file holds."""
+
+    EVALUATION = "evaluation"
+    EXPECTATION = "expectation"
+    DATASET = "dataset"
+    PERSONA = "persona"
+    RESULT = "result"
+    RUN = "run"
+    APP = "app"  # app.json: thresholds, settings and personas; the rest of it is the app's own
+    CONVERSATIONS = "cxas goldens"
+    SIMULATIONS = "cxas simulations"
+    TOOL_TESTS = "cxas tool tests"
+
+
+RESOURCES: Final[Mapping[Kind, type[Proto]]] = {
+    Kind.EVALUATION: Evaluation,
+    Kind.EXPECTATION: EvaluationExpectation,
+    Kind.DATASET: EvaluationDataset,
+    Kind.PERSONA: EvaluationPersona,
+    Kind.RESULT: EvaluationResult,
+    Kind.RUN: EvaluationRun,
+}
+"""Files that hold one resource."""
+
+CXAS: Final[Mapping[Kind, type[Proto]]] = {
+    Kind.CONVERSATIONS: Conversations,
+    Kind.SIMULATIONS: Simulations,
+    Kind.TOOL_TESTS: ToolTests,
+}
+
+
+class AppEvaluation(Proto):
+    """What an app says of its evaluations."""
+
+    evaluation_metrics_thresholds: EvaluationMetricsThresholds | None = None
+    evaluation_settings: EvaluationSettings | None = None
+    evaluation_personas: Annotated[tuple[EvaluationPersona, ...], Field(max_length=30)] = ()
+
+
+SHAPES: Final[Mapping[Kind, type[Proto]]] = {**RESOURCES, Kind.APP: AppEvaluation}
+"""What the API has as one message each."""
+
+APPLIES: Final = frozenset({Kind.APP, Kind.PERSONA, Kind.EXPECTATION})
+"""What evaluations beside it are run and judged by."""
+
+COLLECTIONS: Final[Mapping[str, Kind]] = {
+    "evaluations": Kind.EVALUATION,
+    "evaluationExpectations": Kind.EXPECTATION,
+    "evaluationDatasets": Kind.DATASET,
+    "evaluationPersonas": Kind.PERSONA,
+    "results": Kind.RESULT,
+    "evaluationRuns": Kind.RUN,
+}
+"""In names of resources, and folders of an export."""
+
+
+@frozen_dataclass
+class Resource:
+    """A resource, or what a file for `cxas` has in place of one. `path`: where it stands in its file.
+
+    `message` of a golden for `cxas` is the Evaluation that it becomes.
+    """
+
+    kind: Kind
+    file: str
+    path: Path
+    message: Proto
+    place: Place
+
+    @property
+    def id(self) -> str:
+        """The last part of its name; without a name the file's."""
+        name = getattr(self.message, "name", "")
+        if self.kind in RESOURCES and name:
+            return str(name).rpartition("/")[2]
+        return self.title if self.path else stem(self.file)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        names = (getattr(self.message, each, "") for each in ("display_name", "name"))
+        return next((name for name in names if name), "") or stem(self.file)
+
+
+@frozen_dataclass
+class Reading:
+    """What stands in a file; `raw` is its whole content as it is written, None where it cannot be read.
+
+    A resource with an error is not among `resources`, nor is `app`, what an app says.
+    """
+
+    kind: Kind
+    resources: tuple[Resource, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    raw: Any = None
+    app: AppEvaluation | None = None
+
+
+def stem(file: str) -> str:
+    """A file's name without its ending."""
+    return basename(file).rsplit(".", 1)[0]
+
+
+def file_name(title: str) -> str:
+    """A name for a file or a folder, which people can tell."""
+    return re.sub(r"[^\w.-]+", "_", title)[:80].strip("._") or "evaluation"
+
+
+# --- kinds ------------------------------------------------------------------------------------------
+
+_KEY = r"[\"']?([A-Za-z_]\w*)[\"']?[ \t]*:"
+_TOP_KEY = re.compile(f"^{_KEY}", re.MULTILINE)
+_INNER_KEY = re.compile(rf"^[ \t]+(?:-[ \t]+)?{_KEY}|^-[ \t]+{_KEY}", re.MULTILINE)
+_HEAD = 65_536  # characters that are looked at
+_MARKS: Final = (
+    # the keys at the top, and one in it
+    (Kind.CONVERSATIONS, "conversations", "turns"),
+    (Kind.SIMULATIONS, "evals", "steps"),
+    (Kind.TOOL_TESTS, "tests", "tool"),
+    (Kind.EXPECTATION, "llm_criteria", "prompt"),
+    (Kind.RESULT, "golden_result", ""),
+    (Kind.RESULT, "scenario_result", ""),
+    (Kind.RESULT, "evaluation_status execution_state", ""),
+    (Kind.RUN, "evaluation_run_summaries", ""),
+    (Kind.RUN, "evaluation_results evaluation_type", ""),
+    (Kind.EVALUATION, "display_name golden", "turns"),
+    (Kind.EVALUATION, "display_name scenario", "task"),
+    (Kind.EVALUATION, "golden name", "turns"),
+    (Kind.EVALUATION, "scenario name", "task"),
+    (Kind.PERSONA, "display_name personality", ""),
+    (Kind.DATASET, "display_name evaluations", ""),
+)
+_APP_MARKS = frozenset({"evaluation_metrics_thresholds", "evaluation_personas", "evaluation_settings"})
+
+
+def kind_of(text: str, *, file: str) -> Kind | None:
+    """What a file holds, by the first keys of its content; None where that is nothing of CES.
+
+    In an export's layout (`evaluations/NAME/NAME.json`, `evaluationExpectations/`) the folder decides, so that a file
+    with a misspelled key, or a broken one, is told of.
+    """
+    if not file.endswith(ENDINGS):
+        return None
+    if file.endswith(".json") or text.lstrip("\ufeff \t\r\n").startswith("{"):  # YAML takes JSON
+        top, opening, inner, innermost = first_keys(text)
+        if opening == "[":
+            return None
+        inner |= innermost
+    else:
+        head = text[:_HEAD]
+        top = {to_snake(key) for key in _TOP_KEY.findall(head)}
+        inner = {to_snake(first or second) for first, second in _INNER_KEY.findall(head)}
+    if stem(file) == "app" and top & _APP_MARKS:
+        return Kind.APP
+    for kind, needed, within in _MARKS:
+        if top.issuperset(needed.split()) and (not within or within in inner):
+            return kind
+    return kind_by_folder(file) if not top or not top.isdisjoint({"display_name", "golden", "scenario"}) else None
+
+
+def kind_by_folder(file: str) -> Kind | None:
+    """What a file is by its place in an export's layout."""
+    if not file.endswith(ENDINGS):
+        return None
+    parts = file.split("/")
+    if len(parts) >= 3 and parts[-3] == "evaluations" and parts[-2] == stem(file):
+        return Kind.EVALUATION
+    own = {"evaluationExpectations", "evaluationDatasets", "evaluationPersonas"} & set(parts[-3:-1])
+    return COLLECTIONS[own.pop()] if own else None
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def parse(text: str, *, file: str, kind: Kind | None = None) -> Reading:
+    """Read a file; `file` is its name relative to the repository, `kind` what it holds where that is known."""
+    kind = kind or kind_of(text, file=file) or Kind.EVALUATION
+    problems = Problems(text, file=file)
+    raw = _json(text, problems) if file.endswith(".json") else _yaml(text, problems)
+    if not isinstance(raw, dict) and not (raw is None and problems.failed):
+        found = "an empty file" if raw is None else described(raw)
+        problems.error("wrong-type", f"expected an object, found {found}")
+    if problems.failed or not isinstance(raw, dict):
+        return Reading(kind=kind, problems=problems.all())
+    reader = _Reader(file, kind, problems, raw)
+    app = None
+    if kind is Kind.APP:
+        app = reader.app(raw)
+    elif kind in CXAS:
+        reader.of_cxas(raw)
+    else:
+        reader.resource(raw, (), kind)
+    return Reading(kind=kind, resources=tuple(reader.found), problems=problems.all(), raw=raw, app=app)
+
+
+def parse_message(
+    raw: Any, kind: Kind, *, file: str, is_partial: bool = False
+) -> tuple[Proto | None, tuple[Problem, ...]]:
+    """A message that somebody hands over, and every problem of it; None where one is an error.
+
+    One that `is_partial` is a part of an update: what is required may be absent.
+    """
+    problems = Problems("", file=file)
+    problems.use_places(lambda path: Place(file=file, json_path=json_source.path_text(path)))
+    if not isinstance(raw, dict):
+        problems.error("wrong-type", f"expected an object, found {described(raw)}")
+        return None, problems.all()
+    reader = _Reader(file, kind, problems, raw, is_partial=is_partial)
+    if is_partial:
+        return reader.message(SHAPES[kind], raw, ()), problems.all()
+    reader.resource(raw, (), kind)
+    mine = [each.message for each in reader.found if not each.path]
+    return (mine[0] if mine and not problems.failed else None), problems.all()
+
+
+def _json(text: str, problems: Problems) -> Any:
+    document = json_source.read(text, problems, each=lambda _path, _raw, _offset: None)
+    if document is None:
+        return None
+    return document.members if document.kind == "object" else [] if document.kind == "list" else document.value
+
+
+def _yaml(text: str, problems: Problems) -> Any:
+    document = yaml.load(text, file=problems.file, loader_type=yaml.JsonLoader)
+    if isinstance(document, Problem):
+        problems.error(document.code, document.message, place=document.place)
+        return None
+    if document.raw is not None:
+        locator = yaml.Locator(document.node, problems.file)
+        problems.use_places(lambda path: _yaml_place(locator, document.raw, path))
+    for each in document.warnings:
+        problems.warning(each.code, each.message, place=each.place, hint=each.hint)
+    return document.raw
+
+
+def _yaml_place(locator: yaml.Locator, raw: Any, path: Path) -> Place:
+    """The line of a path; keys of the path are in one spelling, and those of the file perhaps in the other."""
+    written: list[str | int] = []
+    for step in path:
+        spellings = (step, to_camel(step), to_snake(step)) if isinstance(step, str) else ()
+        used = next((each for each in spellings if isinstance(raw, dict) and each in raw), step)
+        written.append(used)
+        try:
+            raw = raw[used]
+        except (LookupError, TypeError):
+            raw = None
+    found = locator(*written)
+    return Place(file=found.file, line=found.line, column=found.column, json_path=json_source.path_text(path))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the messages of one file."""
+
+    file: str
+    kind: Kind
+    problems: Problems
+    raw: Any
+    found: list[Resource] = field(default_factory=list)
+    is_partial: bool = False
+
+    def resource(self, raw: Any, path: Path, kind: Kind) -> None:
+        """Read the resource at `path`."""
+        if kind is Kind.EVALUATION:
+            raw = self._with_named_expectations(raw, path)
+        message = self.message(SHAPES[kind], raw, path)
+        if message is not None:
+            before = self.problems.failed
+            for told in checked(message) if isinstance(message, Evaluation) else ():
+                self._report(told, (*path, *told.path))
+            if self.problems.failed == before:
+                self._add(kind, path, message)
+
+    def app(self, raw: JsonObject) -> AppEvaluation | None:
+        """Read what an app says of its evaluations; the rest of it is not ours."""
+        known = shapes.fields_of(AppEvaluation)
+        for key in raw:
+            near = words.nearest(key[:100], known, cutoff=0.8) if isinstance(key, str) and key not in known else None
+            if near:
+                message = f"`{key}` is not read"
+                self.problems.warning("unknown-key", message, path=(key,), hint=f"did you mean `{near}`?")
+        said: AppEvaluation | None = self.message(
+            AppEvaluation, {key: value for key, value in raw.items() if key in known}, ()
+        )
+        for number, persona in enumerate(said.evaluation_personas if said else ()):
+            self._add(Kind.PERSONA, ("evaluationPersonas", number), persona)
+        return said
+
+    def of_cxas(self, raw: JsonObject) -> None:
+        """Read a file that is written for `cxas`."""
+        whole = self.message(CXAS[self.kind], raw, ())
+        if isinstance(whole, Conversations):
+            for number, conversation in enumerate(whole.conversations):
+                made = cxas.golden_of(conversation, whole, app=LOCAL_APP)
+                path: Path = ("conversations", number)
+                for told in checked(made):
+                    if told.code in ("ces-turn", "ces-match-type"):
+                        self._report(told, (*path, *told.path[1:3]))  # the turn
+                self._add(Kind.CONVERSATIONS, path, made)
+        elif isinstance(whole, Simulations):
+            for number, simulation in enumerate(whole.evals):
+                self._simulation(simulation, ("evals", number))
+        elif isinstance(whole, ToolTests):
+            for number, test in enumerate(whole.tests):
+                self._tool_test(test, ("tests", number))
+
+    def _report(self, told: Told, path: Path) -> None:
+        tell = self.problems.error if told.is_error else self.problems.warning
+        tell(told.code, told.message, path=path, hint=told.hint)
+
+    def _simulation(self, simulation: Simulation, path: Path) -> None:
+        for number, step in enumerate(simulation.steps):
+            where = (*path, "steps", number)
+            if not step.goal and not step.static_utterance:
+                self.problems.error("missing-key", "`goal` or `static_utterance` is missing", path=where)
+            elif step.goal and not step.success_criteria and not step.static_utterance:
+                message = "a goal without `success_criteria`: a judge decides what counts"
+                self.problems.warning("ces-turn", message, path=where)
+            if number and step.inject_variables and not step.static_utterance:
+                message = "`inject_variables` reach the agent only with a `static_utterance`"
+                self.problems.warning("ces-turn", message, path=where)
+        self._add(Kind.SIMULATIONS, path, simulation)
+
+    def _tool_test(self, test: ToolTest, path: Path) -> None:
+        checks = test.expectations
+        if checks is None or not (checks.response or checks.variables):
+            self.problems.warning("ces-turn", "the test expects nothing of the tool", path=path)
+        self._add(Kind.TOOL_TESTS, path, test)
+
+    def _add(self, kind: Kind, path: Path, message: Proto) -> None:
+        place = self.problems.place_of(path)
+        self.found.append(Resource(kind=kind, file=self.file, path=path, message=message, place=place))
+
+    def _with_named_expectations(self, raw: Any, path: Path) -> Any:
+        """An evaluation whose expectations are all named: an export may write them out where the names belong."""
+        if not isinstance(raw, dict):
+            return raw
+        made = dict(raw)
+        for key in ("golden", "scenario"):
+            inputs = raw[key] if isinstance(raw.get(key), dict) else {}
+            spellings = ("evaluationExpectations", "evaluation_expectations")
+            listed = next((name for name in spellings if isinstance(inputs.get(name), list)), None)
+            if listed is None:
+                continue
+            names = []
+            for number, each in enumerate(inputs[listed]):
+                if isinstance(each, dict):
+                    where = (*path, key, listed, number)
+                    self.resource(each, where, Kind.EXPECTATION)
+                    names.append(str(each.get("name") or each.get("displayName") or each.get("display_name") or ""))
+                else:
+                    names.append(each)
+            made[key] = {**inputs, listed: names}
+        return made
+
+    def message(self, shape: type[Proto], raw: Any, path: Path) -> Any:
+        """The message at `path`; None where it is absent, or has an error, which is then told."""
+        if raw is None:
+            return None
+        before = self.problems.failed
+        cleaned = self._clean(shape, raw, path, 0)
+        if self.problems.failed > before and cleaned is None:
+            return None
+        try:
+            made = shape.model_validate(cleaned)
+        except ValidationError as error:
+            self._tell(error, cleaned, path)
+            return None
+        return made if self.problems.failed == before else None
+
+    def _clean(self, shape: type[Proto], raw: Any, path: Path, depth: int) -> Any:
+        """The keys of a message in one spelling, nulls left out as absent; what is wrong with its keys is told."""
+        if not isinstance(raw, dict):
+            return raw
+        if depth > MOST_LEVELS:
+            self.problems.error("json-too-deep", "the values are nested too deeply", path=path[:10])
+            return None
+        known, made, spelled = shapes.fields_of(shape), JsonObject(), dict[str, str]()
+        for key, value in raw.items():
+            name = known.get(key) if isinstance(key, str) else None
+            if name is None:
+                self._unknown_key(shape, raw, key, path)
+            elif name in spelled:
+                message = f"`{spelled[name]}` and `{key}` are the same field"
+                self.problems.error("duplicate-key", message, path=(*path, key), hint="Delete one.")
+            elif value is not None:
+                spelled[name] = key
+                made[shapes.key_of(shape, name)] = self._clean_value(shape, name, value, (*path, key), depth)
+        self._check_given(shape, made, path)
+        return made
+
+    def _clean_value(self, shape: type[Proto], name: str, value: Any, path: Path, depth: int) -> Any:
+        values = shapes.enum_in(shape, name)
+        not_run = shapes.NOT_RUN_VALUES.get(values.__name__, ()) if values else ()
+        is_not_run = isinstance(value, str) and value in not_run
+        if is_not_run or (shapes.handling_of(shape, name) is Handling.NOT_RUN and value not in ("", False)):
+            what = f"`{path[-1]}`" + (f": {value}" if is_not_run else "")
+            message = f"{what} is kept in the file, and an evaluation that has it is not run"
+            self.problems.warning("ces-not-run", message, path=path, hint="See docs/ces.md.")
+        inner = shapes.message_in(shape, name)
+        if inner is None:
+            return value
+        if isinstance(value, list):
+            return [self._clean(inner, each, (*path, number), depth + 1) for number, each in enumerate(value)]
+        if shapes.is_map(shape, name) and isinstance(value, dict):
+            return {key: self._clean(inner, each, (*path, key), depth + 1) for key, each in value.items()}
+        return self._clean(inner, value, path, depth + 1)
+
+    def _unknown_key(self, shape: type[Proto], raw: dict[Any, Any], key: Any, path: Path) -> None:
+        if not isinstance(key, str):
+            self.problems.error("wrong-type", f"expected text as a key, found {described(key)}", path=path)
+            return
+        taken = {shapes.fields_of(shape).get(each) for each in raw if isinstance(each, str)}
+        free = [shapes.key_of(shape, name) for name in shape.model_fields if name not in taken]
+        meant = _MEANT.get(shape.__name__, {})
+        near = words.nearest(key[:100], [*free, *meant])
+        self.problems.unknown_key(shape.__name__, path=(*path, key), near=meant.get(near or "", near), is_error=True)
+
+    def _check_given(self, shape: type[Proto], made: JsonObject, path: Path) -> None:
+        """Required fields and oneofs of a message."""
+        for fields in shape.oneofs.values():
+            keys = [shapes.key_of(shape, name) for name in fields]
+            given = [key for key in keys if key in made]
+            if len(given) > 1:
+                message = f"only one of {words.listed([f'`{key}`' for key in given])} may be given"
+                self.problems.error("ces-oneof", message, path=(*path, given[1]))
+            elif not (given or self.is_partial or issubclass(shape, shapes.Result | cxas.Cxas)):
+                message = f"one of {words.listed([f'`{key}`' for key in keys])} is missing"
+                self.problems.error("ces-oneof", message, path=path)
+        for name in shape.required if not self.is_partial else ():
+            key = shapes.key_of(shape, name)
+            if made.get(key) in (None, "", []):
+                hint = "" if key in made else json_source.instead_of(key, made)
+                self.problems.error("missing-key", f"`{key}` is missing or empty", path=path, hint=hint)
+
+    def _tell(self, error: ValidationError, raw: Any, path: Path) -> None:
+        """What pydantic finds; keys are not its business."""
+        told: set[Path] = set()
+        for finding in error.errors(include_url=False):
+            where, kind = _within(raw, finding["loc"]), finding["type"]
+            if where in told or kind == "extra_forbidden":
+                continue
+            told.add(where)
+            context = finding.get("ctx") or {}
+            hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
+            code, message = "wrong-type" if kind == "wrong_type" else "wrong-value", finding["msg"]
+            if kind in _EXPECTED:
+                code, message = "wrong-type", f"expected {_EXPECTED[kind]}"
+            elif kind == "too_long":
+                message = f"at most {context.get('max_length')} are allowed"
+            elif kind.startswith(("less_than", "greater_than")):
+                message = message.replace("Input should be", "must be")
+            found = f", found {described(finding.get('input'))}" if kind != "too_long" else ""
+            self.problems.error(code, f"{message}{found}", path=(*path, *where), hint=hint)
+
+
+_EXPECTED = {
+    "string_type": "text",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+}
+_MEANT: Final[Mapping[str, Mapping[str, str]]] = {
+    "ToolCall": {"arguments": "args", "params": "args", "parameters": "args", "toolName": "tool"},
+    "ToolResponse": {"output": "response", "result": "response"},
+    "CalledTool": {"tool": "action", "name": "action", "arguments": "args", "response": "output"},
+    "ToolTests": {"test_cases": "tests"},
+    "ToolTest": {"agrs": "args", "tool_name": "tool"},
+    "Simulation": {"goals": "steps", "session_params": "session_parameters"},
+    "WrittenTurn": {"tools": "tool_calls", "input": "user", "response": "agent"},
+}
+"""Names that people write, by message."""
+
+
+def _within(raw: Any, loc: Path) -> Path:
+    """A location without the names of union branches."""
+    path: list[str | int] = []
+    for step in loc:
+        is_index = isinstance(raw, list) and isinstance(step, int) and step < len(raw)
+        if is_index or (isinstance(raw, dict) and step in raw):
+            raw = raw[step]
+            path.append(step)
+    return tuple(path)
+
+
+# --- what a message says ------------------------------------------------------------------------------
+
+
+@frozen_dataclass
+class Told:
+    """What is wrong with an evaluation that has the right shape."""
+
+    code: str
+    message: str
+    path: Path
+    hint: str = ""
+    is_error: bool = True
+
+
+def checked(evaluation: Evaluation) -> Iterator[Told]:
+    """What is wrong with what an evaluation says; warnings for what is probably not meant."""
+    for number, turn in enumerate(evaluation.golden.turns if evaluation.golden else ()):
+        yield from _checked_turn(turn, ("golden", "turns", number))
+    for number, each in enumerate(evaluation.scenario.scenario_expectations if evaluation.scenario else ()):
+        call = each.tool_expectation.expected_tool_call if each.tool_expectation else None
+        if call is not None and call.args:
+            path: Path = ("scenario", "scenarioExpectations", number, "toolExpectation", "expectedToolCall", "args")
+            yield from _matchers(call.args, path)
+
+
+def _checked_turn(turn: GoldenTurn, path: Path) -> Iterator[Told]:
+    steps = [(step.expectation, (*path, "steps", number, "expectation")) for number, step in enumerate(turn.steps)]
+    expectations = [(each, where) for each, where in steps if each is not None]
+    if not any(step.user_input for step in turn.steps):
+        message = "a turn without user input: the agent is told nothing"
+        yield Told(code="ces-turn", message=message, path=path, is_error=False)
+    if not any(each.agent_response for each, _ in expectations):
+        message = "a turn without an expected answer: any answer is an unexpected response, which fails a golden"
+        hint = "Add an `agentResponse`, if only with `skipEvaluation`."
+        yield Told(code="ces-turn", message=message, path=path, hint=hint, is_error=False)
+    calls = [each.tool_call for each, _ in expectations if each.tool_call is not None and not each.skip_evaluation]
+    ids = {each.tool_call.id for each, _ in expectations if each.tool_call is not None and each.tool_call.id}
+    for each, where in expectations:
+        if each.no_tool_calls is False:
+            message = "`noToolCalls` says something only as `true`"
+            yield Told(
+                code="wrong-value", message=message, path=(*where, "noToolCalls"), hint="Delete it, or write true."
+            )
+        if each.no_tool_calls and calls:
+            message = "`noToolCalls` beside an expected tool call in one turn: one of them always fails"
+            yield Told(code="wrong-value", message=message, path=(*where, "noToolCalls"))
+        if each.tool_call is not None and each.tool_call.args:
+            yield from _matchers(each.tool_call.args, (*where, "toolCall", "args"))
+        for key, response in (("toolResponse", each.tool_response), ("mockToolResponse", each.mock_tool_response)):
+            if response is not None and response.id and ids and response.id not in ids:
+                message = f"no expected tool call of this turn has the id {response.id[:60]!r}"
+                hint = words.suggest(response.id[:100], ids)
+                yield Told(code="ces-reference", message=message, path=(*where, key, "id"), hint=hint, is_error=False)
+
+
+def _matchers(args: Mapping[str, Any], path: Path) -> Iterator[Told]:
+    """What is wrong with arguments that say how they are compared."""
+    for name, value in args.items():
+        if not isinstance(value, dict) or "$matchType" not in value:
+            continue
+        given = value["$matchType"]
+        if given not in MATCH_TYPES:
+            message = f"expected one of {words.listed([f'`{each}`' for each in MATCH_TYPES])}, found {described(given)}"
+            hint = words.suggest(given[:50], MATCH_TYPES) if isinstance(given, str) else ""
+            yield Told(code="ces-match-type", message=message, path=(*path, name, "$matchType"), hint=hint)
+        elif given != "ignore" and "$originalValue" not in value:
+            message = "`$originalValue` is missing: there is nothing to compare with"
+            yield Told(code="ces-match-type", message=message, path=(*path, name))
+        elif given == "regexp":
+            yield from _pattern(value["$originalValue"], (*path, name, "$originalValue"))
+
+
+def _pattern(pattern: Any, path: Path) -> Iterator[Told]:
+    try:
+        re.compile(pattern if isinstance(pattern, str) else "(")
+    except (re.error, RecursionError, OverflowError):
+        yield Told(code="ces-match-type", message="not a regular expression", path=path, is_error=False)
+
+
+# --- a repository's resources ---------------------------------------------------------------------------
+
+
+@frozen_dataclass
+class Library:
+    """CES resources of a repository, by file, and everything that is wrong with their files. `beside`: files that were
+    not selected, which say what applies to those that were."""
+
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    beside: Mapping[str, Reading] = field(default_factory=dict)
+
+    @property
+    def every(self) -> Mapping[str, Reading]:
+        """All files that are known, also those that nobody selected."""
+        return {**self.beside, **self.readings}
+
+    def of(self, *kinds: Kind) -> tuple[Resource, ...]:
+        """The resources of some kinds, in the order of their files."""
+        return tuple(each for reading in self.readings.values() for each in reading.resources if each.kind in kinds)
+
+    @property
+    def tests(self) -> tuple[Resource, ...]:
+        """What could be run: evaluations, goldens, simulations and tool tests."""
+        return self.of(Kind.EVALUATION, *CXAS)
+
+
+def written_prompts(readings: Iterable[Reading]) -> dict[str, str]:
+    """The prompts of goldens for `cxas`, which are written where CES has names, by the names' last part."""
+    made: dict[str, str] = {}
+    for reading in readings:
+        if reading.kind is Kind.CONVERSATIONS and reading.resources:  # else its shape is wrong
+            for each in (reading.raw, *reading.raw["conversations"]):
+                listed = (*(each.get("common_expectations") or ()), *(each.get("expectations") or ()))
+                made |= {cxas.expectation_id(prompt): prompt for prompt in listed}
+    return made
+
+
+def library(texts: Mapping[str, str], *, folders: Callable[[str], frozenset[str]] = lambda _: frozenset()) -> Library:
+    """Read files by name and check what they say of each other. `folders`: the names of the folders in a folder."""
+    readings = {file: parse(text, file=file) for file, text in sorted(texts.items())}
+    found = Library(readings=readings)
+    problems = [problem for reading in readings.values() for problem in reading.problems]
+    return Library(readings=readings, problems=(*problems, *_across(found, folders)))
+
+
+def app_folder(file: str) -> str:
+    """The folder of the app that a file belongs to: above `evaluations` and its siblings; else the file's own."""
+    parts = dirname(file).split("/")
+    at = next((number for number, part in enumerate(parts) if part in (*COLLECTIONS, "evals")), len(parts))
+    return "/".join(parts[:at])
+
+
+def _across(found: Library, folders: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
+    """Names that are used twice in an app or a file for `cxas`, references that lead nowhere, and apps of two files."""
+    files: dict[str, str] = {}
+    for file in (file for file, reading in found.readings.items() if reading.kind is Kind.APP):
+        first = files.setdefault(app_folder(file), file)
+        if first != file:
+            message = f"{first} says already what applies to the evaluations of this app"
+            yield errors.error("ces-duplicate-name", message, Place(file=file), "Delete one of the two files.")
+    apps: dict[str, list[Resource]] = {}
+    for resource in found.of(*Kind):
+        apps.setdefault(app_folder(resource.file), []).append(resource)
+    for app, resources in apps.items():
+        yield from _duplicates(resources)
+        yield from _references(
+            resources, {kind: folders(f"{app}/{kind}" if app else kind) for kind in ("tools", "agents", "toolsets")}
+        )
+
+
+def _duplicates(resources: list[Resource]) -> Iterator[Problem]:
+    seen: dict[tuple[Kind, str, str, str], Resource] = {}
+    for each in resources:
+        if each.kind in (Kind.APP, Kind.RESULT, Kind.RUN):
+            continue
+        within, title = ("", "displayName") if each.kind in RESOURCES else (each.file, "name")
+        for key, value in ((title, each.title), ("name", getattr(each.message, "name", ""))):
+            first = seen.setdefault((each.kind, within, key, value), each) if value else each
+            # an expectation that is written out in two evaluations is one
+            if first is not each and (within or first.message != each.message or not each.path):
+                message = f"the {key} {value[:80]!r} is already used ({first.place})"
+                hint = f"Each one in {'a file' if within else 'an app'} needs its own."
+                yield errors.error("ces-duplicate-name", message, each.place, hint)
+
+
+def _references(resources: list[Resource], folders: Mapping[str, frozenset[str]]) -> Iterator[Problem]:
+    """References to expectations and evaluations, by either name; to tools and agents where the app is there."""
+    known: dict[Kind, set[str]] = {}
+    for each in resources:
+        known.setdefault(each.kind, set()).update({each.id, each.title})
+    for each in resources:
+        message = each.message
+        named: list[tuple[Kind, str]] = []
+        if isinstance(message, Evaluation) and each.kind is Kind.EVALUATION:
+            inputs = message.golden or message.scenario
+            named = [(Kind.EXPECTATION, name) for name in (inputs.evaluation_expectations if inputs else ())]
+        elif isinstance(message, EvaluationDataset):
+            named = [(Kind.EVALUATION, name) for name in message.evaluations]
+        for kind, name in named:
+            there, last = known.get(kind, set()), name.rpartition("/")[2]
+            if last in there:
+                continue
+            hint = words.suggest(last[:100], there)
+            text = f"no {kind} {name[-100:]!r} is there"
+            # an export of some evaluations alone has no expectations: that is no fault of theirs
+            yield (errors.error if there else errors.warning)("ces-reference", text, each.place, hint)
+        for collection, used in sorted(used_of_app(message)):
+            own = folders.get(collection, frozenset())
+            if own and used not in own:
+                hint = words.suggest(used[:100], own)
+                yield errors.warning("ces-reference", f"the app has no {collection}/{used[:80]}", each.place, hint)
+
+
+def used_of_app(message: Proto) -> set[tuple[str, str]]:
+    """The tools, toolsets and agents that a message names, as collection and last part of the name."""
+    used: set[tuple[str, str]] = set()
+    for each in shapes.messages_in(message):
+        for value in (getattr(each, name, None) for name in ("tool", "toolset", "target_agent")):
+            if match := _OF_APP.fullmatch(value) if isinstance(value, str) else None:
+                used.add((match[1], match[2]))
+    return used
+
+
+_OF_APP = re.compile(r"projects/[^/]+/locations/[^/]+/apps/[^/]+/(tools|toolsets|agents)/([^/]+)")

@@ -1,0 +1,362 @@
+"""What a run gave, as the API has it: EvaluationResult, EvaluationRun, latency report, metrics by version.
+
+Pure: the outcomes by turn and expectation, the time and the names arrive as arguments. What is not known is left out:
+a run without a status is ERROR, and no mean counts what was not scored.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from evalgate.model import AgentFailure, FailureKind, Invocation, Timings
+from evalgate.values import JsonObject, frozen_dataclass
+from evalgate.wings.ces.cxas import TRANSFER
+from evalgate.wings.ces.shapes import (
+    AggregatedMetrics,
+    ErrorType,
+    Evaluation,
+    EvaluationErrorInfo,
+    EvaluationMetricsThresholds,
+    EvaluationResult,
+    EvaluationRun,
+    EvaluationRunState,
+    EvaluationRunSummary,
+    EvaluationType,
+    ExecutionState,
+    GoldenResult,
+    GoldenRunMethod,
+    HallucinationMetrics,
+    LatencyMetrics,
+    LatencyReport,
+    LlmCallLatency,
+    MetricsByAppVersion,
+    MetricsByTurn,
+    Outcome,
+    Progress,
+    ScenarioResult,
+    SemanticSimilarityMetrics,
+    SpanLatency,
+    SpanType,
+    ToolCallLatency,
+    ToolCallLatencyMetrics,
+    ToolLatency,
+    ToolMetrics,
+    TurnLatencyMetrics,
+    TurnReplayResult,
+)
+
+_ERRORS: Final[Mapping[FailureKind, ErrorType]] = {
+    FailureKind.RATE_LIMITED: ErrorType.QUOTA_EXHAUSTED,
+    FailureKind.SIMULATOR: ErrorType.USER_SIMULATION_FAILURE,
+}
+"""All others are runtime failures."""
+
+
+@frozen_dataclass
+class Measured:
+    """One run of an evaluation: what the agent did, and what the evaluation says of it.
+
+    `status` None: it cannot be told, as where a judge was out of reach; `why` says so. `number` counts the runs of one
+    evaluation from 1.
+    """
+
+    evaluation: Evaluation
+    result: GoldenResult | ScenarioResult | None = None
+    status: Outcome | None = None
+    turns: tuple[Invocation, ...] = ()
+    failure: AgentFailure | None = None
+    why: str = ""
+    number: int = 1
+    thresholds: EvaluationMetricsThresholds | None = None
+    method: GoldenRunMethod = GoldenRunMethod.GOLDEN_RUN_METHOD_UNSPECIFIED
+
+
+@frozen_dataclass
+class Batch:
+    """What was run together: `run_id` and `created_at` (RFC 3339) of it, the `version` of the agent, a commit."""
+
+    app: str
+    run_id: str
+    created_at: str
+    version: str = ""
+    version_title: str = ""
+    display_name: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the run."""
+        return f"{self.app}/evaluationRuns/{self.run_id}"
+
+    @property
+    def version_name(self) -> str:
+        """Of the version."""
+        return f"{self.app}/versions/{self.version}" if self.version else ""
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+
+def result_of(measured: Measured, batch: Batch) -> EvaluationResult:
+    """One run of one evaluation."""
+    title, evaluation = measured.evaluation.display_name, measured.evaluation
+    found = _with_latencies(measured, batch.app)
+    is_known = measured.status is not None and measured.failure is None
+    return EvaluationResult(
+        name=f"{evaluation.name or f'{batch.app}/evaluations/{title}'}/results/{batch.run_id}-{measured.number}",
+        display_name=f"{title} result - {batch.created_at}",
+        create_time=batch.created_at,
+        evaluation_status=measured.status if is_known and measured.status is not None else Outcome(0),
+        execution_state=ExecutionState.COMPLETED if is_known else ExecutionState.ERROR,
+        error_info=None if is_known else _error(measured),
+        evaluation_run=batch.name,
+        app_version=batch.version_name,
+        app_version_display_name=batch.version_title,
+        evaluation_metrics_thresholds=measured.thresholds,
+        golden_run_method=measured.method,
+        golden_result=found if isinstance(found, GoldenResult) else None,
+        scenario_result=found if isinstance(found, ScenarioResult) else None,
+    )
+
+
+def _error(measured: Measured) -> EvaluationErrorInfo:
+    failure = measured.failure
+    if failure is None:
+        message = measured.why or "an outcome could not be told"
+        return EvaluationErrorInfo(error_type=ErrorType.METRIC_CALCULATION_FAILURE, error_message=message)
+    kind = _ERRORS.get(failure.kind, ErrorType.RUNTIME_FAILURE)
+    return EvaluationErrorInfo(error_type=kind, error_message=failure.message)
+
+
+def _with_latencies(measured: Measured, app: str) -> GoldenResult | ScenarioResult | None:
+    """The result with what is known of times."""
+    found = measured.result
+    if isinstance(found, GoldenResult):
+        replays = [
+            replay.model_copy(
+                update={
+                    "turn_latency": _duration(turn.timings.total_s) if turn.timings else None,
+                    "tool_call_latencies": tuple(_tool_latencies([turn], app)),
+                    "span_latencies": tuple(_spans([turn], app)),
+                }
+            )
+            for replay, turn in zip(found.turn_replay_results, measured.turns, strict=False)
+        ]
+        rest = found.turn_replay_results[len(replays) :]
+        return found.model_copy(update={"turn_replay_results": (*replays, *rest)})
+    if isinstance(found, ScenarioResult):
+        latencies = tuple(_tool_latencies(measured.turns, app))
+        spans = tuple(_spans(measured.turns, app))
+        return found.model_copy(update={"tool_call_latencies": latencies, "span_latencies": spans})
+    return None
+
+
+def _tool_latencies(turns: Iterable[Invocation], app: str) -> Iterable[ToolCallLatency]:
+    for name, seconds in _seconds_of(turns, "tool"):
+        yield ToolCallLatency(tool=tool_name(name, app), display_name=name, execution_latency=_duration(seconds))
+
+
+def _spans(turns: Iterable[Invocation], app: str) -> Iterable[SpanLatency]:
+    for kind, name, seconds in _call_seconds(turns):
+        about: JsonObject = {"type": SpanType.LLM, "model": name}
+        if kind == "tool":
+            about = {"type": SpanType.TOOL, "resource": tool_name(name, app), "display_name": name}
+        yield SpanLatency(**about, execution_latency=_duration(seconds))
+
+
+def tool_name(name: str, app: str) -> str:
+    """The resource that a tool's name stands for."""
+    return name if "/" in name else f"{app}/tools/{name}"
+
+
+def _call_seconds(turns: Iterable[Invocation]) -> Iterable[tuple[str, str, float]]:
+    """How long the calls of tools and models took, in order: kind, name, seconds. Where nobody told them apart, that of
+    a turn's only one: of several only the time together is known."""
+    for turn in turns:
+        timings = turn.timings or Timings(total_s=0.0)
+        if timings.calls:
+            yield from ((each.kind, each.name, each.seconds) for each in timings.calls if each.name != TRANSFER)
+            continue
+        names = {
+            "tool": [call.name for call in turn.tool_calls],
+            "model": [str(event.model_version) for event in turn.events or () if event.model_version],
+        }
+        for kind, seconds in (("tool", timings.tool_s), ("model", timings.model_s)):
+            if len(names[kind]) == 1 and seconds is not None:
+                yield kind, names[kind][0], seconds
+
+
+def _seconds_of(turns: Iterable[Invocation], kind: str) -> Iterable[tuple[str, float]]:
+    yield from ((name, seconds) for each, name, seconds in _call_seconds(turns) if each == kind)
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(0.0, seconds):.3f}s"
+
+
+def _seconds(duration: str | None) -> float | None:
+    return float(duration.removesuffix("s")) if duration else None
+
+
+# --- runs -----------------------------------------------------------------------------------------------
+
+
+def run_of(
+    measured: Sequence[Measured], batch: Batch, *, dataset: str = ""
+) -> tuple[EvaluationRun, list[EvaluationResult]]:
+    """The run of some evaluations, and the result of each."""
+    results = [result_of(each, batch) for each in measured]
+    names = list(dict.fromkeys(_evaluation_of(each.name) for each in results))
+    kinds = {each.evaluation.golden is not None for each in measured}
+    methods = {each.method for each in measured} - {GoldenRunMethod(0)}
+    made = EvaluationRun(
+        name=batch.name,
+        display_name=batch.display_name or f"run - {batch.created_at}",
+        create_time=batch.created_at,
+        evaluation_results=tuple(each.name for each in results),
+        evaluations=() if dataset else tuple(names),
+        evaluation_dataset=dataset,
+        evaluation_type=_type(kinds),
+        state=EvaluationRunState.COMPLETED,
+        progress=Progress(
+            total_count=len(results),
+            completed_count=sum(each.execution_state is ExecutionState.COMPLETED for each in results),
+            **_counts(results),
+        ),
+        evaluation_run_summaries={
+            name: EvaluationRunSummary(**_counts(each for each in results if _evaluation_of(each.name) == name))
+            for name in names
+        },
+        app_version=batch.version_name,
+        app_version_display_name=batch.version_title,
+        golden_run_method=methods.pop() if len(methods) == 1 else GoldenRunMethod(0),
+        run_count=max((each.number for each in measured), default=0),
+        latency_report=latency_report(measured, batch.app),
+    )
+    return made, results
+
+
+def _evaluation_of(result: str) -> str:
+    return result.partition("/results/")[0]
+
+
+def _type(are_golden: set[bool]) -> EvaluationType:
+    if are_golden == {True}:
+        return EvaluationType.GOLDEN
+    return EvaluationType.SCENARIO if are_golden == {False} else EvaluationType.MIXED
+
+
+def _counts(results: Iterable[EvaluationResult]) -> dict[str, int]:
+    """How many passed, failed, had an error."""
+    found = list(results)
+    done = [each.evaluation_status for each in found if each.execution_state is ExecutionState.COMPLETED]
+    errors = sum(each.execution_state is ExecutionState.ERROR for each in found)
+    return {"passed_count": done.count(Outcome.PASS), "failed_count": done.count(Outcome.FAIL), "error_count": errors}
+
+
+def latency_report(measured: Iterable[Measured], app: str) -> LatencyReport:
+    """The percentiles of what took how long, over all sessions."""
+    sessions = [each.turns for each in measured if each.turns]
+    turns = [turn for session in sessions for turn in session]
+    tools, models = _grouped(_seconds_of(turns, "tool")), _grouped(_seconds_of(turns, "model"))
+    return LatencyReport(
+        tool_latencies=tuple(
+            ToolLatency(tool=tool_name(name, app), tool_display_name=name, latency_metrics=_percentiles(seconds))
+            for name, seconds in tools.items()
+        ),
+        llm_call_latencies=tuple(
+            LlmCallLatency(model=model, latency_metrics=_percentiles(seconds)) for model, seconds in models.items()
+        ),
+        session_count=len(sessions),
+    )
+
+
+def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    made: dict[str, list[float]] = {}
+    for name, seconds in pairs:
+        made.setdefault(name, []).append(seconds)
+    return dict(sorted(made.items()))
+
+
+def _percentiles(seconds: Sequence[float]) -> LatencyMetrics:
+    """By nearest rank."""
+    ordered = sorted(seconds)
+    ranked = [_duration(ordered[max(0, -(-share * len(ordered) // 100) - 1)]) for share in (50, 90, 99)]
+    return LatencyMetrics(p50_latency=ranked[0], p90_latency=ranked[1], p99_latency=ranked[2], call_count=len(ordered))
+
+
+# --- metrics by version -----------------------------------------------------------------------------------
+
+
+def aggregated(by_version: Mapping[str, Sequence[EvaluationResult]]) -> AggregatedMetrics:
+    """What the results of one evaluation, or of a dataset's, say by version of the app."""
+    return AggregatedMetrics(
+        metrics_by_app_version=tuple(_of_version(version, results) for version, results in by_version.items())
+    )
+
+
+def _of_version(version: str, results: Sequence[EvaluationResult]) -> MetricsByAppVersion:
+    counts = _counts(results)
+    sessions = [each.golden_result.turn_replay_results for each in results if each.golden_result is not None]
+    longest = max((len(turns) for turns in sessions), default=0)
+    by_turn = [[turns[number] for turns in sessions if number < len(turns)] for number in range(longest)]
+    scenarios = [each.scenario_result for each in results if each.scenario_result is not None]
+    return MetricsByAppVersion(
+        app_version_id=version,
+        pass_count=counts["passed_count"],
+        fail_count=counts["failed_count"],
+        **_metrics([turn for turns in sessions for turn in turns], scenarios),
+        metrics_by_turn=tuple(
+            MetricsByTurn(turn_index=number, **_metrics(turns, ())) for number, turns in enumerate(by_turn)
+        ),
+    )
+
+
+def _metrics(turns: Sequence[TurnReplayResult], scenarios: Sequence[ScenarioResult]) -> JsonObject:
+    """The lists that the metrics of a version and those of a turn have in common."""
+    rated = [turn.hallucination_result for turn in turns if turn.hallucination_result is not None]
+    rated += [each for scenario in scenarios for each in scenario.hallucination_result]
+    claims = [each.score for each in rated if each.score in (0, 1)]  # -1: there was no claim
+    similar = [score for turn in turns for score in _similarities(turn)]
+    calls = [each for turn in turns for each in turn.tool_call_latencies]
+    calls += [each for scenario in scenarios for each in scenario.tool_call_latencies]
+    by_tool = _grouped(
+        (each.tool, seconds) for each in calls if (seconds := _seconds(each.execution_latency)) is not None
+    )
+    waits = [seconds for turn in turns if (seconds := _seconds(turn.turn_latency)) is not None]
+    return {
+        "tool_metrics": tuple(_tool_metrics(turns)),
+        "semantic_similarity_metrics": (SemanticSimilarityMetrics(score=statistics.fmean(similar)),) if similar else (),
+        "hallucination_metrics": (HallucinationMetrics(score=statistics.fmean(claims)),) if claims else (),
+        "tool_call_latency_metrics": tuple(
+            ToolCallLatencyMetrics(tool=tool, average_latency=_duration(statistics.fmean(seconds)))
+            for tool, seconds in by_tool.items()
+        ),
+        "turn_latency_metrics": (TurnLatencyMetrics(average_latency=_duration(statistics.fmean(waits))),)
+        if waits
+        else (),
+    }
+
+
+def _similarities(turn: TurnReplayResult) -> list[int]:
+    """The scores of a turn's answers; of the turn as a whole where its answers have none."""
+    each = [found.semantic_similarity_result for found in turn.expectation_outcome]
+    scores = [found.score for found in each if found is not None and found.score is not None]
+    whole = turn.semantic_similarity_result
+    return scores or ([whole.score] if whole is not None and whole.score is not None else [])
+
+
+def _tool_metrics(turns: Iterable[TurnReplayResult]) -> Iterable[ToolMetrics]:
+    counts: dict[str, list[int]] = {}
+    for turn in turns:
+        for found in turn.expectation_outcome:
+            call = found.expectation.tool_call if found.expectation is not None else None
+            result = found.tool_invocation_result
+            if call is None or result is None or result.outcome not in (Outcome.PASS, Outcome.FAIL):
+                continue
+            toolset = call.toolset_tool
+            tool = call.tool or (f"{toolset.toolset}/tools/{toolset.tool_id}" if toolset else "")
+            counts.setdefault(tool, [0, 0])[result.outcome is Outcome.FAIL] += 1
+    for tool, (passed, failed) in sorted(counts.items()):
+        yield ToolMetrics(tool=tool, pass_count=passed, fail_count=failed)

@@ -1,0 +1,137 @@
+"""What a run of CES evaluations gave, as the API has it: beside results.json, for whoever reads EvaluationResult."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    FailureKind,
+    GradedTrial,
+    NotEvaluated,
+    Report,
+    Run,
+    Transcript,
+    TrialView,
+)
+from evalgate.reports import Renderer
+from evalgate.values import Json, JsonObject
+from evalgate.wings.ces import cases, criteria as ces, outcomes, read, results
+from evalgate.wings.ces.outcomes import Plan
+from evalgate.wings.ces.results import Batch, Measured
+from evalgate.wings.ces.shapes import (
+    EvaluationMetricsThresholds,
+    EvaluationResult,
+    EvaluationRun,
+    GoldenRunMethod,
+    Outcome,
+)
+
+FILE: Final = "ces-results.json"
+
+
+def render(report: Report) -> str:
+    """The file: the runs of both sides with all results, and the metrics of each evaluation by version; "" where no
+    evaluation of CES is among what was run."""
+    if not has_any(report.run):
+        return ""
+    base = None if report.comparison is None else report.comparison.base
+    return json.dumps(of_runs(report.run, base), ensure_ascii=False, indent=1) + "\n"
+
+
+def has_any(run: Run) -> bool:
+    """Whether evaluations of CES are among what was run."""
+    return any(case.ces is not None for suite in run.suites for case in suite.eval_set.cases)
+
+
+def of_runs(head: Run, base: Run | None) -> JsonObject:
+    """The runs, results and aggregated metrics, each as protobuf's JSON."""
+    made: JsonObject = {"evaluationRuns": [], "evaluationResults": [], "aggregatedMetrics": {}}
+    by_evaluation: dict[str, dict[str, list[EvaluationResult]]] = {}
+    for side, run in (("base", base), ("head", head)):
+        for evaluation_run, found in [] if run is None else _of_run(run, side):
+            made["evaluationRuns"].append(evaluation_run.json())
+            made["evaluationResults"] += [each.json() for each in found]
+            for each in found:
+                versions = by_evaluation.setdefault(each.name.partition("/results/")[0], {})
+                versions.setdefault(_version(run, side) if run else "", []).append(each)
+    made["aggregatedMetrics"] = {name: results.aggregated(each).json() for name, each in by_evaluation.items()}
+    return made
+
+
+def _of_run(run: Run, side: str) -> Iterator[tuple[EvaluationRun, list[EvaluationResult]]]:
+    """A run of the API for each app."""
+    by_app: dict[str, list[Measured]] = {}
+    known = {(suite.key, case.case_id): case for suite in run.suites for case in suite.eval_set.cases}
+    for trial in run.trials:
+        case = known.get(trial.key.case)
+        if case is not None and case.ces is not None and trial.key.is_first:  # others only confirm
+            plan = Plan.read(case.ces)
+            by_app.setdefault(plan.app, []).append(_measured(case, plan, trial, run.transcripts.find(trial.key)))
+    for app, measured in by_app.items():
+        created = run.started_at.replace("+00:00", "Z")
+        batch = Batch(
+            app=app,
+            run_id=f"run-{re.sub(r'[^0-9]', '', created)[:14]}-{side}",
+            created_at=created,
+            version=_version(run, side),
+            version_title=run.commit,
+        )
+        yield results.run_of(measured, batch)
+
+
+def _version(run: Run, side: str) -> str:
+    """What a version is called: the commit and whether files differed from it, or the side where nobody knows it."""
+    return f"git-{run.commit[:12]}{'-changed' if run.dirty else ''}" if run.commit else side
+
+
+def _measured(case: Case, plan: Plan, trial: GradedTrial, transcript: Transcript | None) -> Measured:
+    """A trial with its outcomes by turn and expectation."""
+    evaluation = plan.evaluation
+    if not evaluation.name:
+        named = read.file_name(evaluation.display_name or case.case_id)
+        evaluation = evaluation.model_copy(update={"name": f"{plan.app}/evaluations/{named}"})
+    override = evaluation.evaluation_metrics_threshold_override
+    effective = _merged(plan.thresholds.json(), override.json() if override else {})
+    thresholds = EvaluationMetricsThresholds.model_validate(effective) if effective else None
+    own: JsonObject = {"evaluation": evaluation, "number": trial.key.number + 1, "thresholds": thresholds}
+    if trial.failure is not None or transcript is None:
+        lost = AgentFailure(kind=FailureKind.PROTOCOL, message="the conversation was not kept")
+        return Measured(**own, failure=trial.failure or lost)
+    evidence = TrialView(
+        case=case,
+        actual=transcript.invocations,
+        expected=case.conversation,
+        final_state=transcript.final_state,
+        ended_by=transcript.ended_by,
+        repeat=trial.key.repeat,
+    )
+    result = ces.result_of(plan, evidence, ces.verdicts_of(plan, evidence, trial.grades))
+    deciding = (case.criteria or frozenset()) - {cases.RUBRICS}
+    grades = [grade for name, grade in trial.grades.items() if name in deciding]
+    lacking = [grade.message for grade in grades if isinstance(grade, NotEvaluated)]
+    status = outcomes.status(outcomes.checks(plan, result))
+    if lacking and status is not Outcome.SKIPPED:  # of what is skipped, nothing could be told
+        status = None
+    if evaluation.golden is not None:  # of one turn, there is nothing before it
+        is_stable = transcript.isolated or len(evaluation.golden.turns) == 1
+        own["method"] = GoldenRunMethod.STABLE if is_stable else GoldenRunMethod.NAIVE
+    return Measured(**own, result=result, status=status, turns=transcript.invocations, why="; ".join(lacking))
+
+
+def _merged(far: Json, near: Json) -> JsonObject:
+    """Two objects as one; where both say something, the second counts."""
+    both = {key: _merged(far[key], near[key]) for key in far if isinstance(far[key], dict) and key in near}
+    return {**far, **near, **both}
+
+
+RENDERER: Final = Renderer(
+    name="ces",
+    file_name=FILE,
+    summary="runs, results and metrics of CES evaluations, as CES's API has them",
+    render=render,
+)

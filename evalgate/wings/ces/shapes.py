@@ -1,0 +1,344 @@
+"""The resources of Customer Engagement Suite (CES) that have to do with evaluation, as protobuf's JSON writes them.
+
+Which there are says shapes.json, which docs/ces_shapes.py writes from what google-cloud-ces says of them; messages.pyi
+has the same for type checkers. The docstring of a class is its name in google.cloud.ces.v1beta.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import enum
+import functools
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, ForwardRef, TypeAlias, get_args, get_origin
+
+from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from evalgate.model.shapes import MOST_LEVELS, Wire
+from evalgate.text import words
+from evalgate.values import JsonObject
+
+MOST_TURNS = 100
+"""Of a golden and of a scenario."""
+
+
+class Handling(enum.StrEnum):
+    """What becomes of a field."""
+
+    READ = "read"  # validated, listed, compared; decides what is asked or how it is scored
+    KEPT = "kept"  # validated and kept as it is written; nothing reads it
+    OUTPUT = "output only"  # the platform writes it: kept in files, ignored in updates
+    NOT_RUN = "not run"  # kept in files; an evaluation that has it is not run, and `validate` says so
+
+
+class ProtoEnum(enum.IntEnum):
+    """An enum as protobuf's JSON has it: read by name or number, written by name; 0 is what an absent one means."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read by name or number, written by name."""
+        written = core_schema.plain_serializer_function_ser_schema(lambda value: value.name, when_used="json")
+        return core_schema.no_info_plain_validator_function(cls.read, serialization=written)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        """The names."""
+        return {"type": "string", "enum": [value.name for value in cls]}
+
+    @classmethod
+    def read(cls, value: Any) -> ProtoEnum:
+        """The member; an error names the one that was probably meant."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str) and value in cls.__members__:
+            return cls[value]
+        if isinstance(value, int) and not isinstance(value, bool) and value in {each.value for each in cls}:
+            return cls(value)
+        near = (
+            words.nearest(value, cls.__members__, cutoff=0.5) if isinstance(value, str) and len(value) < 100 else None
+        )
+        raise PydanticCustomError(
+            "wrong_value",
+            "expected one of {known}",
+            {"known": words.listed([f"`{each}`" for each in cls.__members__]), "near": near or ""},
+        )
+
+
+# --- scalars, as lenient as protobuf's own reader -------------------------------------------------
+
+MOST_INT, LEAST_INT = 2**31 - 1, -(2**31)
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
+
+
+def _int32(value: Any) -> Any:
+    """A whole number, also as `3.0` or as text."""
+    number = value
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,12}", value):
+        number = int(value)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise PydanticCustomError("wrong_type", "expected a whole number")
+    if not LEAST_INT <= number <= MOST_INT:
+        raise PydanticCustomError("wrong_value", "the number does not fit into 32 bits")
+    return number
+
+
+def _float(value: Any) -> Any:
+    """A number, also as text."""
+    if isinstance(value, str) and len(value) < 100:
+        try:
+            value = float(value)
+        except ValueError:
+            raise PydanticCustomError("wrong_type", "expected a number") from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PydanticCustomError("wrong_type", "expected a number")
+    if (isinstance(value, int) and abs(value) > 10**300) or not math.isfinite(value):
+        raise PydanticCustomError("wrong_value", "the number is not finite")
+    return float(value)
+
+
+def _bool(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise PydanticCustomError("wrong_type", "expected true or false")
+    return value
+
+
+def _base64(value: Any) -> Any:
+    """Bytes, in the usual alphabet or that of URLs, padded or not."""
+    if not isinstance(value, str):
+        raise PydanticCustomError("wrong_type", "expected text")
+    try:
+        base64.b64decode(value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise PydanticCustomError("wrong_value", "expected base64") from None
+    return value
+
+
+def _timestamp(value: Any) -> Any:
+    if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
+        try:
+            dt.datetime.fromisoformat(re.sub(r"\.\d+", "", value))
+        except ValueError:
+            pass
+        else:
+            return value
+    raise PydanticCustomError("wrong_value", "expected a time such as 2027-02-01T10:00:00Z")
+
+
+def _duration(value: Any) -> Any:
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        raise PydanticCustomError("wrong_value", "expected a duration such as 1.250s")
+    return value
+
+
+Int32: TypeAlias = Annotated[int, BeforeValidator(_int32)]
+Bool: TypeAlias = Annotated[bool, BeforeValidator(_bool)]
+
+
+def _struct(value: Any) -> Any:
+    """An object as a Struct holds it: text as keys, no numbers that JSON lacks, not too deep."""
+    level: list[Any] = [value]
+    for _ in range(MOST_LEVELS):
+        for each in level:
+            if isinstance(each, dict) and not all(isinstance(key, str) for key in each):
+                raise PydanticCustomError("wrong_value", "the keys of an object must be text")
+            texts = (each, *each) if isinstance(each, dict) else (each,)
+            if any(isinstance(text, str) and _SURROGATE.search(text) for text in texts):
+                raise PydanticCustomError("wrong_value", "a text contains half a character (a lone surrogate)")
+            if isinstance(each, float) and not math.isfinite(each):
+                raise PydanticCustomError("wrong_value", "the number is not finite")
+            if not isinstance(each, dict | list | str | int | float | None):
+                raise PydanticCustomError("wrong_value", "expected JSON values")
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return value
+    raise PydanticCustomError(
+        "wrong_value", "lists and objects are nested in more than {most} levels", {"most": MOST_LEVELS}
+    )
+
+
+Struct: TypeAlias = Annotated[JsonObject, BeforeValidator(_struct)]
+
+
+class Proto(Wire):
+    """A message: read in camelCase or snake_case, written in camelCase without what is absent.
+
+    `oneofs`: of which fields at most one may be given; `required`: which must be given and not be empty; `handlings`:
+    what becomes of fields, where it is not the usual.
+    """
+
+    model_config = ConfigDict(defer_build=True)  # whoever has no CES files does not pay for 80 models
+
+    oneofs: ClassVar[dict[str, tuple[str, ...]]] = {}
+    required: ClassVar[tuple[str, ...]] = ()
+    handlings: ClassVar[dict[str, Handling]] = {}
+
+    def json(self) -> JsonObject:  # type: ignore[override]  # pydantic's own is deprecated
+        """As protobuf's JSON: what has the value of what is absent is left out."""
+        dumped: JsonObject = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return dumped
+
+
+class Result(Proto):
+    """A message that nobody but a run writes: all of its fields are output only."""
+
+
+def comparable(message: Proto) -> JsonObject:
+    """As protobuf's JSON, without what the platform alone writes."""
+    made: JsonObject = {}
+    written = message.json()
+    for name in type(message).model_fields:
+        key = key_of(type(message), name)
+        if key not in written or handling_of(type(message), name) is Handling.OUTPUT:
+            continue
+        value = getattr(message, name)
+        if isinstance(value, Proto):
+            made[key] = comparable(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Proto):
+            made[key] = [comparable(each) for each in value]
+        else:
+            made[key] = written[key]
+    return made
+
+
+def messages_in(message: Proto, *, beside: type[Proto] | tuple[()] = ()) -> Iterator[Proto]:
+    """The message and all that it holds, but for messages of the shape `beside`, and what those hold."""
+    pending: list[Any] = [message]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tuple):
+            pending.extend(each)
+        elif isinstance(each, Proto) and not isinstance(each, beside):
+            yield each
+            pending.extend(getattr(each, name) for name in type(each).model_fields)
+
+
+def given_of(message: Proto) -> str:
+    """Which field of its oneofs a message has; "" for none."""
+    names = (name for group in type(message).oneofs.values() for name in group)
+    return next((name for name in names if getattr(message, name) is not None), "")
+
+
+@functools.cache
+def fields_of(shape: type[Proto]) -> dict[str, str]:
+    """The field that each spelling of a key names: `displayName` and `display_name`."""
+    spelled = (
+        (spelling, name) for name, field in shape.model_fields.items() for spelling in (name, field.alias or name)
+    )
+    return dict(spelled)
+
+
+def key_of(shape: type[Proto], field: str) -> str:
+    """A field's key in protobuf's JSON: `displayName`."""
+    return shape.model_fields[field].alias or field
+
+
+def siblings(shape: type[Proto], field: str) -> list[str]:
+    """The keys of the fields beside which a field cannot be given."""
+    groups = (fields for fields in shape.oneofs.values() if field in fields)
+    return [key_of(shape, other) for fields in groups for other in fields if other != field]
+
+
+NOT_RUN_VALUES: Final = {"EvaluationChannel": ("AUDIO",), "SemanticSimilarityChannel": ("AUDIO",)}
+"""Values of enums that are kept, and with which an evaluation is not run."""
+
+
+def enum_in(shape: type[Proto], field: str) -> type[ProtoEnum] | None:
+    """The enum of a field; None where it has none."""
+    found = shape.model_fields[field].annotation
+    return found if isinstance(found, type) and issubclass(found, ProtoEnum) else None
+
+
+@functools.cache
+def message_in(shape: type[Proto], field: str) -> type[Proto] | None:
+    """The message that a field holds, itself, in a list or in a map; None for a scalar."""
+    pending = [shape.model_fields[field].annotation]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, type) and issubclass(found, Proto):
+            return found
+        pending.extend(get_args(found))
+    return None
+
+
+def is_map(shape: type[Proto], field: str) -> bool:
+    """Whether a field is a map of messages."""
+    return get_origin(shape.model_fields[field].annotation) is dict and message_in(shape, field) is not None
+
+
+def is_repeated(shape: type[Proto], field: str) -> bool:
+    """Whether a field is a list or a map."""
+    return get_origin(shape.model_fields[field].annotation) is tuple or is_map(shape, field)
+
+
+def handling_of(shape: type[Proto], field: str) -> Handling:
+    """What becomes of a field."""
+    return shape.handlings.get(field, Handling.OUTPUT if issubclass(shape, Result) else Handling.READ)
+
+
+# --- the messages and enums of shapes.json ----------------------------------------------------------
+
+_SCALARS: Final[Mapping[str, Any]] = {
+    "string": str,
+    "bytes": Annotated[str, BeforeValidator(_base64)],
+    "bool": Bool,
+    "int32": Int32,
+    "float": Annotated[float, BeforeValidator(_float)],
+    "Duration": Annotated[str, BeforeValidator(_duration)],
+    "Status": Struct,
+    "Struct": Struct,
+    "Timestamp": Annotated[str, BeforeValidator(_timestamp)],
+}
+
+
+def _read_classes() -> dict[str, Any]:
+    """The class of each enum and message, whose docstring is its name in google.cloud.ces.v1beta."""
+    said = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    new: Any = ProtoEnum
+    made: dict[str, Any] = {name: new(name, each["values"], module=__name__) for name, each in said["enums"].items()}
+    for name, each in said["messages"].items():  # what a message holds stands before it
+        types, listed = {**_SCALARS, name: ForwardRef(name), **made}, each["fields"].items()
+        fields: dict[str, Any] = {key: _field(types[field["type"]], field) for key, field in listed}
+        shape = create_model(name, __base__=Result if "is_result" in each else Proto, __module__=__name__, **fields)
+        shape.required = tuple(each.get("required", ()))
+        shape.oneofs = {key: tuple(names) for key, names in each.get("oneofs", {}).items()}
+        shape.handlings = {key: Handling(field["handling"]) for key, field in listed if "handling" in field}
+        made[name] = shape
+    for name, each in (said["enums"] | said["messages"]).items():
+        made[name].__doc__ = f"{each['of']}."
+    return made
+
+
+def _field(kind: Any, said: JsonObject) -> tuple[Any, Any]:
+    """The annotation of a field, and what an absent one means."""
+    default, most = said["default"], said.get("most")
+    if default == []:
+        return Annotated[tuple[kind, ...], Field(max_length=most)], ()
+    if default == {}:
+        return dict[str, kind], Field(default_factory=dict)
+    if most is not None:
+        kind = Annotated[kind, Field(ge=0, le=most)]
+    if default is None:
+        return kind | None, None
+    is_enum = isinstance(kind, type) and issubclass(kind, ProtoEnum)
+    return kind, kind(default) if is_enum else default
+
+
+globals().update(_read_classes())
+if TYPE_CHECKING:
+    from evalgate.wings.ces.messages import *  # noqa: F403 - all of them

@@ -1,0 +1,74 @@
+"""Agents of other frameworks than ADK: one driver each, over workers of Python objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from evalgate.agents.python import CallOptions, PythonDriver
+
+HOSTS = Path(__file__).parent / "worker"
+
+
+class FrameworkOptions(CallOptions):
+    """Which agent, what it is given besides the conversation, and what it runs in."""
+
+    call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:agent, or module:function that makes the agent.")
+    context: str | None = Field(
+        default=None, pattern=r"^[\w.]+:[\w.]+$", description="module:object, or module:function called once a case."
+    )
+
+
+class LangGraphOptions(FrameworkOptions):
+    """The same, and where in its state a graph reads and answers."""
+
+    input: str = Field(default="messages", description="Key of the graph's state that takes the user's text.")
+    output: str = Field(default="messages", description="Key of the graph's state that holds the answer.")
+
+
+class LangGraphDriver(PythonDriver):
+    """Graphs of LangGraph, and the agents that LangChain makes of them."""
+
+    name = "langgraph"
+    host = str(HOSTS / "langgraph")
+    framework = "langgraph"
+    modules = frozenset({"langgraph", "langchain"})
+    makers = frozenset({"compile", "create_react_agent", "create_agent", "create_supervisor"})
+    options = LangGraphOptions
+
+
+class PydanticAIDriver(PythonDriver):
+    """Agents of Pydantic AI."""
+
+    name = "pydantic-ai"
+    host = str(HOSTS / "pydantic_ai")
+    framework = "pydantic_ai"
+    modules = frozenset({"pydantic_ai"})
+    makers = frozenset({"Agent"})
+    options = FrameworkOptions
+
+
+class OpenAIAgentsDriver(PythonDriver):
+    """Agents of the OpenAI Agents SDK."""
+
+    name = "openai-agents"
+    host = str(HOSTS / "openai_agents")
+    framework = "agents"
+    modules = frozenset({"agents"})
+    makers = frozenset({"Agent"})
+    options = FrameworkOptions
+
+
+class SmolagentsDriver(PythonDriver):
+    """Agents of smolagents."""
+
+    name = "smolagents"
+    host = str(HOSTS / "smolagents")
+    framework = "smolagents"
+    modules = frozenset({"smolagents"})
+    makers = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
+    options = CallOptions
+
+
+DRIVERS = (LangGraphDriver(), PydanticAIDriver(), OpenAIAgentsDriver(), SmolagentsDriver())

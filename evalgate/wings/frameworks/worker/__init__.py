@@ -1,0 +1,1 @@
+"""What runs inside the interpreter of a framework's agent, beside `evalgate.worker`."""

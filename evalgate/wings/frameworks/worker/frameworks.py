@@ -1,0 +1,303 @@
+"""Agents of frameworks that are not ADK: what their adapters share. Each has a module of its own beside this one."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.metadata
+import inspect
+import json
+import os
+import platform
+import re
+import sys
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar
+
+from evalgate.worker import description, errors, modules, pipe, python, server, tools
+
+Message = dict[str, Any]
+
+THREADS = 64  # a tool that blocks holds one of them, and no other conversation
+
+
+class FrameworkSession(ABC):
+    """One conversation. The framework says how a turn is run; what happens meanwhile is told here, from any thread.
+
+    `agent`: as it was found. `context`: what its tools are given. `state`: of the session, from its first to its last.
+    """
+
+    def __init__(
+        self, agent: Any, options: Message, start: Message, asked: tools.SessionTools | None, context: Any
+    ) -> None:
+        self.agent = agent
+        self.options = options
+        self.asked = asked
+        self.state: Message = start.get("state") or {}
+        self.context = self.state if context is None else context
+        self.session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
+        self.user_id = start.get("user_id") or "test_user_id"
+        self.watch = server.TurnWatch()
+        self.broken: Exception | None = None
+        self._instructions: dict[str, str] = {}
+        self._emit: Callable[[Message], None] = print
+        self._held: Message = {}
+        self._issued = 0
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    async def ask(self, text: str) -> Any:
+        """Run a turn; the answer. Raises what the agent raises."""
+
+    async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
+        """See server.Session."""
+        if any(not isinstance(part.get("text"), str) for part in content.get("parts") or ()):
+            raise ValueError("the user's turn holds more than text, and agents of this framework are given texts only")
+        self.watch, self._emit, self._held, self._instructions = server.TurnWatch(), emit, {}, {}
+        server.CURRENT.set(self.watch)
+        CURRENT.set(self)
+        answer = answer_text(await self.ask(python.text_of(content)))
+        if self.broken is not None:
+            raise self.broken
+        self._answered(answer)
+        told = [{"name": name, "instructions": text} for name, text in self._instructions.items()]
+        spent = list(self.watch.spent.values())
+        ended = {"timings": self.watch.timings(), "agents": told, "model_calls": spent}
+        return {name: value for name, value in ended.items() if value}
+
+    async def end(self) -> Message:
+        """See server.Session."""
+        state = self.context if isinstance(self.context, dict) else self.state
+        return {"state": pipe.plain(state)}
+
+    # --- what happens in a turn ---
+
+    def model_begins(self, key: Any, author: str = "agent", instructions: str | None = None) -> None:
+        """An agent asks its model, and has told it its instructions."""
+        self.watch.model_begins(key, author, None)
+        self.instructed(author, instructions)
+
+    def instructed(self, author: str, instructions: str | None) -> None:
+        """What an agent was told to do; the first of a turn counts."""
+        if instructions:
+            self._instructions.setdefault(author, instructions)
+
+    def model_said(
+        self, key: Any, text: str, usage: Message | None, *, model: Any = "", calls: Any = (), author: str = "agent"
+    ) -> None:
+        """A model has answered; it is told with the first tool that it calls, or as the answer, or by itself."""
+        self.watch.model_answers(key, model if isinstance(model, str) else "")
+        told: Message = {"usage_metadata": usage} if usage else {}
+        if isinstance(model, str) and model:
+            told["model_version"] = model
+        held = {"author": author, "text": text, "calls": calls, "told": told}
+        with self._lock:
+            before, self._held = self._held, held
+        self._tell(before)
+
+    @contextmanager
+    def tool(self, name: str, args: Any, number: str | None = None) -> Iterator[Message]:
+        """Around a tool that runs: its call is told, and the `response` that is put into what this yields."""
+        call = self.tool_begins(name, args, number)
+        told: Message = {}
+        try:
+            yield told
+        except Exception as error:
+            told["response"] = {"error": errors.sentence(error)}
+            raise
+        finally:
+            if "response" in told:
+                self.tool_ends(call, name, told["response"])
+
+    def tool_begins(self, name: str, args: Any, number: str | None = None, *, late: bool = False) -> str:
+        """A tool is called; the name of the call. `late`: the model has said something else since."""
+        with self._lock:
+            self._issued += 1
+            number = number or f"call-{self._issued}"
+            held: Message = {}
+            if not late:
+                held, self._held = self._held, {}
+        call = {"function_call": {"id": number, "name": name, "args": pipe.plain(dict(args or {}))}}
+        parts = [{"text": held["text"]}, call] if held.get("text") else [call]
+        self._event(parts, author=held.get("author") or "agent", told=held.get("told"))
+        self.watch.tool_begins(number, name)
+        return number
+
+    def tool_ends(self, number: str, name: str, response: Any) -> None:
+        """It has answered, or raised."""
+        self.watch.tool_ends(number)
+        response = pipe.plain(response)
+        answer = response if isinstance(response, dict) else {"result": response}
+        self._event([{"function_response": {"id": number, "name": name, "response": answer}}])
+
+    async def run_tool(
+        self, name: str, args: Any, run: Callable[[], Awaitable[Any]], *, number: str = "", kind: str = "tool"
+    ) -> Any:
+        """Run a tool, asked about where that is wanted, and tell of it."""
+        with self.tool(name, args, number) as told:
+            result = await (run() if self.asked is None else self.asked.ask(name, args, kind).settle(run))
+            told["response"] = result
+            return result
+
+    def run_tool_here(
+        self, name: str, args: Any, run: Callable[[], Any], *, number: str = "", kind: str = "tool"
+    ) -> Any:
+        """The same in a thread, which waits."""
+        with self.tool(name, args, number) as told:
+            result = run() if self.asked is None else self.asked.ask(name, args, kind).wait(run)
+            told["response"] = result
+            return result
+
+    def _answered(self, answer: str) -> None:
+        held, self._held = self._held, {}
+        if held.get("text") and held["text"].strip() != answer.strip():
+            self._tell(held)
+            held = {}
+        if answer:
+            self._event([{"text": answer}], author=held.get("author") or "agent", final=True, told=held.get("told"))
+        else:
+            self._tell(held)
+
+    def _tell(self, held: Message) -> None:
+        """An answer of a model that no tool followed: its text, or the calls that were none of a tool."""
+        text = held and (held["text"] or (json.dumps(pipe.plain(held["calls"])) if held["calls"] else ""))
+        if text:
+            self._event([{"text": text}], author=held["author"], told=held["told"])
+
+    def _event(
+        self, parts: list[Message], *, author: str = "agent", final: bool = False, told: Message | None = None
+    ) -> None:
+        content = {"role": "model", "parts": parts}
+        self._emit({"author": author, "content": content, "final": final, **(told or {})})
+
+
+CURRENT: ContextVar[FrameworkSession | None] = ContextVar("evalgate_session", default=None)
+"""The conversation that the running task works for."""
+
+
+def answer_text(answer: Any) -> str:
+    """What an agent answers, as text: an object as its JSON."""
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    value = pipe.plain(answer)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def usage_of(given: Any, answered: Any, *, cached: Any = None, thoughts: Any = None) -> Message | None:
+    """Token counts as ADK has them, where thoughts are apart from the answer; None where nothing was counted."""
+    if not given and not answered:
+        return None
+    counts = {"prompt_token_count": given, "candidates_token_count": answered, "cached_content_token_count": cached}
+    if isinstance(given, int) and isinstance(answered, int):
+        counts["total_token_count"] = given + answered
+        if thoughts:
+            counts.update(candidates_token_count=answered - thoughts, thoughts_token_count=thoughts)
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+class FrameworkHost(server.Host, ABC):
+    """See server.Host. `package`: its name in an index, with the versions that are supported, `low` <= it < `high`."""
+
+    asks = True
+    package: ClassVar[str]
+    low: ClassVar[str]
+    high: ClassVar[str]
+    session: ClassVar[type[FrameworkSession]]
+
+    def __init__(self) -> None:
+        self.options: Message = {}
+        self._found: Any = None
+        self._context: Any = None
+
+    @abstractmethod
+    def is_agent(self, found: Any) -> bool:
+        """Whether an object is an agent of the framework, and not what makes one."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Once, after the agent's modules are there: see to it that its tools are told of."""
+
+    async def load(self, options: Message) -> dict[str, str]:
+        """Import the agent; raises errors.LoadFailed."""
+        self.options = options
+        call = str(options.get("call") or "")
+        version = self._version()
+        roots = [os.path.abspath(options.get("path") or "."), os.getcwd(), *(options.get("import_roots") or ())]
+        modules.add_folders(tuple(dict.fromkeys(roots)))
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="agent"))
+        try:
+            self._found = python.attribute(call)
+            if options.get("context"):
+                self._context = python.attribute(options["context"])
+            self.prepare()
+            if self.is_agent(self._found):
+                self.take(self._found)
+            elif not callable(self._found):
+                raise TypeError(f"it is a {type(self._found).__name__}, no agent of {self.package}")
+        except BaseException as error:
+            raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
+        return {
+            "framework": self.package,
+            "framework_version": version,
+            "python": platform.python_version(),
+            "interpreter": sys.executable,
+            "agent": call,
+        }
+
+    def models(self) -> list[str]:
+        """That of the agent."""
+        return description.models(self._found)
+
+    def take(self, agent: Any) -> None:
+        """The agent is one object for all conversations."""
+
+    def _version(self) -> str:
+        wanted = f"{self.package}>={self.low},<{self.high}"
+        try:
+            version = importlib.metadata.version(self.package)
+        except importlib.metadata.PackageNotFoundError:
+            told = f"{self.package} is not installed for {sys.executable}: add `{wanted}` to the requirements"
+            raise errors.LoadFailed(told) from None
+        if not _numbers(self.low) <= _numbers(version) < _numbers(self.high):
+            raise errors.LoadFailed(
+                f"{self.package} {version} is installed for {sys.executable}, and this driver is made for {wanted}: "
+                "install such a version, or use `driver: python` with a function of your own (docs/agents/python.md)"
+            )
+        return version
+
+    async def open(self, start: Message, asked: tools.SessionTools | None) -> Any:
+        """A fresh session."""
+        context = await made(self._context, start.get("state") or {})
+        agent = self._found
+        if not self.is_agent(agent):
+            agent = await made(agent, start.get("state") or {})
+            if not self.is_agent(agent):
+                call = self.options.get("call")
+                raise TypeError(f"{call} gave a {type(agent).__name__}, no agent of {self.package}")
+        return self.session(agent, self.options, start, asked, context)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+async def made(maker: Any, state: Message) -> Any:
+    """What a function or class makes, given the session's state where it takes an argument; other objects as they are.
+
+    A plain function runs in a thread: it may block.
+    """
+    if not (inspect.isroutine(maker) or inspect.isclass(maker)):
+        return maker
+    needed = [
+        each
+        for each in inspect.signature(maker).parameters.values()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    result = await asyncio.to_thread(maker, *([state] if needed else []))
+    return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,256 @@
+"""Graphs of LangGraph, and the agents that LangChain makes of them."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from evalgate.worker import pipe
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+CALL: ContextVar[tuple[str, Any]] = ContextVar("evalgate_tool_call", default=("", None))
+RUNNING: ContextVar[Any] = ContextVar("evalgate_tool", default=None)
+
+
+class Session(FrameworkSession):
+    """A thread of the graph, kept in memory by a checkpointer of its own."""
+
+    def __init__(self, *arguments: Any) -> None:
+        from langgraph.checkpoint.memory import InMemorySaver
+        from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+        super().__init__(*arguments)
+        graph = self.agent.compile() if hasattr(self.agent, "compile") else self.agent
+        saver = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=True))
+        self._graph = graph.copy(update={"checkpointer": saver})
+        self._context = {} if self.context is self.state else {"context": self.context}
+        self._first = dict(self.state)
+        self._values: Message = {}
+        self._interrupted = False
+        self._seen: set[str] = set()
+
+    async def ask(self, text: str) -> Any:
+        """The text of the last message, or what the state holds under `output`; or what the graph stopped to ask."""
+        from langchain_core.messages import HumanMessage
+        from langgraph.types import Command
+
+        key, output = str(self.options["input"]), str(self.options["output"])
+        given = {**self._first, key: [HumanMessage(text)] if key == "messages" else text}
+        config = {
+            "configurable": {"thread_id": self.session_id, "user_id": self.user_id},
+            "callbacks": [_watcher(self)],
+        }
+        before = len(self._values.get("messages") or ())
+        await self._graph.ainvoke(Command(resume=text) if self._interrupted else given, config, **self._context)
+        self._first = {}
+        snapshot = await self._graph.aget_state(config)
+        self._values = snapshot.values if isinstance(snapshot.values, dict) else {output: snapshot.values}
+        self._tell_refused((self._values.get("messages") or [])[before:])
+        asks = [each.value for task in snapshot.tasks for each in task.interrupts]
+        self._interrupted = bool(asks)
+        if asks:
+            return asks[0]
+        if output not in self._values:
+            raise KeyError(f"the graph's state has no {output!r}: name the key of the answer with the option `output`")
+        answer = self._values[output]
+        return _text(answer[-1]) if isinstance(answer, list) and answer and _is_message(answer[-1]) else answer
+
+    async def end(self) -> Message:
+        """The graph's state without its messages."""
+        return {"state": {key: pipe.plain(value) for key, value in self._values.items() if key != "messages"}}
+
+    def called(self, tool: Any) -> Message:
+        """What to tell of a call that is running: with the arguments of the model, without what the graph adds."""
+        number, given = CALL.get()
+        self._seen.add(number)
+        known = tool.args
+        if not isinstance(given, dict):
+            given = dict(zip(known, [given]))  # noqa: B905 - a tool with one argument may be given just that
+        args = {key: value for key, value in given.items() if key in known}
+        return {"name": tool.name, "args": args, "number": number, "kind": _kind(tool)}
+
+    def _tell_refused(self, messages: list[Any]) -> None:
+        """Calls of a model that were answered with an error before any tool ran: mostly of one that is not there."""
+        calls = {call["id"]: call for each in messages for call in getattr(each, "tool_calls", None) or ()}
+        for message in messages:
+            number = str(getattr(message, "tool_call_id", ""))
+            if getattr(message, "status", "") == "error" and number in calls and number not in self._seen:
+                call = calls[number]
+                self.tool_begins(call["name"], call["args"], number, late=True)
+                if self.asked is None:
+                    self.tool_ends(number, call["name"], {"error": _text(message)})
+
+
+def _is_message(value: Any) -> bool:
+    return hasattr(value, "content") and hasattr(value, "type")
+
+
+def _text(message: Any) -> str:
+    content = message.content
+    if isinstance(content, str):
+        return content
+    return "".join(
+        block if isinstance(block, str) else str(block.get("text") or "") if block.get("type") == "text" else ""
+        for block in content
+    )
+
+
+def _watcher(session: Session) -> Any:
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    class Watcher(BaseCallbackHandler):  # type: ignore[misc]  # langchain is not installed where types are checked
+        """Tells of every model that the graph asks, wherever it does."""
+
+        run_inline = True
+
+        def __init__(self) -> None:
+            self.authors: dict[Any, str] = {}
+
+        def on_chat_model_start(self, _: Any, messages: Any, *, run_id: Any, metadata: Any = None, **__: Any) -> None:
+            told = metadata or {}
+            author = str(told.get("lc_agent_name") or told.get("langgraph_node") or "agent")
+            self.authors[run_id] = author
+            system = [_text(each) for each in messages[0] if each.type == "system"]
+            session.model_begins(run_id, author, "\n".join(system))
+
+        def on_llm_start(self, _: Any, __: Any, *, run_id: Any, **___: Any) -> None:
+            session.model_begins(run_id)
+
+        def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
+            answer = response.generations[0][0]
+            message = getattr(answer, "message", None)
+            counts = getattr(message, "usage_metadata", None) or {}
+            usage = frameworks.usage_of(
+                counts.get("input_tokens"),
+                counts.get("output_tokens"),
+                cached=(counts.get("input_token_details") or {}).get("cache_read"),
+                thoughts=(counts.get("output_token_details") or {}).get("reasoning"),
+            )
+            told = getattr(message, "response_metadata", None) or {}
+            session.model_said(
+                run_id,
+                answer.text if message is None else _text(message),
+                usage,
+                model=told.get("model_name") or told.get("model"),
+                calls=getattr(message, "tool_calls", None) or (),
+                author=self.authors.get(run_id, "agent"),
+            )
+
+    return Watcher()
+
+
+# --- tools ---
+
+
+def tell_of_tools() -> None:
+    """From now on, every tool of LangChain that a conversation runs is told of, and asked about."""
+    from langchain_core.tools import BaseTool
+
+    if getattr(BaseTool.run, "tells", False):
+        return
+    run, arun = BaseTool.run, BaseTool.arun
+
+    @wraps(run)
+    def telling(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
+        _guard(type(self))
+        token = CALL.set((options.get("tool_call_id") or "", tool_input))
+        try:
+            return run(self, tool_input, *more, **options)
+        finally:
+            CALL.reset(token)
+
+    @wraps(arun)
+    async def telling_async(self: Any, tool_input: Any, *more: Any, **options: Any) -> Any:
+        _guard(type(self))
+        token = CALL.set((options.get("tool_call_id") or "", tool_input))
+        try:
+            return await arun(self, tool_input, *more, **options)
+        finally:
+            CALL.reset(token)
+
+    telling.tells = True  # type: ignore[attr-defined]  # marks it
+    BaseTool.run, BaseTool.arun = telling, telling_async
+
+
+def _guard(kind: type) -> None:
+    """Put what the tools of a class do behind the conversation; where one method calls another, the first is told."""
+    for each in kind.__mro__:
+        for name, guard in (("_run", _guarded), ("_arun", _guarded_async)):
+            real = vars(each).get(name)
+            if real is not None and not hasattr(real, "guards"):
+                guarded = guard(real)
+                guarded.guards = True
+                setattr(each, name, guarded)
+
+
+def _conversation_of(tool: Any) -> Session | None:
+    """The conversation that a call is to be told in; None where it has been, or where there is none."""
+    session = frameworks.CURRENT.get()
+    return session if isinstance(session, Session) and RUNNING.get() is not tool else None
+
+
+def _guarded(real: Any) -> Any:
+    @wraps(real)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        session = _conversation_of(self)
+        if session is None:
+            return real(self, *args, **options)
+        token = RUNNING.set(self)
+        try:
+            result = session.run_tool_here(**session.called(self), run=lambda: real(self, *args, **options))
+        finally:
+            RUNNING.reset(token)
+        return _as_returned(self, result, session)
+
+    return guarded
+
+
+def _guarded_async(real: Any) -> Any:
+    @wraps(real)
+    async def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        session = _conversation_of(self)
+        if session is None:
+            return await real(self, *args, **options)
+        token = RUNNING.set(self)
+        try:
+            result = await session.run_tool(**session.called(self), run=lambda: real(self, *args, **options))
+        finally:
+            RUNNING.reset(token)
+        return _as_returned(self, result, session)
+
+    return guarded
+
+
+def _kind(tool: Any) -> str:
+    """A handoff is a step of the graph itself."""
+    handoff = tool.name.startswith("transfer_to_") or "__handoff_destination" in (tool.metadata or {})
+    return "agent" if handoff else "tool"
+
+
+def _as_returned(tool: Any, result: Any, session: Session) -> Any:
+    if session.asked is not None and type(result).__name__ == "Command" and _kind(tool) == "tool":
+        told = f"the tool {tool.name!r} answers with a Command, which cannot be recorded: mock it, or run it live"
+        session.broken = RuntimeError(told)
+    pair = isinstance(result, list) and tool.response_format == "content_and_artifact"
+    return tuple(result) if pair else result
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost."""
+
+    package, low, high = "langgraph", "0.6", "2"
+    session = Session
+
+    def is_agent(self, found: Any) -> bool:
+        """A compiled graph, or one that is still to be compiled."""
+        from langgraph.graph import StateGraph
+        from langgraph.pregel import Pregel
+
+        return isinstance(found, (Pregel, StateGraph))
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        tell_of_tools()

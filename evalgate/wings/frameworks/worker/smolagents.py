@@ -1,0 +1,194 @@
+"""Agents of smolagents: those that call tools, and those that write code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+from collections.abc import Iterator
+from functools import wraps
+from typing import Any
+
+from evalgate.worker import pipe, tools
+
+from . import frameworks
+from .frameworks import FrameworkSession, Message
+
+ANSWER = "final_answer"  # the tool that ends a run: no call of the agent's
+
+
+class Session(FrameworkSession):
+    """The agent's own memory; the session's state is what it is given as additional arguments."""
+
+    def __init__(
+        self, agent: Any, options: Message, start: Message, asked: tools.SessionTools | None, context: Any
+    ) -> None:
+        super().__init__(agent, options, start, asked, context)
+        self._first = True
+        for each in _team(agent):
+            if asked is not None and getattr(each, "executor_type", "local") != "local":
+                told = f"the tools of {type(each).__name__} run in its {each.executor_type} executor"
+                raise RuntimeError(f"{told}, where nobody can ask before: run this agent with `tools: live`")
+            each.stream_outputs = False
+            _tell_of_model(each.model)
+            if hasattr(each, "python_executor"):
+                self._bind(each.python_executor)
+
+    async def ask(self, text: str) -> Any:
+        """The final answer of a run, in a thread: everything in smolagents waits."""
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(None, context.run, self._run, text)
+
+    def _run(self, text: str) -> Any:
+        state = {"additional_args": dict(self.state)} if self._first and self.state else {}
+        answer = self.agent.run(text, reset=self._first, **state)
+        self._first = False
+        error = getattr(self.agent.memory.steps[-1], "error", None)
+        if type(error).__name__ == "AgentMaxStepsError":
+            raise RuntimeError(f"the agent had no final answer within {self.agent.max_steps} steps (max_steps)")
+        return getattr(answer, "output", answer) if type(answer).__name__ == "RunResult" else answer
+
+    async def end(self) -> Message:
+        """What the agent keeps as its state."""
+        return {"state": pipe.plain(dict(self.agent.state))}
+
+    def _bind(self, executor: Any) -> None:
+        """Code runs in a thread that knows of no conversation: its tools bring this one along."""
+        send = type(executor).send_tools
+
+        def bound(tool: Any) -> Any:
+            @wraps(tool, updated=())
+            def call(*args: Any, **options: Any) -> Any:
+                token = frameworks.CURRENT.set(self)
+                try:
+                    return tool(*args, **options)
+                finally:
+                    frameworks.CURRENT.reset(token)
+
+            return call
+
+        executor.send_tools = lambda tools: send(executor, {name: bound(tool) for name, tool in tools.items()})
+
+
+def _team(agent: Any) -> Iterator[Any]:
+    yield agent
+    for each in (agent.managed_agents or {}).values():
+        yield from _team(each)
+
+
+def _tell_of_model(model: Any) -> None:
+    """Tell of each answer of a model, and of calls of tools that are not there."""
+    real = model.generate
+    if hasattr(real, "tells"):
+        return
+
+    @wraps(real)
+    def generate(messages: Any, *args: Any, **options: Any) -> Any:
+        session = frameworks.CURRENT.get()
+        if session is None:
+            return real(messages, *args, **options)
+        key = object()
+        session.model_begins(key, instructions=_system(messages))
+        message = real(messages, *args, **options)
+        usage = getattr(message, "token_usage", None)
+        counts = frameworks.usage_of(usage.input_tokens, usage.output_tokens) if usage is not None else None
+        calls = [
+            {"name": call.function.name, "args": call.function.arguments}
+            for call in getattr(message, "tool_calls", None) or ()
+        ]
+        text = message.content if isinstance(message.content, str) else ""
+        session.model_said(key, text, counts, model=getattr(model, "model_id", ""), calls=calls)
+        return message
+
+    generate.tells = True  # type: ignore[attr-defined]  # marks it
+    model.generate = generate
+
+
+def _system(messages: Any) -> str:
+    told: list[str] = []
+    for message in messages:
+        content = getattr(message, "content", None)
+        if getattr(message, "role", None) == "system":
+            told += [content] if isinstance(content, str) else [part.get("text") or "" for part in content or ()]
+    return "\n".join(told)
+
+
+# --- tools ---
+
+
+def tell_of_tools() -> None:
+    """From now on, every call of a tool or of another agent is told of, and asked about."""
+    from smolagents import Tool, ToolCallingAgent
+    from smolagents.agents import MultiStepAgent
+
+    if hasattr(Tool.__call__, "tells"):
+        return
+    Tool.__call__ = _told(Tool.__call__, "tool")
+    MultiStepAgent.__call__ = _told(MultiStepAgent.__call__, "agent")
+    execute = ToolCallingAgent.execute_tool_call
+
+    @wraps(execute)
+    def execute_tool_call(self: Any, tool_name: str, arguments: Any) -> Any:
+        session = frameworks.CURRENT.get()
+        if session is not None and tool_name not in {**self.tools, **self.managed_agents}:
+            number = session.tool_begins(tool_name, arguments if isinstance(arguments, dict) else {"input": arguments})
+            if session.asked is None:
+                session.tool_ends(number, tool_name, {"error": "there is no such tool"})
+        return execute(self, tool_name, arguments)
+
+    ToolCallingAgent.execute_tool_call = execute_tool_call
+
+
+def _told(real: Any, kind: str) -> Any:
+    @wraps(real)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        session = frameworks.CURRENT.get()
+        if session is None or self.name == ANSWER:
+            return real(self, *args, **options)
+        told = _arguments(self, args, {key: each for key, each in options.items() if key != "sanitize_inputs_outputs"})
+        return session.run_tool_here(self.name, told, lambda: real(self, *args, **options), kind=kind)
+
+    call.tells = True  # type: ignore[attr-defined]  # marks it
+    return call
+
+
+def _arguments(tool: Any, args: tuple[Any, ...], options: Message) -> Message:
+    """By name, also where they came as one dict."""
+    known = list(getattr(tool, "inputs", None) or ("task",))
+    if len(args) == 1 and not options and isinstance(args[0], dict) and all(key in known for key in args[0]):
+        return dict(args[0])
+    return {**dict(zip(known, args)), **options}  # noqa: B905 - the tool complains of what is left over
+
+
+class Host(frameworks.FrameworkHost):
+    """See frameworks.FrameworkHost. An agent that is one object for all holds one conversation at a time."""
+
+    package, low, high = "smolagents", "1.20", "2"
+    session = Session
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fresh: dict[int, Any] = {}
+
+    def is_agent(self, found: Any) -> bool:
+        """An agent of any kind."""
+        from smolagents.agents import MultiStepAgent
+
+        return isinstance(found, MultiStepAgent)
+
+    def prepare(self) -> None:
+        """See FrameworkHost."""
+        tell_of_tools()
+
+    def take(self, agent: Any) -> None:
+        """See FrameworkHost."""
+        self.sessions = 1
+        self._fresh = {id(each): copy.deepcopy(each.state) for each in _team(agent)}
+
+    async def open(self, start: Message, asked: tools.SessionTools | None) -> Any:
+        """A fresh session; what the last one left in the agent's state and in its Python is gone."""
+        for each in _team(self._found) if self._fresh else ():
+            each.state = copy.deepcopy(self._fresh[id(each)])
+            if hasattr(each, "python_executor"):
+                each.python_executor = await asyncio.to_thread(each.create_python_executor)
+        return await super().open(start, asked)

@@ -1,0 +1,1 @@
+"""The gate within a pytest session, and ADK's AgentEvaluator."""

@@ -1,0 +1,272 @@
+"""The page and what it asks for, over HTTP on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import uvicorn
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from sse_starlette.sse import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from evalgate.errors import ConfigError, EvalgateError
+from evalgate.model import ToolCall
+from evalgate.system.loopback import HOST, App, Guard
+from evalgate.text import plain, words
+from evalgate.values import JsonObject
+from evalgate.wings.ui.workspace import LATEST, Workspace
+
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Of what the page sends at once."""
+TELL_EVERY_S: Final = 0.15
+HEADERS: Final = {
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+NOTHING: Final = "default-src 'none'; frame-ancestors 'none'"
+
+
+class Order(BaseModel):
+    """What the page asks for; one class for each request."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OfCase(Order):
+    """A case."""
+
+    suite: str
+    case: str
+
+
+class Call(Order):
+    """A tool call as a case expects it."""
+
+    name: str = Field(min_length=1)
+    args: JsonObject = {}
+
+
+class Run(Order):
+    """Which cases, and which criteria are scored; None: all of them."""
+
+    which: str = Field(pattern="^(all|failed|selected)$")
+    cases: list[tuple[str, str]] = []
+    scored: list[str] | None = None
+    fresh: bool = False
+
+
+class Accept(OfCase):
+    """What to accept of a case; with a `version`: do it."""
+
+    head: str = LATEST
+    parts: list[str] = []
+    run: int | None = Field(default=None, ge=1)
+    version: str = ""
+
+
+class Edit(OfCase):
+    """What a case expects from now on; what is absent stays."""
+
+    version: str
+    answers: dict[int, str] = {}
+    calls: dict[int, list[Call]] = {}
+    rubrics: list[tuple[str, str]] | None = None
+
+
+class Delete(OfCase):
+    """A case to delete, as it was looked at."""
+
+    version: str
+
+
+class OpenChat(Order):
+    """Whose agent to talk to."""
+
+    suite: str
+
+
+class SaveChat(OfCase):
+    """Where the session becomes a case, and under which id."""
+
+    case: str = Field(min_length=1)
+
+
+class Say(Order):
+    """A message to the agent."""
+
+    text: str = Field(min_length=1)
+
+
+def _edit(space: Workspace, order: Edit) -> JsonObject:
+    calls = {turn: [ToolCall(name=call.name, args=call.args) for call in own] for turn, own in order.calls.items()}
+    return space.edit(order.suite, order.case, order.version, answers=order.answers, calls=calls, rubrics=order.rubrics)
+
+
+Action = Callable[[Workspace, Any], JsonObject]
+
+READS: Final[Mapping[str, tuple[type[Order], Action]]] = {
+    "case": (OfCase, lambda space, order: space.case(order.suite, order.case)),
+}
+CHANGES: Final[Mapping[str, tuple[type[Order], Action]]] = {
+    "run": (Run, lambda space, order: space.run(order.which, order.cases, order.scored, fresh=order.fresh)),
+    "stop": (Order, lambda space, _: space.stop()),
+    "accept": (
+        Accept,
+        lambda space, order: space.accept(
+            order.head, order.suite, order.case, parts=order.parts, run=order.run, version=order.version
+        ),
+    ),
+    "edit": (Edit, _edit),
+    "delete": (Delete, lambda space, order: space.delete(order.suite, order.case, order.version)),
+    "chat-open": (OpenChat, lambda space, order: space.open_chat(order.suite)),
+    "chat-say": (Say, lambda space, order: space.say(order.text)),
+    "chat-save": (SaveChat, lambda space, order: space.save_chat(order.suite, order.case)),
+    "chat-end": (Order, lambda space, _: space.end_chat()),
+}
+"""What writes a file, or runs an agent: all of it is refused where the page is read-only."""
+
+
+class Pages:
+    """What is answered to whoever the guard lets through."""
+
+    def __init__(self, space: Workspace, *, read_only: bool) -> None:
+        self._space = space
+        self._read_only = read_only
+
+    def routes(self) -> list[Route]:
+        """By path."""
+        return [
+            Route("/", self.page),
+            Route("/api/state", self.state),
+            Route("/api/events", self.events),
+            Route("/api/{name}", self.act, methods=["POST"]),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """The page of a run beside a base."""
+        asked = request.query_params
+        try:
+            text, policy = await run_in_threadpool(self._space.page, asked.get("head", LATEST), asked.get("base"))
+        except EvalgateError as error:
+            said = plain.visible(f"{_said(error)['error']}\n{error.hint}\n")
+            return PlainTextResponse(said, status_code=500, headers=_headers(NOTHING))
+        return HTMLResponse(text, headers=_headers(f"{policy}; frame-ancestors 'none'"))
+
+    async def state(self, _: Request) -> Response:
+        """What there is."""
+        try:
+            return _json({**await run_in_threadpool(self._space.state), "readOnly": self._read_only})
+        except EvalgateError as error:
+            return _json(_said(error), status=409)
+
+    async def events(self, request: Request) -> Response:
+        """What becomes known of a run, as long as somebody listens."""
+        return EventSourceResponse(self._told(request), headers=_headers(NOTHING))
+
+    async def _told(self, request: Request) -> AsyncIterator[dict[str, str]]:
+        serial, number, trials = -1, 0, 0
+        while not await request.is_disconnected():
+            if self._space.running.serial != serial:
+                now = self._space.running.told(trials)
+                if now["number"] != number:  # another run: its trials from the first on
+                    now = self._space.running.told()
+                serial, number, trials = now["serial"], now["number"], now["next"]
+                yield {"data": json.dumps(_finite(now))}
+            await asyncio.sleep(TELL_EVERY_S)
+
+    async def act(self, request: Request) -> Response:
+        """One of READS or CHANGES."""
+        name = request.path_params["name"]
+        shape, action = {**READS, **CHANGES}.get(name, (None, None))
+        if shape is None or action is None:
+            return _json({"error": "there is no such request", "hint": ""}, status=404)
+        if self._read_only and name in CHANGES:
+            return _json({"error": "nothing can be changed or run", "hint": "It was started --read-only."}, status=403)
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return _json({"error": "expected application/json", "hint": ""}, status=415)
+        try:
+            order = shape.model_validate_json(await _body(request))
+            return _json(await run_in_threadpool(action, self._space, order))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            return _json({"error": f"{where}: {words.fault(first)}", "hint": ""}, status=400)
+        except EvalgateError as error:
+            return _json(_said(error), status=409)
+
+
+def make(space: Workspace, *, port: int, token: str, read_only: bool) -> App:
+    """The application, for whoever has the token."""
+    pages = Pages(space, read_only=read_only)
+    return Guard(Starlette(routes=pages.routes()), port=port, token=token, cookie=f"evalgate-{port}")
+
+
+def serve(space: Workspace, listening: socket.socket, *, token: str, read_only: bool) -> None:
+    """Serve until interrupted."""
+    port = listening.getsockname()[1]
+    app = make(space, port=port, token=token, read_only=read_only)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1
+    )
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on the loopback interface; port 0: a free one. Raises ConfigError where it is taken."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+    except OSError as error:
+        made.close()
+        raise ConfigError(f"port {port} cannot be used: {error.strerror}", hint="Choose another --port.") from error
+    return made
+
+
+async def _body(request: Request) -> bytes:
+    """Raises ConfigError where it is too long."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise ConfigError("that is too much at once")
+    return bytes(body)
+
+
+def _said(error: EvalgateError) -> JsonObject:
+    where = f"{error.where}: " if error.where else ""
+    more = [f"{each.place}: {each.message}" if each.place else each.message for each in error.problems[:20]]
+    return {"error": "\n".join([f"{where}{error.message}", *more]), "hint": error.hint}
+
+
+def _json(content: Mapping[str, Any], *, status: int = 200) -> Response:
+    text = json.dumps(_finite(content))  # in ASCII: half a character of an agent's is no reason to say nothing
+    return Response(text, status_code=status, headers=_headers(NOTHING), media_type="application/json")
+
+
+def _finite(value: Any) -> Any:
+    """The same with numbers that JSON lacks as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _headers(policy: str) -> dict[str, str]:
+    return {**HEADERS, "content-security-policy": policy}

@@ -1,0 +1,99 @@
+"""`python -m evalgate.wings.ui.child`: one run of the gate for the page, told line by line as JSON.
+
+A process of its own, so that it is stopped as Ctrl-C stops a run at a terminal, and whatever becomes of it the page
+stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from evalgate import errors
+from evalgate.config import load
+from evalgate.errors import EvalgateError, ExitCode
+from evalgate.gate import prepare, run as gate_run
+from evalgate.model import AgentFailure, Outcome, TrialKey, VerdictKind
+
+Tell = Callable[..., None]
+
+
+class LineWatcher:
+    """Tells what it is told (config.context.Watcher)."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+
+    def begin(self, *, trials: int, done: int, why: str = "") -> None:
+        """See Watcher."""
+        self._tell("begin", trials=trials, done=done, why=why)
+
+    def trial_done(
+        self,
+        key: TrialKey,
+        outcome: Outcome,
+        seconds: float,  # noqa: ARG002 - the shape of Watcher
+        *,
+        of_base: bool = False,
+        kind: VerdictKind | None = None,
+        known: bool = False,
+        judges_usd: float = 0.0,
+    ) -> None:
+        """See Watcher."""
+        failure = outcome.message if isinstance(outcome, AgentFailure) else ""
+        told = {"suite": key.suite, "case": key.case_id, "kind": None if kind is None else kind.value}
+        self._tell("trial", **told, base=of_base, known=known, failure=failure, usd=judges_usd)
+
+    def say(self, line: str) -> None:
+        """See Watcher."""
+        self._tell("say", line=line)
+
+    def end(self) -> None:
+        """See Watcher."""
+
+
+def main() -> int:
+    """Run the gate with what standard input orders; the exit code of `evalgate run`."""
+    # what others print goes where nobody takes it for ours
+    lines = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+    os.dup2(2, 1)
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+
+    def tell(what: str, **told: Any) -> None:
+        lines.write(json.dumps({"what": what, **told}) + "\n")  # in one call: threads do not mix their lines
+
+    try:
+        with errors.paths_explained():
+            return _run(json.loads(sys.stdin.readline()), tell)
+    except EvalgateError as error:
+        where = f"{error.where}: " if error.where else ""
+        problems = [f"{each.place}: {each.message}" if each.place else each.message for each in error.problems]
+        tell("error", message=f"{where}{error.message}", hint=error.hint, problems=problems[:50])
+        return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+
+
+def _run(order: dict[str, Any], tell: Tell) -> int:
+    settings = load.load_settings(order["given"])
+    scored = None if order["scored"] is None else frozenset(order["scored"])
+    context = prepare.make_context(
+        settings, environ=os.environ, watcher=LineWatcher(tell), keep=True, scored=scored, reproduce=order["reproduce"]
+    )
+    report = gate_run.run(settings, context)
+    tell("done", kind=report.verdict.kind.value, reason=report.verdict.reason, complete=report.run.complete)
+    return report.exit_code
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,351 @@
+"""What the page shows and does: each method is one request, and calls the gate."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from evalgate.agents.tools import toolbox
+from evalgate.config import load
+from evalgate.config.context import SilentWatcher
+from evalgate.config.settings import Settings
+from evalgate.discovery.project import Project
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo
+from evalgate.formats import fingerprints, rewrite
+from evalgate.formats.recordings import Recording
+from evalgate.gate import compare_files, edit, known as gate_known, prepare, record
+from evalgate.gate.edit import Change, LeftAsItIs
+from evalgate.gate.known import Known
+from evalgate.model import (
+    Case,
+    CaseKey,
+    Invocation,
+    Rubric,
+    Suite,
+    ToolCall,
+    Transcript,
+    call_diff,
+)
+from evalgate.reports import html_report, turns
+from evalgate.results import kept
+from evalgate.results.file import Stored
+from evalgate.results.output import BASE_RESULTS
+from evalgate.system import redact
+from evalgate.text import templates
+from evalgate.text.templates import Safe
+from evalgate.values import JsonObject
+from evalgate.wings.ui.chat import Chat
+from evalgate.wings.ui.running import Running
+
+LATEST: Final = ""
+"""In the place of a run's name: the newest results of each case."""
+OF_RUN: Final = ":base"
+"""Behind a run's name: the base that it was compared with."""
+NONE: Final = "none"
+
+
+class Workspace:
+    """One repository, as `given` settings and evalgate.yml say. Safe to use from many threads."""
+
+    def __init__(self, given: JsonObject) -> None:
+        """Raises ConfigError."""
+        self._given = dict(given)
+        self.running = Running(str(self.settings().root))
+        self._writing = threading.Lock()
+        self._opening = threading.Lock()
+        self._chat: Chat | None = None
+
+    def settings(self) -> Settings:
+        """As they are now. Raises ConfigError."""
+        return load.load_settings(self._given)
+
+    def close(self) -> None:
+        """End what runs."""
+        self.end_chat()
+        self.running.close()
+
+    # --- looking ------------------------------------------------------------------------------
+
+    def page(self, head: str, base: str | None) -> tuple[str, str]:
+        """The page of a run (LATEST: the newest results of each case) beside a base, and its policy. Raises
+        EvalgateError."""
+        settings = self.settings()
+        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+        stored = self._stored(settings, head)
+        beside = self._base(settings, head, base)
+        report = compare_files.beside(settings, context, head=stored, base=beside)
+        style, script = (templates.source(name, package=__package__) for name in ("ui.css", "ui.js"))
+        return html_report.render_live(report, style=Safe(style), script=Safe(script))
+
+    def state(self) -> JsonObject:
+        """The cases, criteria and kept runs that there are."""
+        settings = self.settings()
+        project, problems = self._project(settings)
+        runs = kept.runs(settings.root)
+        return {
+            "suites": [_suite(suite) for suite in project.suites] if project else [],
+            "problems": problems,
+            "runs": [
+                {
+                    "id": run.folder.name,
+                    "at": run.about.started_at,
+                    "commit": run.about.commit[:7],
+                    "dirty": run.about.dirty,
+                    "kind": run.about.verdict.value,
+                    "cases": len(run.about.keys()),
+                    "complete": run.about.complete,
+                    "base": (run.folder / BASE_RESULTS).is_file(),
+                }
+                for run in runs
+            ],
+            "run": self.running.told(),
+            "chat": None if self._chat is None else self._told(self._chat),
+        }
+
+    def case(self, suite: str, case: str) -> JsonObject:
+        """A case as its file has it now, to be edited. Raises EvalgateError."""
+        found = self._case((suite, case))
+        return {
+            "version": edit.version_of(found),
+            "rubrics": [{"id": each.rubric_id, "text": each.text} for each in found.rubrics],
+            "turns": [
+                {
+                    "user": turns.answer_text(turn.user_content) or "",
+                    "answer": turns.answer_text(turn.final_response),
+                    "calls": None if turn.events is None else _calls(turn),
+                }
+                for turn in found.conversation or ()
+            ],
+        }
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(
+        self, which: str, cases: Sequence[CaseKey], scored: Sequence[str] | None, *, fresh: bool = False
+    ) -> JsonObject:
+        """Start a run of all cases, of those that failed when they last ran, or of `cases`. Raises EvalgateError."""
+        settings = self.settings()
+        given = dict(self._given)
+        if which == "failed":
+            given["paths"] = gate_known.failed(settings)
+        elif which == "selected":
+            given["paths"] = _paths(cases)
+        if fresh:
+            given["fresh"] = True
+        reproduce = load.render_command(load.load_settings(given), folder="")
+        self.running.start(given, scored=scored, reproduce=reproduce)
+        return self.running.told()
+
+    def stop(self) -> JsonObject:
+        """Stop the run."""
+        self.running.stop()
+        return self.running.told()
+
+    # --- changing -----------------------------------------------------------------------------
+
+    def accept(
+        self, head: str, suite: str, case: str, *, parts: Sequence[str], run: int | None, version: str = ""
+    ) -> JsonObject:
+        """What accepting a case changes in its file; with the `version` that a call without one gave, change it.
+        Raises ConfigError, UnavailableError."""
+        settings = self.settings()
+        each = self._known(settings, head).get((suite, case))
+        if each is None:
+            raise ConfigError(f"there are no results of case {case!r}", hint="Run it first.")
+        with self._writing:
+            try:
+                proposal = edit.propose(each, root=settings.root, parts=parts, run=run)
+            except LeftAsItIs as why:
+                raise ConfigError(f"not accepted: {why}") from why
+            before = rewrite.read(proposal.path, shown_as=suite).text
+            after = edit.apply(proposal)
+            now = fingerprints.digest([before, after])
+            if version and version != now:
+                raise ConfigError("the file or the results were changed meanwhile", hint="Look at it again.")
+            if version:
+                edit.write(proposal)
+        return {"changes": [_change(each) for each in proposal.changes], "version": now, "written": bool(version)}
+
+    def edit(
+        self,
+        suite: str,
+        case: str,
+        version: str,
+        *,
+        answers: Mapping[int, str],
+        calls: Mapping[int, Sequence[ToolCall]],
+        rubrics: Sequence[tuple[str, str]] | None,
+    ) -> JsonObject:
+        """Change what a case expects. Raises ConfigError, UnavailableError."""
+        key = (suite, case)
+        with self._writing:
+            known = {each.rubric_id: each for each in self._case(key).rubrics}
+            made = None if rubrics is None else [
+                replace(known.get(name) or Rubric(rubric_id=name, text=text), text=text)
+                for name, text in rubrics
+            ]  # fmt: skip
+            edit.change(self.settings().root, key, version=version, answers=answers, calls=calls, rubrics=made)
+        return {"written": True}
+
+    def delete(self, suite: str, case: str, version: str) -> JsonObject:
+        """Take a case out of its file. Raises ConfigError, UnavailableError."""
+        with self._writing:
+            edit.delete(self.settings().root, (suite, case), version=version)
+        return {"written": True}
+
+    # --- talking ------------------------------------------------------------------------------
+
+    def open_chat(self, suite: str) -> JsonObject:
+        """Open a session with the agent of a suite; one that is open ends. Raises EvalgateError."""
+        settings = self.settings()
+        project, problems = self._project(settings)
+        found = next((each for each in (project.suites if project else ()) if each.key == suite), None)
+        if found is None or found.problem:
+            why = found.problem if found is not None else "; ".join(problems)
+            raise ConfigError(f"{suite} cannot be run: {why}")
+        context = prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())
+        with self._opening:  # of two pages at once, one has the session
+            self.end_chat()
+            chat = self._chat = Chat(found, settings, context)
+        return self._told(chat)
+
+    def say(self, text: str) -> JsonObject:
+        """Say something to the agent. Raises EvalgateError."""
+        chat = self._open()
+        chat.say(text)
+        return self._told(chat)
+
+    def save_chat(self, suite: str, case: str) -> JsonObject:
+        """Make a case of the session in a file, secrets taken out; its id. Raises ConfigError, UnavailableError."""
+        done = tuple(self._open().turns)
+        if not done:
+            raise ConfigError("nothing was said yet")
+        settings = self.settings()
+        target, _ = edit.find(settings.root, (suite, case))
+        found = Recording(case_id=case, eval_set_id=None, transcript=Transcript(invocations=done))
+        take_out = redact.redactor_of_files(os.environ)
+        with self._writing:
+            made = record.add(target, [found], name=case, redact=take_out)
+        return {"written": True, "case": made[0].case_id}
+
+    def end_chat(self) -> JsonObject:
+        """End the session, where there is one."""
+        chat, self._chat = self._chat, None
+        if chat is not None:
+            chat.close()
+        return {"chat": None}
+
+    def _open(self) -> Chat:
+        if self._chat is None:
+            raise ConfigError("there is no session with an agent", hint="Start one.")
+        return self._chat
+
+    def _told(self, chat: Chat) -> JsonObject:
+        mode = toolbox.mode_of(self.settings()).value
+        said = [
+            {
+                "user": turns.answer_text(turn.user_content) or "",
+                "answer": turns.answer_text(turn.final_response),
+                "calls": _calls(turn),
+            }
+            for turn in chat.turns
+        ]
+        return {"suite": chat.suite, "turns": said, "tools": mode, "over": chat.is_over}
+
+    # --- what is there ------------------------------------------------------------------------
+
+    def _project(self, settings: Settings) -> tuple[Project | None, list[str]]:
+        """What would run, and every problem on the way."""
+        try:
+            found = prepare.prepare(settings, environ=os.environ)
+            if not found.fatal():
+                found = found.set_apart()
+        except EvalgateError as error:
+            return None, [str(error.message), *(str(each) for each in error.problems)]
+        return found, [f"{each.place}: {each.message}" if each.place else each.message for each in found.problems]
+
+    def _case(self, key: CaseKey) -> Case:
+        _, found = edit.find(self.settings().root, key)
+        if found is None:
+            raise ConfigError(f"there is no case {key[1]!r} in {key[0]}", hint="Load the page again.")
+        return found
+
+    def _known(self, settings: Settings, head: str) -> dict[CaseKey, Known]:
+        try:
+            return gate_known.newest(settings, None if head == LATEST else self._results(settings, head))
+        except NothingToDo:
+            return {}
+
+    def _stored(self, settings: Settings, head: str) -> Stored:
+        if head != LATEST:
+            stored = compare_files.whole(self._results(settings, head), of="the head")
+        else:
+            known = self._known(settings, LATEST)
+            project, _ = self._project(settings)
+            suites = tuple(project.suites) if project is not None else ()
+            stored = gate_known.joined(known, suites or _suites_of(known))
+        return stored
+
+    def _base(self, settings: Settings, head: str, base: str | None) -> Stored | None:
+        """`base` None: the one that the run was compared with, where there is one."""
+        if base is None:
+            runs = [run for run in kept.runs(settings.root) if head in (LATEST, run.folder.name)]
+            beside = next((run.folder / BASE_RESULTS for run in runs[:1]), None)
+            path = beside if beside is not None and beside.is_file() else None
+        else:
+            path = None if base in (NONE, "") else self._results(settings, base)
+        return None if path is None else compare_files.whole(path, of="the base")
+
+    def _results(self, settings: Settings, name: str) -> Path:
+        """Of a kept run, by its folder's name. Raises ConfigError."""
+        folder = name.removesuffix(OF_RUN)
+        found = next((run for run in kept.runs(settings.root) if run.folder.name == folder), None)
+        if found is None:
+            raise ConfigError(f"no run {name[:100]!r} is kept", hint="Old runs are removed: open the page anew.")
+        return found.folder / BASE_RESULTS if name.endswith(OF_RUN) else found.results
+
+
+def _suite(suite: Suite) -> JsonObject:
+    return {
+        "key": suite.key,
+        "problem": suite.problem,
+        "cases": [case.case_id for case in suite.eval_set.cases],
+        "criteria": [use.name for use in suite.criteria],
+    }
+
+
+def _suites_of(known: Mapping[CaseKey, Known]) -> tuple[Suite, ...]:
+    """The suites as they ran."""
+    return tuple({each.suite.key: each.suite for each in known.values()}.values())
+
+
+def _calls(turn: Invocation) -> list[JsonObject]:
+    return [{"name": call.name, "args": dict(call.args or {})} for call in turn.tool_calls]
+
+
+def _change(change: Change) -> JsonObject:
+    """What a turn would expect: the answer before and then, the lines of its calls."""
+    before = turns.answer_text(change.expected.final_response)
+    pairs = call_diff.pair(change.expected.tool_calls, change.actual.tool_calls)
+    return {
+        "turn": change.turn,
+        "answer": None if change.answer is None else [before or "", change.answer],
+        "calls": [[line.mark, line.text] for line in call_diff.difference(pairs)] if change.with_calls else None,
+    }
+
+
+def _paths(cases: Sequence[CaseKey]) -> tuple[str, ...]:
+    """A selection of paths; an id with a comma cannot be named there."""
+    if not cases:
+        raise ConfigError("no case is selected")
+    odd = next((case for _, case in cases if "," in case), None)
+    if odd is not None:
+        raise ConfigError(f"case {odd!r} cannot be selected: its id has a comma", hint="Run its whole file.")
+    by_suite: dict[str, list[str]] = {}
+    for suite, case in cases:
+        by_suite.setdefault(suite, []).append(case)
+    return tuple(f"{suite}:{','.join(ids)}" for suite, ids in by_suite.items())

@@ -1,0 +1,121 @@
+"""What a calibration lets a run claim, and what its reader is told first."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builders.labels import JUDGE, MATCH, calibrated, labelled
+from hypothesis import given, settings, strategies as st
+
+from evalgate.model import AskedJudge, Calibration, ConfusionKind, CriterionCalibration, JudgeIdentity
+from evalgate.wings.calibrate import agreement, calibration_file
+
+OTHER = dataclasses.replace(JUDGE, model="gemini-3-pro")
+ASKED = AskedJudge(criterion=MATCH, judge=JUDGE)
+GOOD = calibrated("y/y*40 n/n*38 n/y*2")
+POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
+
+
+def of(*criteria: CriterionCalibration) -> Calibration:
+    return Calibration(evalgate="1", made_at="2026-01-02", labels_file="l", source="asked", criteria=criteria)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "judge", "least", "code", "words"),
+    [
+        (of(GOOD), JUDGE, 0.6, "", ""),
+        (None, JUDGE, 0.6, "calibration-missing", "`gemini-2.5-flash` (prompt 2)"),
+        (None, JUDGE, None, "calibration-missing", "no label"),
+        (of(dataclasses.replace(GOOD, criterion="another")), JUDGE, 0.6, "calibration-missing", "no label"),
+        (of(GOOD), OTHER, 0.6, "calibration-of-another-judge", "gemini-2.5-flash -> gemini-3-pro"),
+        (
+            of(GOOD),
+            dataclasses.replace(JUDGE, prompt_version="3"),
+            None,
+            "calibration-of-another-judge",
+            "prompt version 2 -> 3",
+        ),
+        (of(POOR), JUDGE, 0.6, "calibration-below-minimum", "kappa of 0.25 ("),
+        (of(POOR), JUDGE, None, "", ""),  # nothing is required
+        (of(POOR), JUDGE, 0.2, "", ""),
+        (of(calibrated("y/y*40")), JUDGE, 0.1, "calibration-below-minimum", "cannot be computed"),
+        # other options than calibrated with are a doubt, not another judge
+        (of(GOOD), dataclasses.replace(JUDGE, num_samples=1), 0.6, "", ""),
+        # the judge that is asked is found among several
+        (of(dataclasses.replace(POOR, judge=OTHER), GOOD), JUDGE, 0.6, "", ""),
+    ],
+)
+def test_what_a_run_may_rely_on(
+    calibration: Calibration | None, judge: JudgeIdentity, least: float | None, code: str, words: str
+) -> None:
+    fault = agreement.fault_of(MATCH, judge, calibration, min_kappa=least)
+    found, message = fault or ("", "")
+    assert found == code
+    assert words in message
+
+
+def test_doubts_are_told() -> None:
+    one_sample = dataclasses.replace(JUDGE, num_samples=1)
+    assert agreement.doubts(JUDGE, GOOD, min_kappa=0.6) == []
+    (options,) = agreement.doubts(one_sample, GOOD, min_kappa=0.6)
+    assert "samples 5 -> 1" in options
+    (few,) = agreement.doubts(JUDGE, calibrated("y/y*6 n/n*5 n/y"), min_kappa=0.6)
+    assert "with so few labels" in few
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("y/y*60 n/n*55 n/y*3 y/n*2", ""),
+        ("y/y*6 n/n*5 n/y", "too few labels: kappa may be anything from 0.29 to 0.96; about 61 labels are needed"),
+        ("y/y*50", "every label and every verdict is yes"),
+        ("n/n*50", "every label and every verdict is no"),
+        ("y/y*45 y/n*5", "no label is a no"),
+        ("y/?*3", "decided none"),
+        ("y/y*60 n/n*58 y/?*2", "2 of 120 labels undecided"),
+    ],
+)
+def test_what_a_reader_is_told(words: str, told: str) -> None:
+    assert (told in " ".join(agreement.caveats(calibrated(words)))) if told else True
+    assert bool(agreement.caveats(calibrated(words))) is bool(told)
+
+
+def test_examples_of_each_confusion_are_kept_and_clipped() -> None:
+    verdicts = labelled("y/y*3 n/y*9 y/n*2 y/?")
+    verdicts[4] = dataclasses.replace(verdicts[4], shown="x" * 10_000)
+    made = agreement.calibrate(ASKED, verdicts, seed=0)
+    kinds = [example.kind for example in made.examples]
+    assert [kinds.count(kind) for kind in ConfusionKind] == [agreement.EXAMPLES, 2, 1]
+    assert max(len(example.shown) for example in made.examples) < 500
+    undecided = made.examples[-1]
+    assert (undecided.human, undecided.judge, undecided.rationale) == ("valid", "", "the judge was out of reach")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from(["y/y", "y/n", "n/y", "n/n", "y/?", "n/?"]), min_size=1, max_size=25))
+def test_a_file_is_read_back_as_it_was_written(words: list[str]) -> None:
+    made = agreement.calibrate(ASKED, labelled(" ".join(words)), seed=0)
+    read = calibration_file.parse(calibration_file.render(of(made)))
+    assert calibration_file.render(read) == calibration_file.render(of(made))
+    (back,) = read.criteria
+    assert (back.matrix, back.examples) == (made.matrix, made.examples)
+    assert (back.kappa is None) is (made.kappa is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "Invalid JSON"),
+        ("{}", "`criteria`"),
+        ('{"criteria": [{"criterion": "c"}]}', "judge"),
+        ('{"schema_version": 99, "criteria": []}', "schema version is 99"),
+    ],
+)
+def test_what_is_no_calibration(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        calibration_file.parse(text)
+
+
+def test_keys_of_later_versions_are_passed_over() -> None:
+    assert calibration_file.parse('{"criteria": [], "later": 1}').criteria == ()

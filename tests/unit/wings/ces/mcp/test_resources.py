@@ -1,0 +1,230 @@
+"""CES resources in files, as an assistant reads and writes them: masks, etags, what relaxes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate.wings.ces import read
+from evalgate.wings.ces.edit import Refused
+from evalgate.wings.ces.mcp import resources as gate_resources
+from evalgate.wings.ces.mcp.resources import Resources
+from evalgate.wings.ces.read import Kind
+
+DATA = Path(__file__).parents[4] / "data/ces"
+APP = "projects/local/locations/local/apps/library-desk"
+RENEW = f"{APP}/evaluations/renew-loan-happy-path"
+LOST = f"{APP}/evaluations/lost-card-scenario"
+ONE = f"{APP}/evaluationExpectations/one-question-at-a-time"
+FILE = "evaluations/golden_library_renewal/golden_library_renewal.json"
+YAML = """\
+# the desk
+displayName: bye  # short
+golden:
+  turns:
+    - steps:
+        - userInput: {text: "Bye"}
+        # what matters
+        - expectation:
+            agentResponse: {chunks: [{text: "Goodbye"}]}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(gate_resources.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache"))
+    place = tmp_path / "repository"
+    for path in DATA.glob("*.json"):
+        named = {"e": "evaluationExpectations", "r": "results"}.get(path.stem[0], "evaluations")
+        (place / named / path.stem).mkdir(parents=True)
+        shutil.copy(path, place / named / path.stem)
+    (place / "evaluations/bye.yaml").write_text(YAML)
+    return place
+
+
+def refusal(call: Any) -> Refused:
+    with pytest.raises(Refused) as told:
+        call()
+    return told.value
+
+
+def test_listed_by_page_and_found_by_name(root: Path) -> None:
+    resources = Resources(root)
+    names = [f"{read.LOCAL_APP}/evaluations/bye", LOST, RENEW]
+    listed = resources.listed(Kind.EVALUATION)
+    assert sorted(each["name"] for each in listed["evaluations"]) == sorted(names)
+    first = resources.listed(Kind.EVALUATION, page_size=2)
+    rest = resources.listed(Kind.EVALUATION, page_size=2, page_token=first["nextPageToken"])
+    assert first["evaluations"] + rest["evaluations"] == listed["evaluations"]
+    assert "nextPageToken" not in rest
+    assert [each["name"] for each in resources.listed(Kind.EVALUATION, parent=APP)["evaluations"]] == [LOST, RENEW]
+    assert resources.get(Kind.EVALUATION, LOST)["displayName"] == "lost_card_scenario"
+    assert len(resources.listed(Kind.RESULT, parent=RENEW)["results"]) == 1
+    assert len(resources.listed(Kind.RESULT, parent=f"{APP}/evaluations/-")["results"]) == 2
+    told = refusal(lambda: resources.get(Kind.EVALUATION, f"{APP}/evaluations/lost-card"))
+    assert (told.code, LOST in told.message) == ("NOT_FOUND", True)
+
+
+def test_an_update_changes_one_value_of_the_file(root: Path) -> None:
+    before = (root / FILE).read_text()
+    (root / FILE).chmod(0o640)
+    done = Resources(root).update(Kind.EVALUATION, {"name": RENEW, "description": "Else"}, mask="description")
+    assert done.relaxations == ()
+    after = (root / FILE).read_text()
+    changed = [pair for pair in zip(before.splitlines(), after.splitlines(), strict=True) if pair[0] != pair[1]]
+    assert [new for _, new in changed] == ['  "description": "Else",']
+    assert done.resource == Resources(root).get(Kind.EVALUATION, RENEW)
+    assert (root / FILE).stat().st_mode & 0o777 == 0o640
+
+
+def test_comments_of_yaml_stay(root: Path) -> None:
+    name = f"{read.LOCAL_APP}/evaluations/bye"
+    step = {"expectation": {"agentResponse": {"chunks": [{"text": "See you"}]}}}
+    turns = [{"steps": [{"userInput": {"text": "Bye"}}, step]}]
+    body = {"name": name, "golden": {"turns": turns}, "tags": ["P1"]}
+    done = Resources(root).update(Kind.EVALUATION, body, mask="golden.turns,tags")
+    assert (root / "evaluations/bye.yaml").read_text() == YAML.replace('"Goodbye"', "See you") + "tags:\n- P1\n"
+    assert [each.why for each in done.relaxations] == ["the expectation is replaced by another"]
+
+
+def test_etags(root: Path) -> None:
+    resources = Resources(root)
+    first = resources.get(Kind.EVALUATION, RENEW)["etag"]
+    body = {"name": RENEW, "etag": first, "tags": ["a"]}
+    second = resources.update(Kind.EVALUATION, body, mask="tags").resource
+    assert second is not None
+    assert second["etag"] != first
+    assert refusal(lambda: resources.update(Kind.EVALUATION, body, mask="tags")).code == "ABORTED"
+    assert refusal(lambda: resources.delete(Kind.EVALUATION, RENEW, etag=first)).code == "ABORTED"
+    # without one the last writer wins
+    resources.update(Kind.EVALUATION, {"name": RENEW, "tags": ["b"]}, mask="tags")
+    # what the file says in another form is the same content
+    text = (root / FILE).read_text()
+    (root / FILE).write_text(json.dumps(json.loads(text)))
+    assert resources.get(Kind.EVALUATION, RENEW)["tags"] == ["b"]
+
+
+def test_a_preview_writes_nothing(root: Path) -> None:
+    before = (root / FILE).read_text()
+    body = {"name": RENEW, "golden": {"turns": json.loads(before)["golden"]["turns"][:1]}}
+    done = Resources(root, read_only=True, no_relaxing=True).update(
+        Kind.EVALUATION, body, mask="golden.turns", preview=True
+    )
+    assert (root / FILE).read_text() == before
+    assert [each.why for each in done.relaxations] == ["the turn is removed", "the turn is removed"]
+    assert '-          {"userInput": {"text": "Yes, go ahead."}},' in done.diff
+    assert done.resource is not None
+    assert len(done.resource["golden"]["turns"]) == 1
+
+
+REFUSED = [  # body, mask, code, where the fault is
+    ({"description": "x"}, "description", "INVALID_ARGUMENT", "name"),
+    ({"name": "x"}, "tags", "NOT_FOUND", None),
+    ({"name": RENEW}, "displayNam", "INVALID_ARGUMENT", "updateMask"),
+    ({"name": RENEW}, "displayName", "INVALID_ARGUMENT", "evaluation"),
+    ({"name": RENEW, "displayName": "lost_card_scenario"}, "displayName", "ALREADY_EXISTS", None),
+    ({"name": RENEW, "tagz": []}, "tags", "INVALID_ARGUMENT", "evaluation.tagz"),
+    ({"name": RENEW}, "golden", "INVALID_ARGUMENT", "evaluation"),
+    ({"name": RENEW, "golden": {}, "scenario": {}}, "*", "INVALID_ARGUMENT", "evaluation.scenario"),
+    ({"name": LOST, "scenario": {"task": 1}}, "scenario.task", "INVALID_ARGUMENT", "evaluation.scenario.task"),
+    ({"name": RENEW, "golden": {"turns": [{}]}}, "golden.turns", "INVALID_ARGUMENT", "evaluation.golden.turns[0]"),
+    ({"name": f"{RENEW}/../../x"}, "tags", "NOT_FOUND", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "mask", "code", "where"), REFUSED)
+def test_what_is_refused_is_not_written(root: Path, body: Any, mask: str, code: str, where: str | None) -> None:
+    before = {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()}
+    told = refusal(lambda: Resources(root).update(Kind.EVALUATION, body, mask=mask))
+    assert told.code == code
+    assert where is None or where in [field for field, _ in told.violations]
+    assert {path: path.read_bytes() for path in root.rglob("*.*") if path.is_file()} == before
+
+
+def test_no_relaxing_and_read_only(root: Path) -> None:
+    before = (root / FILE).read_text()
+    strict = Resources(root, no_relaxing=True)
+    override = {"goldenHallucinationMetricBehavior": "DISABLED"}
+    relaxing = [
+        ({"name": RENEW, "golden": {"turns": json.loads(before)["golden"]["turns"][:2]}}, "golden.turns"),
+        ({"name": LOST, "scenario": {"userGoalBehavior": "USER_GOAL_IGNORED"}}, "scenario.userGoalBehavior"),
+        (
+            {"name": LOST, "evaluationMetricsThresholdOverride": {"scenarioHallucinationMetricBehavior": "DISABLED"}},
+            None,
+        ),
+        ({"name": LOST, "evaluationMetricsThresholdOverride": override}, None),
+    ]
+    for body, mask in relaxing:
+        told = refusal(lambda body=body, mask=mask: strict.update(Kind.EVALUATION, body, mask=mask))
+        assert (told.code, "--no-relaxing" in told.message) == ("PERMISSION_DENIED", True)
+        assert told.violations
+    assert refusal(lambda: strict.delete(Kind.EVALUATION, RENEW)).code == "PERMISSION_DENIED"
+    assert (root / FILE).read_text() == before
+    # what adds or only says more is let through
+    strict.update(Kind.EVALUATION, {"name": RENEW, "description": "x"}, mask="description")
+    closed = Resources(root, read_only=True)
+    for call in (
+        lambda: closed.update(Kind.EVALUATION, {"name": RENEW, "tags": []}, mask="tags"),
+        lambda: closed.delete(Kind.EVALUATION, RENEW),
+        lambda: closed.create(Kind.EVALUATION, {"displayName": "x", "scenario": {"task": "t"}}),
+    ):
+        assert refusal(call).code == "PERMISSION_DENIED"
+
+
+def test_create(root: Path) -> None:
+    resources = Resources(root)
+    body = {"displayName": "Return a book", "scenario": {"task": "Return it."}}
+    made = resources.create(Kind.EVALUATION, body, parent=APP, resource_id="return-a-book").resource
+    assert made is not None
+    assert made["name"] == f"{APP}/evaluations/return-a-book"
+    path = root / "evaluations/Return_a_book/Return_a_book.json"
+    assert json.loads(path.read_text()) == {**body, "name": made["name"]}
+    assert resources.get(Kind.EVALUATION, made["name"]) == made
+    for other, parent, named, code in (
+        (body, APP, "return-a-book", "ALREADY_EXISTS"),
+        (body, APP, "another-id", "ALREADY_EXISTS"),  # the displayName
+        ({**body, "displayName": "y"}, APP, "../../etc", "INVALID_ARGUMENT"),
+        ({**body, "displayName": "y"}, APP, "abc", "INVALID_ARGUMENT"),
+        ({"displayName": "y"}, APP, "", "INVALID_ARGUMENT"),
+    ):
+        told = refusal(lambda: resources.create(Kind.EVALUATION, other, parent=parent, resource_id=named))  # noqa: B023 - called at once
+        assert told.code == code
+
+
+def test_delete_and_what_refers_to_it(root: Path) -> None:
+    resources = Resources(root)
+    dataset = {"displayName": "nightly", "evaluations": [RENEW, LOST]}
+    name = resources.create(Kind.DATASET, dataset, parent=APP).resource
+    assert name is not None
+    assert refusal(lambda: resources.delete(Kind.EVALUATION, RENEW)).code == "FAILED_PRECONDITION"
+    done = resources.delete(Kind.EVALUATION, RENEW, force=True)
+    assert [str(each) for each in done.relaxations] == ["(whole): the evaluation is removed"]
+    assert not (root / FILE).parent.exists()
+    assert resources.get(Kind.DATASET, name["name"])["evaluations"] == [LOST]
+    assert refusal(lambda: resources.delete(Kind.EVALUATION, RENEW)).code == "NOT_FOUND"
+    result = resources.listed(Kind.RESULT)["results"][0]["name"]
+    assert resources.delete(Kind.RESULT, result).relaxations == ()
+
+
+def test_links_that_lead_out_are_not_followed(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.json"
+    shutil.move(root / FILE, outside)
+    (root / FILE).symlink_to(outside)
+    before = outside.read_text()
+    resources = Resources(root)
+    assert (
+        refusal(lambda: resources.update(Kind.EVALUATION, {"name": RENEW, "tags": []}, mask="tags")).code == "NOT_FOUND"
+    )
+    # nor is a folder of the layout that is one
+    shutil.rmtree(root / "evaluations")
+    (tmp_path / "elsewhere").mkdir()
+    (root / "evaluations").symlink_to(tmp_path / "elsewhere")
+    body = {"displayName": "Return a book", "scenario": {"task": "Return it."}}
+    assert refusal(lambda: resources.create(Kind.EVALUATION, body)).code == "PERMISSION_DENIED"
+    assert outside.read_text() == before
+    assert os.listdir(tmp_path / "elsewhere") == []  # noqa: PTH208 - names, not paths

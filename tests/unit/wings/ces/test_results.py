@@ -1,0 +1,182 @@
+"""Results and runs as google-cloud-ces reads them, and what is counted in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.build import turn
+from google.cloud import ces_v1beta as library
+from google.protobuf import json_format
+
+from evalgate.model import AgentFailure, CallTime, Event, FailureKind, Timings, ToolCall
+from evalgate.wings.ces import results
+from evalgate.wings.ces.results import Batch, Measured
+from evalgate.wings.ces.shapes import Evaluation, EvaluationResult, GoldenRunMethod, Outcome, Proto
+
+DATA = Path(__file__).parents[3] / "data/ces"
+APP = "projects/local/locations/local/apps/library-desk"
+RENEW, LOST = f"{APP}/evaluations/renew-loan-happy-path", f"{APP}/evaluations/lost-card-scenario"
+TOOL = f"{APP}/tools/renew_loan"
+BATCH = Batch(app=APP, run_id="run-7", created_at="2027-02-01T10:00:00Z", version="git-4f2a9c1")
+STABLE, NAIVE = GoldenRunMethod.STABLE, GoldenRunMethod.NAIVE
+
+
+def read(shape: type[Proto], name: str) -> Any:
+    return shape.model_validate(json.loads((DATA / name).read_text()))
+
+
+GOLDEN, SCENARIO = read(Evaluation, "golden_library_renewal.json"), read(Evaluation, "scenario_lost_card.json")
+OF_GOLDEN = read(EvaluationResult, "result_golden.json").golden_result
+OF_SCENARIO = read(EvaluationResult, "result_scenario.json").scenario_result
+
+
+def asked(
+    *tools: str,
+    total: float = 1.25,
+    tool: float | None = 0.5,
+    model: str | None = "m",
+    calls: tuple[CallTime, ...] = (),
+) -> Any:
+    """A turn with these calls, and how long it took."""
+    made = turn("renew", *(ToolCall(name=name) for name in tools), answer="done")
+    events = (*(made.events or ()), Event(author="agent", model_version=model))
+    timings = Timings(total_s=total, tool_s=tool, model_s=0.25, calls=calls)
+    return type(made)(
+        user_content=made.user_content, final_response=made.final_response, events=events, timings=timings
+    )
+
+
+def golden(status: Outcome | None = Outcome.PASS, **changed: Any) -> Measured:
+    held: dict[str, Any] = {"result": OF_GOLDEN, "turns": (asked("renew_loan"),), **changed}
+    return Measured(evaluation=GOLDEN, status=status, **{"method": STABLE, **held})
+
+
+def scenario(status: Outcome | None = Outcome.PASS) -> Measured:
+    return Measured(evaluation=SCENARIO, status=status, result=OF_SCENARIO, turns=(asked("renew_loan"), asked()))
+
+
+def valid(message: Proto) -> dict[str, Any]:
+    """As google-cloud-ces reads it, strictly, and the same again."""
+    shape = getattr(library, type(message).__name__)
+    content = message.json()
+    parsed = json_format.ParseDict(content, shape.pb(shape()))
+    again = json_format.ParseDict(json_format.MessageToDict(parsed), shape.pb(shape()))
+    assert parsed == again
+    return content
+
+
+def failed(kind: FailureKind) -> Measured:
+    return golden(None, result=None, turns=(), failure=AgentFailure(kind=kind, message="why"))
+
+
+STATES: list[Any] = [  # state, status, type of error
+    (golden(Outcome.PASS), "COMPLETED", "PASS", None),
+    (golden(Outcome.FAIL), "COMPLETED", "FAIL", None),
+    (golden(Outcome.SKIPPED), "COMPLETED", "SKIPPED", None),
+    (scenario(Outcome.FAIL), "COMPLETED", "FAIL", None),
+    # what cannot be told has no status: a judge was out of reach
+    (golden(None, why="no judge"), "ERROR", None, "METRIC_CALCULATION_FAILURE"),
+    (failed(FailureKind.RAISED), "ERROR", None, "RUNTIME_FAILURE"),
+    (failed(FailureKind.RATE_LIMITED), "ERROR", None, "QUOTA_EXHAUSTED"),
+    (failed(FailureKind.SIMULATOR), "ERROR", None, "USER_SIMULATION_FAILURE"),
+    # a status that came in spite of a failure does not count
+    (golden(failure=AgentFailure(kind=FailureKind.EXITED, message="w")), "ERROR", None, "RUNTIME_FAILURE"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("measured", "state", "status", "error"), STATES, ids=range(len(STATES)))
+def test_states(measured: Measured, state: str, status: str | None, error: str | None) -> None:
+    found = valid(results.result_of(measured, BATCH))
+    assert (found["executionState"], found.get("evaluationStatus")) == (state, status)
+    assert found.get("errorInfo", {}).get("errorType") == error
+    assert found["name"] == f"{measured.evaluation.name}/results/run-7-1"
+    assert found["evaluationRun"] == f"{APP}/evaluationRuns/run-7"
+    assert found["appVersion"] == f"{APP}/versions/git-4f2a9c1"
+    assert found.get("goldenRunMethod") == ("STABLE" if measured.evaluation.golden else None)
+
+
+CALLS = (
+    CallTime(kind="model", name="m", at=0.0, seconds=0.5),
+    CallTime(kind="tool", name="transfer_to_agent", at=0.5, seconds=0.0),
+    CallTime(kind="tool", name="renew_loan", at=0.5, seconds=0.125),
+    CallTime(kind="tool", name="find", at=0.5, seconds=0.25),
+)
+LATENCIES: list[tuple[Any, list[str], list[str]]] = [  # a turn, the latencies of tools, the kinds of spans
+    (asked("renew_loan"), ["0.500s"], ["TOOL", "LLM"]),
+    (asked("renew_loan", "find"), [], ["LLM"]),  # of several calls only the time together is known
+    (asked("renew_loan", tool=None, model=None), [], []),
+    (asked(model="m"), [], ["LLM"]),
+    # what is told of each call counts, and a transfer is none
+    (asked("renew_loan", "find", calls=CALLS), ["0.125s", "0.250s"], ["LLM", "TOOL", "TOOL"]),
+]
+
+
+@pytest.mark.parametrize(("made", "tools", "spans"), LATENCIES, ids=range(len(LATENCIES)))
+def test_latencies_of_a_turn(made: Any, tools: list[str], spans: list[str]) -> None:
+    found = valid(results.result_of(golden(turns=(made,)), BATCH))
+    replay = found["goldenResult"]["turnReplayResults"][0]
+    assert replay["turnLatency"] == "1.250s"
+    assert [each["executionLatency"] for each in replay.get("toolCallLatencies", ())] == tools
+    assert [each["type"] for each in replay.get("spanLatencies", ())] == spans
+    # what the agent did is as it was given
+    assert replay["expectationOutcome"] == OF_GOLDEN.json()["turnReplayResults"][0]["expectationOutcome"]
+
+
+def test_a_run_counts_each_state_once() -> None:
+    measured = [golden(Outcome.PASS), golden(Outcome.FAIL, number=2), failed(FailureKind.RAISED), scenario()]
+    run, made = results.run_of(measured, BATCH)
+    found = valid(run)
+    assert found["progress"] == {
+        "totalCount": 4, "completedCount": 3, "passedCount": 2, "failedCount": 1, "errorCount": 1,
+    }  # fmt: skip
+    assert found["evaluationRunSummaries"] == {
+        RENEW: {"passedCount": 1, "failedCount": 1, "errorCount": 1},
+        LOST: {"passedCount": 1},
+    }
+    assert (found["evaluationType"], found["state"], found["runCount"]) == ("MIXED", "COMPLETED", 2)
+    assert found["evaluationResults"] == [each.name for each in made]
+    assert found["evaluations"] == [RENEW, LOST]
+    assert found["goldenRunMethod"] == "STABLE"
+    mixed, _ = results.run_of([golden(), golden(method=NAIVE), scenario()], BATCH)
+    assert "goldenRunMethod" not in valid(mixed)  # of two none is that of the run
+    of_dataset = valid(results.run_of([scenario()], BATCH, dataset=f"{APP}/evaluationDatasets/d")[0])
+    assert of_dataset["evaluationDataset"] == f"{APP}/evaluationDatasets/d"
+    assert "evaluations" not in of_dataset  # one or the other
+
+
+def test_percentiles_are_by_nearest_rank() -> None:
+    sessions = [golden(turns=(asked("renew_loan", tool=number / 10),)) for number in range(1, 11)]
+    report = valid(results.latency_report([*sessions, failed(FailureKind.RAISED)], APP))
+    assert report["sessionCount"] == 10
+    (tool,) = report["toolLatencies"]
+    assert tool["tool"] == TOOL
+    assert tool["latencyMetrics"] == {
+        "p50Latency": "0.500s", "p90Latency": "0.900s", "p99Latency": "1.000s", "callCount": 10,
+    }  # fmt: skip
+    assert report["llmCallLatencies"][0]["latencyMetrics"]["callCount"] == 10
+
+
+def test_metrics_by_version() -> None:
+    def made(*measured: Measured) -> list[EvaluationResult]:
+        return [results.result_of(each, BATCH) for each in measured]
+
+    versions = {
+        "base": made(golden(Outcome.PASS), golden(None)),  # an error is neither passed nor failed
+        "head": made(golden(Outcome.FAIL), scenario(Outcome.FAIL)),
+        "none": [],
+    }
+    base, head, none = valid(results.aggregated(versions))["metricsByAppVersion"]
+    assert (base["appVersionId"], base["passCount"], base.get("failCount")) == ("base", 1, None)
+    assert (head.get("passCount"), head["failCount"]) == (None, 2)
+    assert base["toolMetrics"] == [{"tool": TOOL, "failCount": 2}]
+    assert base["semanticSimilarityMetrics"] == [{"score": 4.0}]
+    assert base["turnLatencyMetrics"] == [{"averageLatency": "1.250s"}]
+    assert base["metricsByTurn"][0]["toolCallLatencyMetrics"] == [{"tool": TOOL, "averageLatency": "0.500s"}]
+    # -1, no claim, is in no mean
+    claims = [each.score for each in OF_SCENARIO.hallucination_result if each.score != -1]
+    (mean,) = head["hallucinationMetrics"]
+    assert mean["score"] == pytest.approx(sum([1, *claims]) / len([1, *claims]))
+    assert none == {"appVersionId": "none"}

@@ -1,0 +1,76 @@
+"""What the adapters for other frameworks share: token counts, what makes agents and contexts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from evalgate.wings.frameworks.worker import frameworks
+
+
+@pytest.mark.parametrize(
+    ("given", "answered", "more", "counts"),
+    [
+        # nobody counted
+        (None, None, {}, None),
+        (0, 0, {"cached": 0}, None),
+        # one side only: no total
+        (5, None, {}, {"prompt_token_count": 5}),
+        (5, 2, {}, {"prompt_token_count": 5, "candidates_token_count": 2, "total_token_count": 7}),
+        # thoughts are a part of what OpenAI calls output, and apart from what ADK calls candidates
+        (
+            5,
+            9,
+            {"cached": 4, "thoughts": 6},
+            {
+                "prompt_token_count": 5,
+                "candidates_token_count": 3,
+                "thoughts_token_count": 6,
+                "cached_content_token_count": 4,
+                "total_token_count": 14,
+            },
+        ),
+    ],
+)
+def test_tokens_as_adk_counts_them(given: Any, answered: Any, more: dict[str, Any], counts: Any) -> None:
+    assert frameworks.usage_of(given, answered, **more) == counts
+
+
+class Deps:
+    """Needs nothing."""
+
+
+async def later(state: dict[str, Any]) -> str:
+    """Needs the state, and takes its time."""
+    return f"of {state['user']}"
+
+
+@pytest.mark.parametrize(
+    ("maker", "what"),
+    [
+        (None, None),
+        # no function: as it is
+        ({"a": 1}, {"a": 1}),
+        (lambda: 3, 3),
+        (lambda state: state["user"], "ada"),
+        # what has a default is not needed
+        (lambda state=None: state, None),
+        (later, "of ada"),
+    ],
+)
+def test_what_is_made_once_a_case(maker: Any, what: Any) -> None:
+    assert asyncio.run(frameworks.made(maker, {"user": "ada"})) == what
+
+
+def test_a_class_makes_an_object_of_its_own() -> None:
+    assert isinstance(asyncio.run(frameworks.made(Deps, {})), Deps)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [(None, ""), ("so", "so"), ({"a": [1]}, '{"a": [1]}'), (21, "21")],
+)
+def test_answers_as_texts(answer: Any, text: str) -> None:
+    assert frameworks.answer_text(answer) == text
