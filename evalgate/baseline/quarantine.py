@@ -131,17 +131,3 @@ def _contents(base: Base) -> dict[CaseKey, str]:
     """The base's own cases by its own names, as far as they are known."""
     suites = () if base.project.rules is None else base.project.rules.suites
     return {(suite.key, case.case_id): fingerprints.of_case(case) for suite in suites for case in suite.eval_set.cases}
-
-
-def touched(suites: tuple[Suite, ...], base: Base | None) -> frozenset[CaseKey]:
-    """The cases that are new in this change, or changed by it. None where the base has no evaluation file at all, or
-    one that cannot be read and may have had them."""
-    if base is None or base.project.rules is None or base.project.rules.unread:
-        return frozenset()
-    then = _contents(base)
-    return frozenset(
-        (suite.key, case.case_id)
-        for suite in suites
-        for case in suite.eval_set.cases
-        if then.get((base.project.renamed.get(suite.key, suite.key), case.case_id)) != fingerprints.of_case(case)
-    )

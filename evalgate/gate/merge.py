@@ -16,7 +16,8 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import earlier, measure, run as gate_run
+from evalgate.gate import decision, earlier, measure
+from evalgate.gate.measure import Measurement
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
 from evalgate.results import file, history as results_history, output, shards
@@ -46,22 +47,17 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         held = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
         rules = replace(rules, quarantined=held.cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        comparisons = [_compared(head, base, book, rules) for book in rules.books]
-        moved = gate_run.drift_of(history, head.run, rules)
-        remarks = (*moved, *settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
-        theirs = None if base is None else base.run
-        report = gate_run.decided(
-            head.run,
-            comparisons,
-            rules,
-            context,
-            problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
-            trends=history.trends(head.run),
-            past=history.of_cases(),
-            was_run=False,
+        remarks = (*settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
+        measurement = Measurement(
+            head=head.run,
+            base=None if base is None else base.run,
+            comparisons=[_compared(head, base, book, rules) for book in rules.books],
+            problems=(*remarks, *_without_base(heads, bases)),
         )
+        past = history.of_cases()
+        report = decision.decide(measurement, rules, context, history=history, past=past, was_run=False)
         outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
-        report = gate_run.conclude(report, theirs, rules, context, outcomes=outcomes)
+        report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
         earlier.keep_parts(
             {path.parent for path in _files(places, apart=settings.root / settings.output)}, rules, context
         )

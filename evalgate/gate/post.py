@@ -18,7 +18,7 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import measure, run as gate_run
+from evalgate.gate import decision, measure
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -96,7 +96,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         # by whose rules their run was decided is one more claim; here they are the settings'
         sides = measure.sides_of(run, theirs, policy=policy, shown=held)
         comparison = failures.again(head.comparison, sides, lacking="there are no base results")
-    book, decided, lacking = gate_run.book_of(run, comparison, policy=policy, shown=held)
+    book, decided, lacking = decision.book_of(run, comparison, policy=policy, shown=held)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book, decided=decided)
     return Report(
         run=run,

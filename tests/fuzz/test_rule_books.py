@@ -18,7 +18,8 @@ from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.discovery import project
 from evalgate.errors import EvalgateError
-from evalgate.gate import measure, run as gate_run
+from evalgate.gate import decision, measure
+from evalgate.gate.measure import Measurement
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -202,7 +203,7 @@ def decided(base_files: Files, head_files: Files, *, broken: str, cases: frozens
             )
             for book in rules.books
         ]
-        return gate_run.decided(head, comparisons, rules, context, problems=())
+        return decision.decide(Measurement(head=head, comparisons=comparisons), rules, context)
 
 
 CHANGES = st.tuples(
