@@ -82,7 +82,7 @@ def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_RE
 
 
 @frozen_dataclass
-class Sample:
+class CaseSample:
     """One criterion's scores of a case on both sides, those of crashes left out.
 
     `is_whole`: no score is missing. `is_unrun`: what is missing never ran. `base_failed`: it is missing on the base,
@@ -96,7 +96,7 @@ class Sample:
     base_failed: bool
 
 
-def _sample(sides: Sides, key: CaseKey, name: str) -> Sample | None:
+def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
     """None where all runs of a side are crashes."""
     scores, lacking, is_unrun = [], [], False
     repeats = min(side.run.repeats for side in sides.both)
@@ -109,7 +109,7 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> Sample | None:
         lacking += [(side, trial) for trial, value in zip(counted, values, strict=True) if value is None]
         is_unrun = is_unrun or len(trials) < repeats
         scores.append(pairing.known(values))
-    return Sample(
+    return CaseSample(
         head=scores[0],
         base=scores[1],
         is_whole=all(scores) and not lacking and not is_unrun,
@@ -124,7 +124,7 @@ class _Row:
     better; `past`: the first, with the pairs beside results of another day."""
 
     rule: PolicyRule
-    samples: Sequence[Sample]
+    samples: Sequence[CaseSample]
     cases: ComparedCases
     evidence: float
     against: float
@@ -187,7 +187,7 @@ def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
 
 
 def _counted(
-    samples: Sequence[Sample], kinds: Sequence[tuple[VerdictKind | None, VerdictKind | None]]
+    samples: Sequence[CaseSample], kinds: Sequence[tuple[VerdictKind | None, VerdictKind | None]]
 ) -> ComparedCases:
     """`kinds`: base's and head's."""
     return ComparedCases(
@@ -243,7 +243,7 @@ def _overall(
     if not deciding:
         return None
     samples = [
-        Sample(
+        CaseSample(
             head=pairing.known(ours),
             base=pairing.known(theirs),
             is_whole=bool(ours and theirs) and None not in (*ours, *theirs),

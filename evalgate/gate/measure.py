@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from evalgate import agents, criteria, errors
 from evalgate.agents import opening
@@ -82,12 +81,8 @@ class Measurement:
 @contextlib.contextmanager
 def opened(session: GateSession, context: Context) -> Iterator[Session]:
     """The agents of both sides and the judges, ready to be asked for as long as the block lasts."""
-    rules, base, settings = session.rules, session.base, session.rules.settings
-    checkouts: list[tuple[tuple[Suite, ...], Path, dict[str, Any]]] = [(rules.suites, settings.root, {})]
-    if base is not None and session.is_paired:
-        skipped = baseline_base.new_cases(rules.suites, base)
-        more: dict[str, Any] = {"skipped": skipped, "shared": session.earlier.unchanged}
-        checkouts.append((baseline_base.with_agents(rules.suites, base), base.root or settings.root, more))
+    rules, trees, settings = session.rules, session.earlier.trees, session.rules.settings
+    checkouts = _checkouts(session)
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
         judging = judges.opened_panel(
@@ -103,38 +98,51 @@ def opened(session: GateSession, context: Context) -> Iterator[Session]:
         trials = Session(
             settings, watcher=context.watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard
         )
-        watches = stack.enter_context(Watches.opened(session.earlier.trees))
-        roots = list(dict.fromkeys(root for _, root, _ in checkouts))
+        watches = stack.enter_context(Watches.opened(trees))
+        roots = list(dict.fromkeys(root for root, _, _ in checkouts))
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
         open_agents = partial(
-            opening.opened,
-            settings=settings,
-            context=context,
-            judge_keys=session.judges.keys,
-            starting=CommonStart(),
+            opening.opened, settings=settings, context=context, judge_keys=session.judges.keys, starting=CommonStart()
         )
         pools = [
             stack.enter_context(open_agents(suites, root=root, sandboxes=sandbox))
-            for (suites, root, _), sandbox in zip(checkouts, sandboxes, strict=False)
+            for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
         ]
-        built = _criteria(rules, [suites for suites, _, _ in checkouts], pools, panel, scored=context.scored)
-        trees = (session.earlier.trees[HEAD], session.earlier.trees[-1])
-        for (suites, root, more), pool, tree, journal in zip(checkouts, pools, trees, session.journals, strict=False):
-            inputs = SideInputs(
-                tree=tree,
-                uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
-                agents=pool,
-                environment_of=_environment_of(session, context, root),
-                watches=partial(watches.of, tree),
-                depends_on=settings.depends_on,
-                trusts_workers=context.is_attended,
+        built = _criteria(rules, [suites for _, suites, _ in checkouts], pools, panel, scored=context.scored)
+        for number, (root, suites, skipped) in enumerate(checkouts):
+            tree = trees[HEAD if number == HEAD else -1]
+            side = Side(
+                trials,
+                suites,
+                agents=pools[number],
+                criteria=built,
+                journal=session.journals[number],
+                inputs=SideInputs(
+                    tree=tree,
+                    uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
+                    agents=pools[number],
+                    environment_of=_environment_of(session, context, root),
+                    watches=partial(watches.of, tree),
+                    depends_on=settings.depends_on,
+                    trusts_workers=context.is_attended,
+                ),
+                skipped=skipped,
+                shared=() if number == HEAD else session.earlier.unchanged,
             )
-            trials.sides.append(
-                Side(trials, suites, agents=pool, criteria=built, journal=journal, inputs=inputs, **more)
-            )
+            trials.sides.append(side)
         watches.begin_with(isolated_sides)
         yield trials
+
+
+def _checkouts(session: GateSession) -> list[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
+    """The root of each side that is measured, its suites with its agents, and the cases that it does not run."""
+    base, suites, root = session.base, session.rules.suites, session.rules.settings.root
+    checkouts: list[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]] = [(root, suites, ())]
+    if base is not None and session.is_paired:
+        skipped = baseline_base.new_cases(suites, base)
+        checkouts.append((base.root or root, baseline_base.with_agents(suites, base), skipped))
+    return checkouts
 
 
 def _environment_of(session: GateSession, context: Context, root: Path) -> Callable[[Agent], str]:

@@ -45,7 +45,7 @@ CLAIMED = (
 
 
 @frozen_dataclass
-class Posted:
+class PostOutcome:
     """What came of it: `report` None where there was nothing to post, and `why` then says why not.
 
     `summary`: for the job's summary. `done`: something of what was wanted was posted.
@@ -58,7 +58,7 @@ class Posted:
     done: bool = True
 
 
-def post(settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links) -> Posted:
+def post(settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links) -> PostOutcome:
     """Find the pull request and the artifact of the run that ended, decide on its results, and post.
 
     `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
@@ -66,10 +66,12 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     """
     finished = _finished_run(event, client)
     if finished.conclusion in NOT_RUN:
-        return Posted(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
+        return PostOutcome(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
     found = forks.find_by_head(client, event)
     if not found:
-        return Posted(why=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated")
+        return PostOutcome(
+            why=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated"
+        )
     if len(found) > 1:
         numbers = ", ".join(f"#{pull.number}" for pull in found)
         raise UnavailableError(
@@ -83,7 +85,7 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     problems = _posted(settings, client, found[0], report, job=job, lead=lead)
     wanted = (settings.comment != "off") + settings.check_run
     summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
-    return Posted(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
+    return PostOutcome(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
 
 
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
