@@ -31,8 +31,10 @@ OVERALL = "trials that pass"
 DUST = 1e-9
 
 
-def of(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) -> Comparison:
-    """Head beside base, by head's cases, criteria and seed. `edited`: see `Comparison`."""
+def of(
+    sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = (), unread: tuple[str, ...] = ()
+) -> Comparison:
+    """Head beside base, by head's cases, criteria and seed. `edited`, `unread`: see `Comparison`."""
     base = sides.base
     assert base is not None
     deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
@@ -53,6 +55,7 @@ def of(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) ->
         ),
         book=sides.settled[0],
         unchanged=tuple(sorted(sides.unchanged)),
+        unread=unread,
         edited=edited,
         is_past=any(row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short for row in rows),
         decided=ours.verdicts,

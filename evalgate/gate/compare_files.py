@@ -15,7 +15,7 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import fingerprints
-from evalgate.gate import decision, measure
+from evalgate.gate import decision
 from evalgate.gate.measure import Measurement
 from evalgate.model import (
     BaseOrigin,
@@ -97,7 +97,7 @@ def _compared(settings: Settings, context: Context, ours: Stored, theirs: Stored
     told = stores.aged(origin, settings=settings, now=context.now, notes=notes)
     comparisons: list[Comparison | None] = []
     for book in rules.books:
-        sides = measure.sides_of(
+        sides = failures.sides_of(
             book.applied(head_run),
             book.applied(base_run),
             policy=book.policy,

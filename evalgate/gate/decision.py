@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from evalgate import __version__, errors, reports
+from evalgate.baseline import failures
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import places
 from evalgate.config.context import Context
 from evalgate.errors import ExitCode, Place, Problem
-from evalgate.gate import ces_results, measure
+from evalgate.gate import ces_results
 from evalgate.gate.measure import Measurement
 from evalgate.gate.session import Write
 from evalgate.github import events
@@ -63,10 +64,9 @@ def decide(
         _decision(head, book, comparison, rules, was_run=was_run)
         for book, comparison in zip(rules.books, measurement.comparisons, strict=True)
     ]
-    edits = _deciding(rules.edits, [decision.verdict for decision in decisions])
-    decision = decisions[0]
-    if rules.is_both and decisions[-1].severity < decision.severity:
-        decision, edits = decisions[-1], replace(edits, by_base=True)
+    by_base = rules.is_both and decisions[-1].severity < decisions[0].severity
+    decision = decisions[-1 if by_base else 0]
+    edits = _deciding(rules.edits, [decision.verdict for decision in decisions], by_base=by_base)
     problems = (
         *(() if rules.shard is None else (shards.note(rules.shard),)),
         *(() if history is None else _drift(history, head, rules)),
@@ -139,12 +139,12 @@ def _decision(head: Run, book: RuleBook, comparison: Comparison | None, rules: R
     return _Decision(run=run, policy=policy, comparison=comparison, verdict=verdict, problems=lacking)
 
 
-def _deciding(edits: Edits, verdicts: Sequence[Verdict]) -> Edits:
+def _deciding(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits:
     """The edits, and whether by one rule book alone the change passes. What the base asks and nobody asked is no
     pass."""
     passes = [not verdict.blocks for verdict in verdicts]
     decide = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
-    return replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide))
+    return replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide), by_base=by_base or edits.by_base)
 
 
 def book_of(
@@ -152,7 +152,7 @@ def book_of(
 ) -> tuple[Book, Mapping[CaseKey, CaseVerdict], Sequence[Problem]]:
     """The bets of a run, its cases, and a warning where files lack fresh runs that failures ask for."""
     compared = comparison if comparison is not None and comparison.base is not None else None
-    sides = measure.sides_of(
+    sides = failures.sides_of(
         head,
         compared.base if compared else None,
         policy=policy,

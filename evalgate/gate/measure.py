@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from evalgate import agents, criteria, errors
+from evalgate import criteria, errors
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
@@ -36,12 +36,10 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
-    CaseStatus,
     Comparison,
     Grade,
     GradedTrial,
     NotEvaluated,
-    Policy,
     Reason,
     Run,
     Suite,
@@ -212,29 +210,6 @@ def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Crite
     return NotEvaluated(reason=Reason.SKIPPED, message="it was not chosen for this run")
 
 
-def sides_of(
-    head: Run,
-    base: Run | None,
-    *,
-    policy: Policy,
-    unpaired: Mapping[CaseKey, CaseStatus] = NOTHING,
-    shown: Collection[CaseKey] = (),
-    unchanged: Collection[str] = (),
-    is_together: bool = True,
-) -> Sides:
-    """What a book is made from; an outcome of an agent that is not asked is a fact."""
-    return Sides(
-        head=head,
-        base=base,
-        policy=policy,
-        unpaired=unpaired,
-        shown=shown,
-        recorded=frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent)),
-        unchanged=unchanged,
-        is_together=is_together,
-    )
-
-
 def measure(session: GateSession, context: Context) -> Measurement:
     """Carry out all trials that the settings ask for, and compare what they gave by each rule book.
 
@@ -384,7 +359,7 @@ class _Measuring:
             unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
             unpaired |= self._taken[BASE].unpaired if known.root is None else {}
         return [
-            sides_of(
+            failures.sides_of(
                 asked.applied(head),
                 base and asked.applied(base),
                 policy=asked.policy,
@@ -411,13 +386,9 @@ class _Measuring:
         shared = self._session.sides[BASE].shared
         origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites, shared)
         unread = self._unread(shared) if shared else ()
-        comparisons = [replace(failures.compare(sides, origin=origin, edited=edited), unread=unread) for sides in every]
-        if self._cause:
-            told = f"; the cause may be this change: {self._cause}"
-            comparisons = [
-                replace(each, problem=f"{each.problem}{told}") if each.problem else each for each in comparisons
-            ]
-        return comparisons
+        return [
+            failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause) for sides in every
+        ]
 
     def _unread(self, suites: Collection[str]) -> tuple[str, ...]:
         """The files that the change edits and that the agents of these suites did not open, evaluation files aside."""

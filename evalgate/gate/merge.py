@@ -16,7 +16,7 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import decision, earlier, measure
+from evalgate.gate import decision, earlier
 from evalgate.gate.measure import Measurement
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
@@ -44,10 +44,10 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         rules, ruling = _rules(settings, head.run.suites, heads, context)
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))
-        held = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
-        rules = replace(rules, quarantined=held.cases)
+        cases, told = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
+        rules = replace(rules, quarantined=cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        remarks = (*settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
+        remarks = (*settings.problems, *rules.problems, *history.problems, *told, *head.problems)
         measurement = Measurement(
             head=head.run,
             base=None if base is None else base.run,
@@ -168,8 +168,14 @@ def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -
     if head.comparison is None:
         return None
     run = None if base is None else book.applied(base.run)
-    sides = measure.sides_of(book.applied(head.run), run, policy=book.policy, shown=rules.quarantined)
-    return failures.again(head.comparison, sides, lacking="no shard has base results")
+    return failures.again(
+        head.comparison,
+        book.applied(head.run),
+        run,
+        policy=book.policy,
+        shown=rules.quarantined,
+        lacking="no shard has base results",
+    )
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

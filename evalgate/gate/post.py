@@ -18,7 +18,7 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import decision, measure
+from evalgate.gate import decision
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -96,9 +96,9 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     comparison, theirs = None, None if base is None else base.run
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
-        sides = measure.sides_of(run, theirs, policy=policy, shown=held)
-        comparison = failures.again(head.comparison, sides, lacking="there are no base results")
-    book, decided, lacking = decision.book_of(run, comparison, policy=policy, shown=held)
+        lacking = "there are no base results"
+        comparison = failures.again(head.comparison, run, theirs, policy=policy, shown=held, lacking=lacking)
+    book, decided, problems = decision.book_of(run, comparison, policy=policy, shown=held)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book, decided=decided)
     return Report(
         run=run,
@@ -108,7 +108,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         edits=replace(head.edits, by_base=False),
         asked=apply.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
-        problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
+        problems=(*problems, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
         links=links,
         version=__version__,
     )

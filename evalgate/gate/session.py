@@ -140,9 +140,9 @@ def _of_this_part(
     """The rules for the suites of this shard, with the cases that are quarantined and with what is to be told."""
     shard = shards.of(rules.settings, rules.suites)
     suites = rules.suites if shard is None else shards.own(rules.suites, shard)
-    quarantined = quarantine.in_force(project.settings, suites, rule_base, context, past=past)
-    problems = (*rules.problems, *remarks, *quarantined.problems)
-    return replace(rules, suites=suites, shard=shard, quarantined=quarantined.cases, problems=problems)
+    cases, told = quarantine.in_force(project.settings, suites, rule_base, context, past=past)
+    problems = (*rules.problems, *remarks, *told)
+    return replace(rules, suites=suites, shard=shard, quarantined=cases, problems=problems)
 
 
 def _journal(name: str, settings: Settings, context: Context, take_out: Callable[[str], str]) -> Journal:
