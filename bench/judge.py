@@ -33,7 +33,7 @@ from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import Clock
-from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.judges.usage import JudgeBudget, UsageLedger
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")
@@ -121,7 +121,7 @@ def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, An
     ledger = UsageLedger()
     panel = VotingPanel(
         clients,
-        budget=Budget(BudgetRule()),
+        budget=JudgeBudget(BudgetRule()),
         ledger=ledger,
         cache=VerdictCache(cache),
         calls_at_once=options.concurrency,

@@ -93,7 +93,7 @@ class CallTimeWire(Said):
     seconds: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
 
 
-class TimingsWire(Said):
+class TurnTimings(Said):
     """Wall seconds of a turn."""
 
     total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
@@ -119,7 +119,7 @@ class TurnEnd(Said):
 
     type: Literal["turn_end"]
     session: str
-    timings: TimingsWire | None = None
+    timings: TurnTimings | None = None
     agents: list[AgentDetailsWire] = Field(default_factory=list)
     model_calls: list[ModelCallWire] = Field(default_factory=list)
     invocation_id: str = ""

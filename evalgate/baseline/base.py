@@ -14,7 +14,7 @@ from evalgate import agents as agents_module, criteria
 from evalgate.agents import opening, python_process
 from evalgate.agents.python_process import PythonOptions
 from evalgate.baseline import commit
-from evalgate.baseline.commit import Checkout, NoSuchFolder
+from evalgate.baseline.commit import BaseCheckout, NoSuchFolder
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.gate_file import AgentRule
@@ -334,7 +334,7 @@ def _checked_out(
     )
 
 
-def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) -> tuple[str, bool]:
+def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: BaseCheckout) -> tuple[str, bool]:
     """Why nothing of the base can be run, "" where it can; and whether that is nobody's fault.
 
     A base that gates files of its own is not without an agent: else a change would be compared with nothing by giving

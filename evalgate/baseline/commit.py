@@ -25,7 +25,7 @@ _TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 
 @frozen_dataclass
-class Commit:
+class CommitObject:
     """What a commit object says. `parents` are the real ones, also where a shallow checkout does not have them."""
 
     sha: str
@@ -77,14 +77,14 @@ def pick_base(
     return _merge_base(repo, tip, head=head_sha)
 
 
-def parse_commit(sha: str, data: bytes) -> Commit:
+def parse_commit(sha: str, data: bytes) -> CommitObject:
     """The commit that a commit object describes."""
     head, _, message = data.decode("utf-8", "replace").partition("\n\n")
     parents = tuple(line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent "))
-    return Commit(sha=sha, parents=parents, subject=message.lstrip("\n").split("\n", 1)[0])
+    return CommitObject(sha=sha, parents=parents, subject=message.lstrip("\n").split("\n", 1)[0])
 
 
-def is_test_merge(commit: Commit) -> bool:
+def is_test_merge(commit: CommitObject) -> bool:
     """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject names its parents.
     Anybody can write that."""
     found = _TEST_MERGE.fullmatch(commit.subject)
@@ -239,7 +239,7 @@ _GITLINK = "160000 "
 
 
 @frozen_dataclass
-class Checkout:
+class BaseCheckout:
     """A commit on disk.
 
     `tree`: its top; `root`: the folder in it that corresponds to evalgate's root; `notes`: what is not there or not
@@ -258,7 +258,7 @@ class NoSuchFolder(UnavailableError):  # noqa: N818 - it says what is the matter
 
 
 @contextmanager
-def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
+def checked_out(repo: Repository, sha: str) -> Iterator[BaseCheckout]:
     """The tree of `sha`, for as long as the block lasts. Raises GitFailed, NoSuchFolder.
 
     Files that git does not track (`.env`, `node_modules`) are not there; neither are submodules and LFS files.
@@ -291,7 +291,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
             f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
             "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
         )
-        yield Checkout(tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else "")
+        yield BaseCheckout(tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else "")
     finally:
         git.remove_folder(tree)
         with suppress(GitFailed):

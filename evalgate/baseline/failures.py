@@ -20,7 +20,7 @@ from evalgate.agents.tools import toolbox
 from evalgate.baseline import commit
 from evalgate.baseline.base import Base
 from evalgate.comparison import compare as comparison_compare, pairing
-from evalgate.comparison.book import Sides
+from evalgate.comparison.book import NOTHING, Sides
 from evalgate.config import Trait, settings as config_settings
 from evalgate.config.settings import Settings
 from evalgate.discovery import agents as discovery_agents
@@ -34,6 +34,7 @@ from evalgate.model import (
     CaseStatus,
     Comparison,
     FailureKind,
+    Policy,
     Run,
     Suite,
     TrialKey,
@@ -223,31 +224,68 @@ def _differs(path: str, root: Path, head: Path) -> bool:
 # --- head beside base ---------------------------------------------------------------------------------
 
 
-def compare(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) -> Comparison:
+def sides_of(
+    head: Run,
+    base: Run | None,
+    *,
+    policy: Policy,
+    unpaired: Mapping[CaseKey, CaseStatus] = NOTHING,
+    shown: Collection[CaseKey] = (),
+    unchanged: Collection[str] = (),
+    is_together: bool = True,
+) -> Sides:
+    """What a book is made from; an outcome of an agent that is not asked is a fact."""
+    return Sides(
+        head=head,
+        base=base,
+        policy=policy,
+        unpaired=unpaired,
+        shown=shown,
+        recorded=frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent)),
+        unchanged=unchanged,
+        is_together=is_together,
+    )
+
+
+def compare(
+    sides: Sides,
+    *,
+    origin: BaseOrigin,
+    edited: tuple[CaseKey, ...] = (),
+    unread: tuple[str, ...] = (),
+    cause: str = "",
+) -> Comparison:
     """Head beside base, wherever the two come from: measured just now, joined from parts, read from files; where
-    nothing of the base could be measured, a comparison that says so. `edited`: see `Comparison`."""
+    nothing of the base could be measured, a comparison that says so. `edited`, `unread`: see `Comparison`. `cause`:
+    what of the change may have made the base's agent fail."""
     head, base = sides.head, sides.base
     assert base is not None
     problem, base_failed = _base_problem(head, base, sides.unpaired)
     if problem:
-        return Comparison(origin=origin, problem=problem, base_failed=base_failed)
+        problem += f"; the cause may be this change: {cause}" if cause else ""
+        return Comparison(origin=origin, problem=problem, base_failed=base_failed, unread=unread)
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, is_together=sides.is_together)))
-    return comparison_compare.of(sides, origin=replace(origin, notes=tuple(notes)), edited=edited)
+    return comparison_compare.of(sides, origin=replace(origin, notes=tuple(notes)), edited=edited, unread=unread)
 
 
-def again(told: Comparison, sides: Sides, *, lacking: str) -> Comparison:
+def again(
+    told: Comparison, head: Run, base: Run | None, *, policy: Policy, shown: Collection[CaseKey], lacking: str
+) -> Comparison:
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
     and the results do not tell why."""
-    if sides.base is None:
+    if base is None:
         return Comparison(
             origin=told.origin,
             problem=told.problem or lacking,
             no_agent=told.no_agent,
             base_failed=told.base_failed,
         )
-    sides = replace(
-        sides,
-        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
+    sides = sides_of(
+        head,
+        base,
+        policy=policy,
+        unpaired={case.key: case.status for case in told.cases},
+        shown=shown,
         unchanged=told.unchanged,
         is_together=told.origin.source is BaseSource.RERUN,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from typing import TypeAlias
 
 from evalgate import errors
 from evalgate.baseline.base import Base
@@ -17,7 +17,6 @@ from evalgate.model import CaseKey, Quarantine, Suite
 from evalgate.results import history
 from evalgate.results.history import PastRuns
 from evalgate.text import words
-from evalgate.values import frozen_dataclass
 
 NOT_HEADS, CHANGED = "quarantine-of-change", "quarantine-changed-case"
 BROKEN, UNWATCHED = "quarantine-broken", "quarantine-unwatched"
@@ -26,12 +25,8 @@ MOST_DAYS, NOTICE_DAYS = 90, 7
 """Of an entry: how long it lasts at most, and from when on its end is told."""
 
 
-@frozen_dataclass
-class InForce:
-    """The cases that are quarantined, and what is to be told of the others that are listed."""
-
-    cases: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+InForce: TypeAlias = tuple[Mapping[CaseKey, Quarantine], tuple[Problem, ...]]
+"""The cases that are quarantined, and what is to be told of the others that are listed."""
 
 
 def in_force(
@@ -48,20 +43,20 @@ def in_force(
     theirs = None if base is None else base.project.settings
     if base is None or theirs is None:
         if not entries:
-            return InForce()
+            return {}, ()
         message = "`quarantine` does not count: the base branch's evalgate.yml is not known"
-        return InForce(problems=(errors.note(NOT_HEADS, message, hint="Every case can block."),))
-    found = _in_force(theirs, suites, base.project.renamed, _contents(base), context.now.date(), past=past)
+        return {}, (errors.note(NOT_HEADS, message, hint="Every case can block."),)
+    cases, problems = _in_force(theirs, suites, base.project.renamed, _contents(base), context.now.date(), past=past)
     if entries == theirs.gate_file.quarantine:
-        return found
+        return cases, problems
     message = "`quarantine`: the base's evalgate.yml counts, not this change's"
     told = errors.note(NOT_HEADS, message, settings.place_of("quarantine"), "It counts once it is merged.")
-    return replace(found, problems=(told, *found.problems))
+    return cases, (told, *problems)
 
 
 def of_checkout(settings: Settings, suites: tuple[Suite, ...], *, today: dt.date) -> Mapping[CaseKey, Quarantine]:
     """The quarantined cases of results at hand, by the checkout's own list."""
-    return _in_force(settings, suites, {}, None, today, past=None).cases
+    return _in_force(settings, suites, {}, None, today, past=None)[0]
 
 
 def dated(settings: Settings, today: dt.date) -> Iterator[Problem]:
@@ -124,24 +119,10 @@ def _in_force(
         message = "nobody can tell whether quarantined cases have broken: there is no history of base runs"
         hint = "Set `baseline-folder` (docs/quarantine.md)."
         problems.append(errors.note(UNWATCHED, message, hint=hint))
-    return InForce(cases=cases, problems=tuple(problems))
+    return cases, tuple(problems)
 
 
 def _contents(base: Base) -> dict[CaseKey, str]:
     """The base's own cases by its own names, as far as they are known."""
     suites = () if base.project.rules is None else base.project.rules.suites
     return {(suite.key, case.case_id): fingerprints.of_case(case) for suite in suites for case in suite.eval_set.cases}
-
-
-def touched(suites: tuple[Suite, ...], base: Base | None) -> frozenset[CaseKey]:
-    """The cases that are new in this change, or changed by it. None where the base has no evaluation file at all, or
-    one that cannot be read and may have had them."""
-    if base is None or base.project.rules is None or base.project.rules.unread:
-        return frozenset()
-    then = _contents(base)
-    return frozenset(
-        (suite.key, case.case_id)
-        for suite in suites
-        for case in suite.eval_set.cases
-        if then.get((base.project.renamed.get(suite.key, suite.key), case.case_id)) != fingerprints.of_case(case)
-    )

@@ -48,23 +48,16 @@ CHOOSING = ("paths", "grep")
 
 @frozen_dataclass
 class Rules:
-    """What is measured, and the books that decide.
+    """What is measured, and the books that decide."""
 
-    `settings`: those in force. `books`: the change's, and the base's where that is another. `is_both`: whether the
-    worse of two verdicts counts. `problems`: why rules that were asked for could not be had. `shard`: the part of a
-    plan that `suites` are; None: all of it. `quarantined`: cases that are shown and never decide. `touched`: cases that
-    are new in the change, or changed by it.
-    """
-
-    settings: Settings
+    settings: Settings  # those in force
     suites: tuple[Suite, ...]
-    books: tuple[RuleBook, ...]
+    books: tuple[RuleBook, ...]  # the change's, and the base's where that is another
     edits: Edits = field(default_factory=Edits)
-    is_both: bool = False
-    problems: tuple[Problem, ...] = ()
-    shard: Shard | None = None
-    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)
-    touched: frozenset[CaseKey] = frozenset()
+    is_both: bool = False  # whether the worse of two verdicts counts
+    problems: tuple[Problem, ...] = ()  # of rules that could not be had, and of what they need
+    shard: Shard | None = None  # the part of a plan that `suites` are; None: all of it
+    quarantined: Mapping[CaseKey, Quarantine] = field(default_factory=dict)  # shown, and never decide
 
     @property
     def policy(self) -> Policy:

@@ -11,7 +11,7 @@ from typing import Final
 
 from evalgate.comparison import pairing, purse, threshold
 from evalgate.comparison.pairing import Pattern, PolicyRule, Trials
-from evalgate.comparison.purse import CaseRuns, Pair, Rerun, Terms
+from evalgate.comparison.purse import CaseRuns, Rerun, RunPair, Terms
 from evalgate.model import (
     Book,
     CaseKey,
@@ -34,7 +34,7 @@ NEW_CASES: Final = "+"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Side:
+class ScoredSide:
     """One side by case, judged by head's criteria (`uses`)."""
 
     run: Run
@@ -107,10 +107,10 @@ class Sides:
         return pairing.uses_by_case(self.head)
 
     @cached_property
-    def both(self) -> Sequence[Side]:
+    def both(self) -> Sequence[ScoredSide]:
         """Head, and the base where there is one."""
         runs = (self.head,) if self.base is None else (self.head, self.base)
-        return [Side(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head) for run in runs]
+        return [ScoredSide(run=run, uses=self.uses, policy=self.policy, is_base=run is not self.head) for run in runs]
 
     @cached_property
     def graded(self) -> Mapping[str, PolicyRule]:
@@ -251,7 +251,7 @@ def _lost(sides: Sides, key: CaseKey) -> tuple[CriterionUse, ...]:
     return lost if any(ours is True and theirs is False for _, ours, theirs in both) else ()
 
 
-def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionUse] = ()) -> list[Pair]:
+def _pairs(sides: Sides, heads: Iterable[GradedTrial], lost: Sequence[CriterionUse] = ()) -> list[RunPair]:
     """Runs of the same number on both sides, by all criteria or by those that are `lost`."""
     pairs = []
     for head, base in beside(sides, heads):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evalgate.comparison import book as comparison_book, divergence, pairing
-from evalgate.comparison.book import Side, Sides
+from evalgate.comparison.book import ScoredSide, Sides
 from evalgate.model import (
     Book,
     CaseComparison,
@@ -71,7 +71,7 @@ def _case(sides: Sides, key: CaseKey, simulated: Suite | None) -> CaseComparison
     )
 
 
-def _outcome(side: Side, key: CaseKey) -> CaseOutcome:
+def _outcome(side: ScoredSide, key: CaseKey) -> CaseOutcome:
     """The trials of a case by what the criteria that decide say of them, those that never ran as unmeasured."""
     needed = pairing.deciding(side.uses[key])
     outcomes = [pairing.passes(pairing.pattern_of(trial, needed)) for trial in side.trials.get(key, ())]

@@ -31,8 +31,10 @@ OVERALL = "trials that pass"
 DUST = 1e-9
 
 
-def of(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) -> Comparison:
-    """Head beside base, by head's cases, criteria and seed. `edited`: see `Comparison`."""
+def of(
+    sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = (), unread: tuple[str, ...] = ()
+) -> Comparison:
+    """Head beside base, by head's cases, criteria and seed. `edited`, `unread`: see `Comparison`."""
     base = sides.base
     assert base is not None
     deciding = [key for key in sides.uses if sides.is_paired(key) and sides.blocks(key)]
@@ -53,6 +55,7 @@ def of(sides: Sides, *, origin: BaseOrigin, edited: tuple[CaseKey, ...] = ()) ->
         ),
         book=sides.settled[0],
         unchanged=tuple(sorted(sides.unchanged)),
+        unread=unread,
         edited=edited,
         is_past=any(row.change is Change.INCONCLUSIVE and not row.base_failed and not row.short for row in rows),
         decided=ours.verdicts,
@@ -82,7 +85,7 @@ def pass_rates(outcomes: Sequence[Sequence[bool | None]], *, most: int = MOST_RE
 
 
 @frozen_dataclass
-class Sample:
+class CaseSample:
     """One criterion's scores of a case on both sides, those of crashes left out.
 
     `is_whole`: no score is missing. `is_unrun`: what is missing never ran. `base_failed`: it is missing on the base,
@@ -96,7 +99,7 @@ class Sample:
     base_failed: bool
 
 
-def _sample(sides: Sides, key: CaseKey, name: str) -> Sample | None:
+def _sample(sides: Sides, key: CaseKey, name: str) -> CaseSample | None:
     """None where all runs of a side are crashes."""
     scores, lacking, is_unrun = [], [], False
     repeats = min(side.run.repeats for side in sides.both)
@@ -109,7 +112,7 @@ def _sample(sides: Sides, key: CaseKey, name: str) -> Sample | None:
         lacking += [(side, trial) for trial, value in zip(counted, values, strict=True) if value is None]
         is_unrun = is_unrun or len(trials) < repeats
         scores.append(pairing.known(values))
-    return Sample(
+    return CaseSample(
         head=scores[0],
         base=scores[1],
         is_whole=all(scores) and not lacking and not is_unrun,
@@ -124,7 +127,7 @@ class _Row:
     better; `past`: the first, with the pairs beside results of another day."""
 
     rule: PolicyRule
-    samples: Sequence[Sample]
+    samples: Sequence[CaseSample]
     cases: ComparedCases
     evidence: float
     against: float
@@ -187,7 +190,7 @@ def _row(sides: Sides, rule: PolicyRule, cases: Sequence[CaseKey]) -> _Row:
 
 
 def _counted(
-    samples: Sequence[Sample], kinds: Sequence[tuple[VerdictKind | None, VerdictKind | None]]
+    samples: Sequence[CaseSample], kinds: Sequence[tuple[VerdictKind | None, VerdictKind | None]]
 ) -> ComparedCases:
     """`kinds`: base's and head's."""
     return ComparedCases(
@@ -243,7 +246,7 @@ def _overall(
     if not deciding:
         return None
     samples = [
-        Sample(
+        CaseSample(
             head=pairing.known(ours),
             base=pairing.known(theirs),
             is_whole=bool(ours and theirs) and None not in (*ours, *theirs),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from evalgate.comparison import threshold
-from evalgate.comparison.purse import MEASURED, Pair
+from evalgate.comparison.purse import MEASURED, RunPair
 from evalgate.model import (
     INFRASTRUCTURE,
     CaseKey,
@@ -194,7 +194,7 @@ def pair(
     graded: Mapping[str, PolicyRule],
     deviations: Deviations = OURS,
     is_staked: bool = True,
-) -> Pair:
+) -> RunPair:
     """One run of a case on each side. `graded`: the criteria whose scores are compared as numbers."""
     needed = deciding(uses)
     ours = outcome(head, needed, deviations=deviations)
@@ -207,4 +207,4 @@ def pair(
             falls[use.name] = rule.drop(mine, other)
     if MEASURED in graded and head is not None and base is not None:
         falls[MEASURED] = float(_is_lost(head, ours)) - float(_is_lost(base, theirs))
-    return Pair(cell=cell_of(ours, theirs), falls=falls, is_staked=is_staked)
+    return RunPair(cell=cell_of(ours, theirs), falls=falls, is_staked=is_staked)

@@ -102,7 +102,7 @@ class Suspect:
 
 
 @frozen_dataclass
-class Pair:
+class RunPair:
     """One run of a case on each side.
 
     `cell` None: a side could not be measured. `falls`: by graded criterion, base's score less head's as a share of the
@@ -113,7 +113,7 @@ class Pair:
     falls: Mapping[str, float] = field(default_factory=dict)
     is_staked: bool = True
 
-    def swapped(self) -> Pair:
+    def swapped(self) -> RunPair:
         """The same with the sides exchanged."""
         cell = None if self.cell is None else _SWAPPED[self.cell]
         return replace(self, cell=cell, falls={name: -fall for name, fall in self.falls.items()})
@@ -132,8 +132,8 @@ class CaseRuns:
 
     key: CaseKey
     group: str = ""
-    rounds: Sequence[Pair] = ()
-    pairs: Sequence[Pair] = ()
+    rounds: Sequence[RunPair] = ()
+    pairs: Sequence[RunPair] = ()
     alone: Sequence[bool | None] = ()
     is_failing: bool = False
     passes_on_base: bool | None = None
@@ -304,7 +304,7 @@ class Purse:
         for state in self._states.values():
             state.look_alone(asks=self._terms.asks_alone)
 
-    def _split(self, firsts: Sequence[Pair]) -> None:
+    def _split(self, firsts: Sequence[RunPair]) -> None:
         """Give what bets on every pair alike to the criteria that fell in the first round, in proportion; it is staked
         on later pairs alone."""
         falls = {PASSES: float(self._fell - self._rose)}
@@ -318,14 +318,14 @@ class Purse:
             part = max(0.0, falls[name]) / total * spread / math.fsum(parts)
             self._spread[name] = [own * part for own in parts]
 
-    def _first(self, state: State, pair: Pair) -> None:
+    def _first(self, state: State, pair: RunPair) -> None:
         lead = (self._fell - self._rose + 0.5) / (self._fell + self._rose + 1)
         stake = min(MOST_AT_FIRST, max(0.0, lead))
         self._stake(state, pair, 1.0 if pair.cell is None else 1 + stake * _FALL[pair.cell])
         self._fell += pair.cell is Cell.FELL
         self._rose += pair.cell is Cell.ROSE
 
-    def _further(self, state: State, pair: Pair, odds: float) -> None:
+    def _further(self, state: State, pair: RunPair, odds: float) -> None:
         suspect = state.suspect
         self._stake(state, pair, 1.0 if suspect is None or pair.cell is None else suspect.pays[pair.cell])
         if suspect is not None:
@@ -333,7 +333,7 @@ class Purse:
         elif pair.cell is Cell.FELL:
             state.suspect = Suspect(odds)
 
-    def _falls(self, pair: Pair) -> dict[str, float]:
+    def _falls(self, pair: RunPair) -> dict[str, float]:
         """Beyond what is tolerated."""
         graded = self._terms.graded
         return {
@@ -342,7 +342,7 @@ class Purse:
             if name in pair.falls
         }
 
-    def _stake(self, state: State, pair: Pair, pays: float) -> None:
+    def _stake(self, state: State, pair: RunPair, pays: float) -> None:
         falls = self._falls(pair)
         for name, fall in falls.items():  # whom to suspect is told beside a base of another day too
             self._seen[name] = staked(self._seen[name], fall)
@@ -356,13 +356,13 @@ class Purse:
         if pair.cell is not None:
             self.bets.append(Bet(key=state.runs.key, cell=pair.cell, worth=self.worth))
 
-    def see(self, reruns: Sequence[Rerun], results: Iterable[Pair | bool | None]) -> None:
+    def see(self, reruns: Sequence[Rerun], results: Iterable[RunPair | bool | None]) -> None:
         """What came of reruns that were asked for together: their stakes were fixed before any was run."""
         pays = {key: state.suspect.pays for key, state in self._states.items() if state.suspect is not None}
         chances = {key: state.alone.believed for key, state in self._states.items() if state.alone is not None}
         for rerun, result in zip(reruns, results, strict=True):
             state = self._states[rerun.key]
-            if isinstance(result, Pair):
+            if isinstance(result, RunPair):
                 self._see_pair(state, result, pays.get(rerun.key, (1.0,) * 4))
             elif state.alone is not None:
                 state.alone.see(passed=result, believed=chances[rerun.key])
@@ -372,7 +372,7 @@ class Purse:
             if state.suspect is not None and not state.suspect.is_live:
                 state.look_alone(asks=self._terms.asks_alone)
 
-    def _see_pair(self, state: State, pair: Pair, pays: Sequence[float]) -> None:
+    def _see_pair(self, state: State, pair: RunPair, pays: Sequence[float]) -> None:
         state.unmeasured += 1 if pair.cell is None else -1
         state.graded += 1
         self._stake(state, pair, 1.0 if pair.cell is None else pays[pair.cell])
@@ -487,7 +487,7 @@ def play(cases: Sequence[CaseRuns], terms: Terms, *, money: float = 1.0) -> tupl
     """The purse after all that was run, and what is to be run next."""
     purse = Purse(terms, money=money)
     purse.begin(cases)
-    made: dict[Rerun, list[Pair | bool | None]] = {}
+    made: dict[Rerun, list[RunPair | bool | None]] = {}
     for case in cases:
         made[Rerun(key=case.key, is_pair=True)] = [*case.pairs]
         made[Rerun(key=case.key, is_pair=False)] = [*case.alone]

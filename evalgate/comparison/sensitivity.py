@@ -14,7 +14,7 @@ from typing import Final
 
 from evalgate.comparison import threshold
 from evalgate.comparison.book import Sides
-from evalgate.comparison.purse import CaseRuns, Pair, Purse, Rerun, Terms
+from evalgate.comparison.purse import CaseRuns, Purse, Rerun, RunPair, Terms
 from evalgate.model import CaseKey, Cell, Power, ThresholdRule
 
 TRIES, MOST_PAIRS = 200, 20_000
@@ -91,11 +91,11 @@ def _is_blocked(
 ) -> bool:
     """Whether the purse speaks of one pull request. `heads`, `bases`: how often each case passes."""
 
-    def pair(place: int) -> Pair:
+    def pair(place: int) -> RunPair:
         head, base = draw() < heads[place], draw() < bases[place]
-        return Pair(cell=(Cell.PASSED if head else Cell.FELL) if base else Cell.ROSE if head else Cell.FAILED)
+        return RunPair(cell=(Cell.PASSED if head else Cell.FELL) if base else Cell.ROSE if head else Cell.FAILED)
 
-    def rerun(wanted: Rerun) -> Pair | bool:
+    def rerun(wanted: Rerun) -> RunPair | bool:
         place = int(wanted.key[1])
         return pair(place) if wanted.is_pair else draw() < heads[place]
 

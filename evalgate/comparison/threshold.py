@@ -136,14 +136,18 @@ def judge_case(
     is_unmeasured = kind is VerdictKind.NOT_MEASURED
     is_broken = kind is not VerdictKind.PASS and _is_broken(trials, verdicts)
     is_cut_short = bool(truncated) and is_unmeasured and len(trials) < repeats and not is_broken
+    beside = None
+    if is_unmeasured and any(map(_is_doubtful, criteria, verdicts)):
+        beside = VerdictKind.FAIL
+    elif kind is VerdictKind.FAIL and deviations.agent_failure and is_broken:
+        beside = VerdictKind.NOT_MEASURED
     return CaseVerdict(
         suite=key[0],
         case_id=key[1],
         kind=VerdictKind.INCONCLUSIVE if is_cut_short else kind,
         criteria=verdicts,
         reason=truncated if is_cut_short else reason,
-        doubtful=is_unmeasured and any(map(_is_doubtful, criteria, verdicts)),
-        partial=kind is VerdictKind.FAIL and deviations.agent_failure and is_broken,
+        beside=beside,
     )
 
 

@@ -185,7 +185,7 @@ def _as_known(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
     before; nor of one that crashed and goes on to, or whose fresh runs could not be measured."""
     if case.key in allowed.past:
         reason = "the base fails it too today, and passed it before: a model, a judge or a service moved"
-        return replace(case, kind=VerdictKind.NOT_MEASURED, partial=False, doubtful=False, reason=reason)
+        return replace(case, kind=VerdictKind.NOT_MEASURED, beside=None, reason=reason)
     return case
 
 

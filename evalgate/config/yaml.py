@@ -23,7 +23,7 @@ _INDEX = re.compile(r"\[(\d+)\]")
 
 
 @frozen_dataclass
-class Document:
+class YamlDocument:
     """What a text holds; `node`: the same with its marks, for a Locator. `warnings`: keys that stand twice."""
 
     raw: Any
@@ -62,17 +62,17 @@ class JsonLoader(Loader):
         return "tag:yaml.org,2002:str" if tag == "tag:yaml.org,2002:timestamp" and implicit[0] else tag
 
 
-def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> Document | Problem:
+def load(text: str, *, file: str, loader_type: type[Loader] = Loader) -> YamlDocument | Problem:
     """The document of a text, or the error that says why there is none."""
     try:
         loader = loader_type(text)
         node = loader.get_single_node()
         if node is None:
-            return Document(raw=None, node=None)
+            return YamlDocument(raw=None, node=None)
         if _size(node, {}, set()) > MOST_VALUES:
             return errors.error("yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1))
         warnings = tuple(_duplicate_keys(node, file))  # first: to construct it merges what `<<` names
-        return Document(raw=loader.construct_document(node), node=node, warnings=warnings)
+        return YamlDocument(raw=loader.construct_document(node), node=node, warnings=warnings)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)

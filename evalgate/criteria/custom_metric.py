@@ -12,13 +12,13 @@ from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Scale, Sco
 from evalgate.text import words
 
 
-class Options(BaseModel):
+class MetricOptions(BaseModel):
     """Whatever the metric reads from its criterion: it goes there as it was written."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-def build(_options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
+def build(_options: MetricOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: the function at `use.code`. Raises nothing; a driver that runs no metrics gives no score."""
     return partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
 
@@ -57,7 +57,7 @@ def _problem(score: Score, use: CriterionUse, *, turns: int) -> str:
 SPEC = CriterionSpec(
     name="custom_metric",
     summary="a custom metric of the repository",
-    options=Options,
+    options=MetricOptions,
     build=build,
     scale=Scale(lowest=None, highest=None),
 )

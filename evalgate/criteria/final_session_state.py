@@ -23,7 +23,7 @@ class StateMatch(enum.StrEnum):
     EXACT = "exact"
 
 
-class Options(Wire):
+class StateOptions(Wire):
     """The object form without its threshold. `ignore`: keys, `*` and `?` for anything, that count on no side."""
 
     match: StateMatch = StateMatch.SUBSET
@@ -31,12 +31,12 @@ class Options(Wire):
     matchers: dict[str, json_match.Matcher] = Field(default_factory=dict)
 
 
-def build(options: Options, _use: CriterionUse, _services: CriterionServices) -> Criterion:
+def build(options: StateOptions, _use: CriterionUse, _services: CriterionServices) -> Criterion:
     """The criterion with its options."""
     return partial(grade, options=options)
 
 
-def grade(evidence: TrialView, *, options: Options) -> Grade:
+def grade(evidence: TrialView, *, options: StateOptions) -> Grade:
     """The share of top-level keys that are as expected: 1.0 where all are.
 
     With `exact`, keys that the case does not name count as wrong ones. A case that expects no state, or a driver
@@ -75,7 +75,7 @@ def _shown(value: Any) -> str:
 SPEC = CriterionSpec(
     name="final_session_state",
     summary="share of the expected session state present at the end",
-    options=Options,
+    options=StateOptions,
     build=build,
     ours=True,
 )

@@ -34,19 +34,19 @@ from evalgate.values import Json, JsonObject, frozen_dataclass
 NO_TEXT = "the answer has no text to check; the turn is excluded from the mean"
 
 
-class Options(JudgedOptions):
+class HallucinationOptions(JudgedOptions):
     """The object form without its threshold; `include_intermediate_responses_in_final` is ADK's for all, unused."""
 
     evaluate_intermediate_nl_responses: bool = False
     include_intermediate_responses_in_final: bool = False
 
 
-def build(options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
+def build(options: HallucinationOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
     return judged.with_judge(options, use, services, partial(grade, options=options))
 
 
-def grade(evidence: TrialView, *, options: Options, ask: Asking) -> Grade:
+def grade(evidence: TrialView, *, options: HallucinationOptions, ask: Asking) -> Grade:
     """The mean over turns of the mean over a turn's texts of the share of sentences; unknown as soon as one is.
 
     A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one. ADK leaves out
@@ -386,7 +386,7 @@ def _entries_of_lines(rows: Rows) -> list[JsonObject]:
 SPEC = CriterionSpec(
     name="hallucinations_v1",
     summary="share of sentences supported by the agent's context, as rated by a judge",
-    options=Options,
+    options=HallucinationOptions,
     build=build,
     needs=frozenset({Need.JUDGE}),
     verdicts=Verdicts(labels=LABELS, prompt_version=VERSION, unit="sentence"),

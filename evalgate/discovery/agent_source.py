@@ -53,7 +53,7 @@ def is_google(model: str) -> bool:
 
 
 @frozen_dataclass
-class Source:
+class ModuleSource:
     """What modules say.
 
     `needs`: variables that they read without a default. `sets`: variables that they set, and the text that they set
@@ -71,7 +71,7 @@ class Source:
 
 
 @frozen_dataclass
-class AgentSource(Source):
+class AgentSource(ModuleSource):
     """What all modules of an agent say; the `values` of its `.env`, and the `samples` in a file like `.env.example`."""
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -106,10 +106,10 @@ def of_agent(use: AgentUse, read: ReadText) -> AgentSource:
     )
 
 
-def followed(files: Iterable[str], read: ReadText) -> dict[str, Source]:
+def followed(files: Iterable[str], read: ReadText) -> dict[str, ModuleSource]:
     """What these files say, and all of the checkout that they import, MOST_FILES at most."""
     queue = list(files)
-    seen: dict[str, Source] = {}
+    seen: dict[str, ModuleSource] = {}
     while queue and len(seen) < MOST_FILES:
         file = queue.pop(0)
         text = None if file in seen else read(file)
@@ -173,17 +173,17 @@ def _nearest(names: Iterable[str], folder: str, read: ReadText) -> dict[str, str
     return dotenv.parse(next((text for text in texts if text is not None), ""))
 
 
-def _of_yaml(text: str) -> Source:
-    return Source(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
+def _of_yaml(text: str) -> ModuleSource:
+    return ModuleSource(models=frozenset(filter(None, map(_model_name, _YAML_MODEL.findall(text)))))
 
 
 # --- one module ---------------------------------------------------------------------------------------
 
 
-def read_module(text: str) -> Source:
+def read_module(text: str) -> ModuleSource:
     """What a module of Python says; nothing where it cannot be parsed, which whoever imports it will tell."""
     module = parse(text)
-    return Source() if module is None else _Reader(module).source()
+    return ModuleSource() if module is None else _ModuleReader(module).source()
 
 
 def parse(text: str) -> ast.Module | None:
@@ -203,7 +203,7 @@ _Pending: TypeAlias = tuple[ast.AST, bool]
 _ENVIRON = "os.environ"
 
 
-class _Reader:
+class _ModuleReader:
     """Walks a module with a stack of its own, since source may be nested more deeply than Python recurses."""
 
     def __init__(self, module: ast.Module) -> None:
@@ -218,7 +218,7 @@ class _Reader:
         self._has_own_key = False
         self._logs_in = False
 
-    def source(self) -> Source:
+    def source(self) -> ModuleSource:
         """All of it."""
         pairs = (pair for statement in self._module.body for pair in _pairs(statement))
         self._constants = {name: text for name, value in pairs if name and (text := _text(value)) is not None}
@@ -232,7 +232,7 @@ class _Reader:
             for name, value in _pairs(node):
                 self._models_in(value, name)
             pending += _below(node, gently)
-        return Source(
+        return ModuleSource(
             needs=frozenset(self._needs - self._tested),
             sets=self._sets,
             models=frozenset(self._models),
@@ -426,7 +426,7 @@ def find_frameworks(files: Iterable[str], read: ReadText) -> Iterator[AgentUse]:
 
 
 def _made_in(module: ast.Module, file: str) -> Iterator[AgentUse]:
-    imported = {name.partition(".")[0] for level, name in _Reader(module).source().imports if not level}
+    imported = {name.partition(".")[0] for level, name in _ModuleReader(module).source().imports if not level}
     for driver in agents.DRIVERS.values():
         for statement in () if imported.isdisjoint(driver.modules) else module.body:
             for name, value in _pairs(statement):

@@ -156,7 +156,7 @@ class AgentFolders:
 
 
 @frozen_dataclass
-class Found:
+class AgentFolder:
     """The folder of an agent and how it was found."""
 
     folder: str
@@ -176,13 +176,15 @@ class Ambiguous:
     sought: str
 
 
-def find_agent(key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = "") -> Found | Ambiguous | None:
+def find_agent(
+    key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = ""
+) -> AgentFolder | Ambiguous | None:
     """The agent of the evaluation file `key`: `app_name` first (told by case `named_by`), then the nearest."""
     named = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders) if app_name else None
     return named or _find_nearest(key, folders=folders)
 
 
-def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolders) -> Found | Ambiguous | None:
+def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolders) -> AgentFolder | Ambiguous | None:
     """Up from the file: the first folder that is, or has beneath it, an agent's folder of that name; the shallowest."""
     candidates = folders.named(app_name)
     for above in _ancestors(key):
@@ -192,27 +194,27 @@ def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolde
         depth = min(_depth(folder) for folder in within)
         shallowest = [folder for folder in within if _depth(folder) == depth]
         if len(shallowest) == 1:
-            return Found(folder=shallowest[0], found_by=f"session_input.app_name of case {named_by}")
+            return AgentFolder(folder=shallowest[0], found_by=f"session_input.app_name of case {named_by}")
         return Ambiguous(candidates=tuple(sorted(shallowest)), sought=f"a folder named {app_name!r} with an agent")
     return None
 
 
-def _find_nearest(key: str, *, folders: AgentFolders) -> Found | Ambiguous | None:
+def _find_nearest(key: str, *, folders: AgentFolders) -> AgentFolder | Ambiguous | None:
     """Up from the file: the first folder that holds an agent, or whose direct children do; else the only one."""
     for above in _ancestors(key):
         if folders.holds_agent(above):
-            return Found(folder=above, found_by="nearest agent above the file")
+            return AgentFolder(folder=above, found_by="nearest agent above the file")
         below = folders.below(above)
         if len(below) == 1:
             deeper = sum(_is_within(folder, above) and folder != below[0] for folder in folders.agents())
             where = "the root" if above == "." else f"{above}/"
             others = f"; {words.counted(deeper, 'other')} deeper" if deeper else ""
-            return Found(folder=below[0], found_by=f"only agent in {where}{others}")
+            return AgentFolder(folder=below[0], found_by=f"only agent in {where}{others}")
         if below:
             return Ambiguous(candidates=tuple(below), sought="the nearest agent")
     everywhere = folders.agents()
     if len(everywhere) == 1:
-        return Found(folder=everywhere[0], found_by="only agent of the repository")
+        return AgentFolder(folder=everywhere[0], found_by="only agent of the repository")
     if everywhere:
         return Ambiguous(candidates=tuple(everywhere), sought="the only agent of the repository")
     return None
@@ -242,7 +244,7 @@ def _folders_named(module: str, candidates: Sequence[str]) -> list[str]:
     return [folder for folder, depth in depths.items() if depth == most > 0]
 
 
-def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> Found | None:
+def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> AgentFolder | None:
     """Up from the file: the one candidate that the tests of a folder name, as people run `AgentEvaluator` by pytest."""
     for above in _ancestors(key):
         named = {
@@ -254,7 +256,7 @@ def _find_by_test(key: str, candidates: Sequence[str], tree: Tree) -> Found | No
         }
         if named:
             folder, path = next(iter(named.items()))
-            return Found(folder=folder, found_by=f"AgentEvaluator in {path}") if len(named) == 1 else None
+            return AgentFolder(folder=folder, found_by=f"AgentEvaluator in {path}") if len(named) == 1 else None
     return None
 
 
@@ -305,16 +307,16 @@ def choose_agents(
         app_name, case_id = _app_name(key, sets[key], problems)
         found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
         if found is None and len(elsewhere()) == 1:
-            found = Found(folder=elsewhere()[0], found_by="only file that makes a root_agent")
+            found = AgentFolder(folder=elsewhere()[0], found_by="only file that makes a root_agent")
         # what the tests run is what people mean; that it is the only one is a guess
         if isinstance(found, Ambiguous) or (found is not None and found.is_doubtful):
             within = found.candidates if isinstance(found, Ambiguous) else (".",)
             every = [folder for folder in folders.files if any(_is_within(folder, above) for above in within)]
             found = _find_by_test(key, [folder for folder in every if folders.holds_agent(folder)], tree) or found
-        if isinstance(found, Found) and found.is_doubtful and (aside := _examples_of(found.folder, key)):
+        if isinstance(found, AgentFolder) and found.is_doubtful and (aside := _examples_of(found.folder, key)):
             problems.append(_found_beside(key, found, aside))
         chosen[key] = UNKNOWN
-        if isinstance(found, Found):
+        if isinstance(found, AgentFolder):
             options = {**(rule.options if rule else {}), argument: found.folder}
             chosen[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=found.found_by)
             if app_name and found.folder != "." and found.folder.rpartition("/")[2] != app_name:
@@ -344,7 +346,7 @@ def _examples_of(folder: str, key: str) -> str:
     return next((each for each in above if not key.startswith(f"{each}/")), "")
 
 
-def _found_beside(key: str, found: Found, aside: str) -> Problem:
+def _found_beside(key: str, found: AgentFolder, aside: str) -> Problem:
     message = f"using the agent in `{found.folder}` ({found.found_by}), which lies in {aside}/ and may not be meant"
     return errors.warning("agent-aside", message, Place(file=key), _rule_example(key, path=found.folder))
 

@@ -29,16 +29,16 @@ _LINE = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)")
 
 
 @frozen_dataclass
-class Asking:
-    """What judges are asked with. `used`: names of variables by the file that sets them; `unused`: a sentence on each
-    file that sets a key which does not count."""
+class JudgeEnvironment:
+    """What judges are asked with."""
 
     environ: Environ
-    used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()
+    used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names of variables by the file that sets them
+    unused: tuple[str, ...] = ()  # a sentence on each file that sets a key which does not count
+    keys: frozenset[str] = frozenset()  # names of the variables that have keys of judges
 
 
-def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path) -> Asking:
+def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, root: Path) -> JudgeEnvironment:
     """`environ` with the keys and settings of models that files of the agents at `root` set and nothing else does.
 
     In a workflow a file that the commit brings along does not count, and none says whom to ask: neither addresses, nor
@@ -65,7 +65,7 @@ def of_judges(environ: Environ, judge: JudgeRule, uses: Iterable[AgentUse], *, r
         if new:
             found |= new
             used[shown] = tuple(new)
-    return Asking(environ={**found, **environ}, used=used, unused=tuple(unused))
+    return JudgeEnvironment(environ={**found, **environ}, used=used, unused=tuple(unused))
 
 
 def _of_others(values: Mapping[str, str], environ: Environ) -> Iterator[tuple[list[str], set[str]]]:

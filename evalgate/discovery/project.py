@@ -12,7 +12,7 @@ from evalgate.agents.tools import toolbox
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents, discover, dotenv, lint, walk
-from evalgate.discovery.dotenv import Asking
+from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats.base import Library
@@ -24,18 +24,16 @@ from evalgate.values import Environ, frozen_dataclass
 
 @frozen_dataclass
 class Project:
-    """What would run, and everything that was found on the way.
+    """What would run, and everything that was found on the way."""
 
-    `of_files`: those of the problems that lie in evaluation files and criteria files themselves. `unread`: evaluation
-    files that cannot be read, with their criteria and agents and without cases. `libraries`: what
-    is there of other formats; the problems of what is not run are not among `problems`.
-    """
-
+    settings: Settings  # as the checkout and the doors have them
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
-    of_files: tuple[Problem, ...] = ()
-    unread: tuple[Suite, ...] = ()
-    libraries: tuple[Library, ...] = ()
+    of_files: tuple[Problem, ...] = ()  # those of the problems that lie in evaluation files and criteria files
+    unread: tuple[Suite, ...] = ()  # files that cannot be read, with their criteria and agents and without cases
+    libraries: tuple[Library, ...] = ()  # of other formats; problems of what is not run are not among `problems`
+    commit: str = ""  # that is checked out
+    dirty: bool | None = None  # whether files differ from the commit; None where that is not known
 
     def stops(self, *, strict: bool) -> bool:
         """Whether anything is wrong: errors are, with `strict` warnings too."""
@@ -121,6 +119,7 @@ def prepare(settings: Settings, *, environ: Environ, tree: Tree | None = None, u
     problems = (*settings.problems, *told, *linted, *_option_problems(suites), *missing, *tools)
     defaults = criteria_judges.defaults_of(settings)
     project = Project(
+        settings=settings,
         suites=criteria_judges.settle_suites(suites, defaults),
         problems=tuple(dict.fromkeys(problems)),
         of_files=found.problems,
@@ -146,7 +145,7 @@ def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) ->
     return tuple(replace(each, hint=" ".join((each.hint, *asked.unused))) for each in found)
 
 
-def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> Asking:
+def asking(settings: Settings, suites: Iterable[Suite], environ: Environ) -> JudgeEnvironment:
     """What the judges and simulated users of the suites are asked with."""
     uses = [suite.agent for suite in suites]
     return dotenv.of_judges(environ, settings.gate_file.judge, uses, root=settings.root)

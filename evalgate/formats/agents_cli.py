@@ -31,7 +31,7 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
 
     `recorded`: read what the agent answered (`responses`) instead of what it should answer (`reference`).
     """
-    reader = _Reader(fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems)
+    reader = _SessionReader(fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems)
     before = problems.failed
     scenario = reader.scenario()
     turns = reader.turns() if scenario is None else []
@@ -59,7 +59,7 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
 
 
 @dataclass(slots=True, kw_only=True)
-class _Reader:
+class _SessionReader:
     fields: JsonObject
     path: Path
     problems: Problems

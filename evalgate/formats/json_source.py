@@ -487,7 +487,7 @@ def read(text: str, problems: Problems, *, each: Each, streamed: frozenset[str] 
         problems.warning("byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it")
     for _ in range(_STRINGS_UNWRAPPED):
         try:
-            document = _Reader(text, problems, each=each, streamed=streamed).read()
+            document = _JsonReader(text, problems, each=each, streamed=streamed).read()
         except JsonFault as fault:
             problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
             return None
@@ -500,7 +500,7 @@ def read(text: str, problems: Problems, *, each: Each, streamed: frozenset[str] 
     return None
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, text: str, problems: Problems, *, each: Each, streamed: frozenset[str]) -> None:
         self._json = JsonText(text)
         self._problems = problems

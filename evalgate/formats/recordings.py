@@ -57,7 +57,7 @@ def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Session:
+class _RecordedSession:
     case_id: str
     turns: list[Invocation] = field(default_factory=list)
     asked: Content | None = None
@@ -67,20 +67,20 @@ class _Session:
 
 
 def _read_messages(messages: Sequence[Json], problems: Problems) -> Recorded:
-    sessions: dict[str, _Session] = {}
+    sessions: dict[str, _RecordedSession] = {}
     for i, message in enumerate(messages):
         name = str(message.get("session") or "")
         if message["type"] == "start":
-            sessions[name] = _Session(case_id=str(message.get("case_id") or name))
+            sessions[name] = _RecordedSession(case_id=str(message.get("case_id") or name))
         elif message["type"] not in _UNSAID:
-            _add_message(message, sessions.setdefault(name, _Session(case_id=name)), (i,), problems)
+            _add_message(message, sessions.setdefault(name, _RecordedSession(case_id=name)), (i,), problems)
     whole = [session for session in sessions.values() if session.turns and not session.failed]
     return [
         (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state)) for session in whole
     ]
 
 
-def _add_message(message: Json, session: _Session, path: Path, problems: Problems) -> None:
+def _add_message(message: Json, session: _RecordedSession, path: Path, problems: Problems) -> None:
     match message["type"]:
         case "turn":
             where = (*path, "content")
@@ -175,7 +175,7 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     one_a_line = first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
     if one_a_line or (first.rstrip() == "{" and _NEXT_OBJECT.search(rest)):
         return _reading(read_lines(text, problems), None, problems)
-    reader = _Reader(problems)
+    reader = _RecordingReader(problems)
     document = json_source.read(text, problems, each=reader.item, streamed=_STREAMED)
     if document is None:
         return RecordingReading(recordings=(), problems=problems.all())
@@ -219,7 +219,7 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
     What needs no word of explanation is read without keeping track of places, many times as fast.
     """
     problems = Problems("", file="")
-    reader = _Reader(problems)
+    reader = _RecordingReader(problems)
     reader.item((key, 0), raw, 0)
     if not problems.all() and len(reader.by_case) == 1:
         return _reading(reader.by_case, eval_set_id, problems)
@@ -235,7 +235,7 @@ def _reading(recorded: Recorded, eval_set_id: str | None, problems: Problems) ->
     return RecordingReading(recordings=tuple(recordings), problems=problems.all())
 
 
-class _Reader:
+class _RecordingReader:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self.by_case: list[tuple[str, Transcript]] = []

@@ -36,7 +36,7 @@ class Source:
 
 
 @frozen_dataclass
-class Found:
+class ValueSpan:
     """A value in a text: where it begins and ends."""
 
     value: Any
@@ -100,7 +100,7 @@ def create(path: FilePath, text: str, *, root: FilePath) -> None:
         raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def find(text: str, path: Path) -> Found | None:
+def find(text: str, path: Path) -> ValueSpan | None:
     """The value at a path of keys and positions; of a key that stands twice the last one, which counts. None where
     there is none, or the text is not JSON."""
     reader = JsonText(text)
@@ -111,7 +111,7 @@ def find(text: str, path: Path) -> Found | None:
             if inside is None:
                 return None
             at = inside[1]
-        return Found(value=reader.value(at), start=at, end=reader.end)
+        return ValueSpan(value=reader.value(at), start=at, end=reader.end)
     except JsonFault:
         return None
 

@@ -15,7 +15,8 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import fingerprints
-from evalgate.gate import measure, run as gate_run
+from evalgate.gate import decision
+from evalgate.gate.measure import Measurement
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -59,34 +60,25 @@ def report(settings: Settings, context: Context, *, results: Path) -> Report:
 
 def beside(settings: Settings, context: Context, *, head: Stored, base: Stored | None) -> Report:
     """The report of results beside those of a base, as `compare` and `report` write it; nothing is written."""
-    return _decided(settings, context, head, base)[0]
+    return decision.decide(*_compared(settings, context, head, base), context, was_run=False)
 
 
 def _written(settings: Settings, context: Context, ours: Stored, theirs: Stored | None) -> Report:
-    decided, base, rules = _decided(settings, context, ours, theirs)
-    made = gate_run.conclude(decided, base, rules, context)
-    context.present(made)
-    return made
+    measurement, rules = _compared(settings, context, ours, theirs)
+    report = decision.decide(measurement, rules, context, was_run=False)
+    report = decision.publish(report, measurement, rules, context)
+    context.present(report)
+    return report
 
 
-def _decided(
-    settings: Settings, context: Context, ours: Stored, theirs: Stored | None
-) -> tuple[Report, Run | None, Rules]:
-    head, base, comparisons, rules = _compared(settings, context, ours, theirs)
-    problems = ours.problems if theirs is None else settings.problems
-    report = gate_run.decided(head, comparisons, rules, context, problems=problems, was_run=False)
-    return report, base, rules
-
-
-def _compared(
-    settings: Settings, context: Context, ours: Stored, theirs: Stored | None
-) -> tuple[Run, Run | None, list[Comparison | None], Rules]:
-    """What is decided on: head's run, the base's, what comparing them says by each rule book, and the rules."""
+def _compared(settings: Settings, context: Context, ours: Stored, theirs: Stored | None) -> tuple[Measurement, Rules]:
+    """What is decided on, and by which rules."""
     settings = settings.model_copy(update={"adk_compat": ours.deviations.are_taken_back})
     if theirs is None:
         rules = baseline_rules.of(settings, ours.run.suites, None)
         rules = replace(rules, edits=ours.edits)  # what their run knew of the base's rules
-        return replace(ours.run, suites=rules.suites), None, [None], rules
+        head = replace(ours.run, suites=rules.suites)
+        return Measurement(head=head, comparisons=[None], problems=ours.problems), rules
     origin = BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
     own = BaseRules(suites=theirs.run.suites, policy=load.policy_of(settings, ours.run.suites))
@@ -105,7 +97,7 @@ def _compared(
     told = stores.aged(origin, settings=settings, now=context.now, notes=notes)
     comparisons: list[Comparison | None] = []
     for book in rules.books:
-        sides = measure.sides_of(
+        sides = failures.sides_of(
             book.applied(head_run),
             book.applied(base_run),
             policy=book.policy,
@@ -116,7 +108,7 @@ def _compared(
             is_together=known is not None and known.origin.source is BaseSource.RERUN,
         )
         comparisons.append(failures.compare(sides, origin=told))
-    return head_run, base_run, comparisons, rules
+    return Measurement(head=head_run, base=base_run, comparisons=comparisons, problems=settings.problems), rules
 
 
 @frozen_dataclass

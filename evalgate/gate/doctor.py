@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agent_source, agents as discovery_agents, dotenv, project as discovery_project
+from evalgate.discovery.dotenv import JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ExitCode, Place, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
@@ -82,30 +83,24 @@ class Section:
 
 @dataclass(slots=True)
 class _Known:
-    """What all sections share, and what is told once: problems, and the suite below which each agent was looked at.
+    """What all sections share, and what is told once."""
 
-    `asking`: the environment of judges; `keys`: names of the variables with their keys; `needed`: names of the
-    variables that agents should get in a workflow.
-    """
-
-    settings: Settings
     context: Context
     project: Project
-    asking: Mapping[str, str]
-    keys: frozenset[str]
+    judges: JudgeEnvironment
     isolated: isolation.Isolation | None = None
     told: set[Problem] = field(default_factory=set)
-    agents: dict[str, str] = field(default_factory=dict)
-    needed: set[str] = field(default_factory=set)
+    agents: dict[str, str] = field(default_factory=dict)  # the suite below which each agent was looked at
+    needed: set[str] = field(default_factory=set)  # names of the variables that agents should get in a workflow
 
 
 def diagnose(settings: Settings, context: Context) -> Iterator[Section]:
     """The sections, as they are found out. Raises NothingToDo, ConfigError."""
     forks.refuse_target(context.environ)
     project = prepare.prepare(settings, environ=context.environ)
-    asking = discovery_project.asking(settings, project.suites, context.environ).environ
-    keys = criteria_judges.key_names(settings, project.suites, asking)
-    known = _Known(settings, context, project, asking, keys)
+    judges = discovery_project.asking(settings, project.suites, context.environ)
+    judges = replace(judges, keys=criteria_judges.key_names(settings, project.suites, judges.environ))
+    known = _Known(context, project, judges)
     with ExitStack() as stack:
         known.isolated = stack.enter_context(measure.isolated(settings, [settings.root], context))
         for suite in sorted((*project.suites, *project.unread), key=lambda each: each.key):
@@ -144,7 +139,7 @@ def _files(suite: Suite, known: _Known) -> Iterator[Check]:
 
 def _judges(suite: Suite, known: _Known) -> Iterator[Check]:
     """Whether every model that judges, or plays users, could be asked."""
-    settings, environ = known.settings, known.asking
+    settings, environ = known.project.settings, known.judges.environ
     defaults = criteria_judges.defaults_of(settings)
     missing = [] if settings.skip_judged else criteria_judges.missing([suite], defaults, environ)
     missing += user.missing([suite], defaults, environ)
@@ -161,7 +156,8 @@ def _judges(suite: Suite, known: _Known) -> Iterator[Check]:
 
 def _agent(suite: Suite, known: _Known) -> Iterator[Check]:
     """The suite's agent: where it is, its environment, what it reads, and whether it can be imported."""
-    use, key, project, settings = suite.agent, fingerprints.agent_key(suite.agent), known.project, known.settings
+    use, key, project = suite.agent, fingerprints.agent_key(suite.agent), known.project
+    settings = project.settings
     driver, found_by = agents.DRIVERS.get(use.driver), f" ({use.found_by})" if use.found_by else ""
     name = f"{use.driver} {driver.label(use.options) if driver else ''}"
     if key in known.agents:
@@ -212,10 +208,11 @@ def _is_of(problem: Problem, suite: Suite) -> bool:
 
 def _opened(suite: Suite, known: _Known) -> Agent | AgentFailure:
     """The agent, closed after a conversation; or why none can be opened."""
-    settings, context = known.settings, known.context
+    settings, context = known.project.settings, known.context
     sandboxes = None if known.isolated is None else known.isolated.sides[measure.HEAD]
     case = suite.eval_set.cases[0]
-    opened = opening.opened([suite], settings, context, root=settings.root, judge_keys=known.keys, sandboxes=sandboxes)
+    keys = known.judges.keys
+    opened = opening.opened([suite], settings, context, root=settings.root, judge_keys=keys, sandboxes=sandboxes)
     with opened as pools:
         agent = pools[fingerprints.agent_key(suite.agent)]
         try:
@@ -328,7 +325,7 @@ def _no_base(message: str, hint: str) -> Check:
 
 def _workflows(known: _Known) -> Iterator[Check]:
     """The workflows that run evalgate: permissions, the token, and the variables that agents would get there."""
-    settings = known.settings
+    settings = known.project.settings
     found = list(workflows.steps_of(isolation.top_of(settings.root)))
     if not found:
         problem = errors.note("workflow-missing", "no workflow runs evalgate yet", hint="evalgate init")
@@ -360,9 +357,9 @@ class Check:
 
 def _models(surroundings: Surroundings, use: AgentUse, known: _Known) -> Iterator[Check]:
     """Whether the models of a loaded agent could be asked: by a key, or by way of Vertex AI."""
-    variables = AgentVariables.of(known.settings, known.context, known.keys)
+    variables = AgentVariables.of(known.project.settings, known.context, known.judges.keys)
     passed, there = variables.environment(), surroundings.variables
-    from_outside = {*passed, *dotenv.of_agent(use, known.settings.root)}
+    from_outside = {*passed, *dotenv.of_agent(use, known.project.settings.root)}
     by_keys: dict[tuple[str, ...], list[str]] = {}
     for name in surroundings.models:
         by_keys.setdefault(agent_source.keys_of(name), []).append(name)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from evalgate import agents, criteria, errors
+from evalgate import criteria, errors
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.pool import CommonStart
@@ -30,19 +29,17 @@ from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem
 from evalgate.formats import fingerprints
 from evalgate.gate import earlier as gate_earlier, prepare
-from evalgate.gate.earlier import Earlier
+from evalgate.gate.session import GateSession
 from evalgate.gate.watches import Watches
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
-    CaseStatus,
     Comparison,
     Grade,
     GradedTrial,
     NotEvaluated,
-    Policy,
     Reason,
     Run,
     Suite,
@@ -50,16 +47,15 @@ from evalgate.model import (
     TrialView,
 )
 from evalgate.results import kept
-from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
 from evalgate.runner.inputs import SideInputs
 from evalgate.runner.reuse import TakenOver
 from evalgate.runner.session import Session, Side
 from evalgate.runner.trials import Task
 from evalgate.system import inputs, isolation
-from evalgate.system.inputs import Snapshot
 from evalgate.system.isolation import Isolation
 from evalgate.text import words
+from evalgate.values import frozen_dataclass
 
 HEAD, BASE = 0, 1
 MOST_UNREAD = 50
@@ -70,103 +66,101 @@ PAIRS_TO_CONFIRM, RUNS_TO_CONFIRM = 6, 10
 """What a failure that always shows takes to be confirmed, beside a base and alone; kept back of a budget."""
 
 
-@contextlib.contextmanager
-def opened(
-    rules: Rules,
-    base: Base | None,
-    context: Context,
-    journals: Sequence[Journal],
-    *,
-    asking: Mapping[str, str],
-    judge_keys: Collection[str],
-    known: Earlier,
-    prints: fingerprints.CaseFingerprints | None = None,
-) -> Iterator[Session]:
-    """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
+@frozen_dataclass
+class Measurement:
+    """What the runs of both sides gave."""
 
-    `journals`: head's, and the base's where anything of it is measured. `asking`: the environment of judges;
-    `judge_keys`: see `AgentVariables`. `known`: what earlier runs gave.
-    """
-    settings, watcher = rules.settings, context.watcher
+    head: Run
+    base: Run | None = None  # as far as it was measured
+    comparisons: Sequence[Comparison | None]  # by each rule book; None without a base
+    problems: Sequence[Problem] = ()  # all that was found until then
+
+
+@contextlib.contextmanager
+def opened(session: GateSession, context: Context) -> Iterator[Session]:
+    """The agents of both sides and the judges, ready to be asked for as long as the block lasts."""
+    rules, trees, settings = session.rules, session.earlier.trees, session.rules.settings
+    checkouts = _checkouts(session)
     limiters = judges.limiters_of(settings)
     with contextlib.ExitStack() as stack:
         judging = judges.opened_panel(
             settings,
             rules.suites,
-            environ=asking,
+            environ=session.judges.environ,
             cache=context.cache,
             say=context.say,
             now=context.now,
             limiters=limiters,
         )
         panel = stack.enter_context(judging)
-        session = Session(
-            settings,
-            watcher=watcher,
-            now=context.now,
-            panel=panel,
-            limiters=limiters,
-            shard=rules.shard,
-            prints=prints,
+        trials = Session(
+            settings, watcher=context.watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard
         )
-        roots = [settings.root] if base is None or base.root is None else [settings.root, base.root]
-        watches = stack.enter_context(Watches.opened(known.trees))
+        watches = stack.enter_context(Watches.opened(trees))
+        roots = list(dict.fromkeys(root for root, _, _ in checkouts))
         isolated_sides = stack.enter_context(isolated(settings, roots, context))
         sandboxes = (None, None) if isolated_sides is None else isolated_sides.sides
         open_agents = partial(
-            opening.opened, settings=settings, context=context, judge_keys=judge_keys, starting=CommonStart()
+            opening.opened, settings=settings, context=context, judge_keys=session.judges.keys, starting=CommonStart()
         )
-        agents = stack.enter_context(open_agents(rules.suites, root=settings.root, sandboxes=sandboxes[HEAD]))
-        root, suites = settings.root, rules.suites
-        theirs: Mapping[str, Agent] = {}
-        if base is not None and len(journals) > 1:
-            root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
-            theirs = stack.enter_context(open_agents(suites, root=root, sandboxes=sandboxes[BASE]))
-        own = {suite.key: theirs.get(fingerprints.agent_key(suite.agent)) for suite in suites}
-        built = _criteria(rules, agents, panel, theirs=own, scored=context.scored)
-        environment = AgentVariables.of(settings, context, judge_keys).environment()
-        apart = settings.model_copy(update={"isolate": context.isolate})
-
-        def side(
-            suites: tuple[Suite, ...], agents: Mapping[str, Agent], root: Path, tree: Snapshot, **more: Any
-        ) -> Side:
-            tools = toolbox.fingerprint(settings, root)
-
-            def environment_of(agent: Agent) -> str:
-                return agent_environment.of_agent(
-                    apart,
-                    environment=environment,
-                    tools=tools,
-                    about=agent.about(),
-                    description=agent.description(),
-                    key=context.store_key,
-                )
-
-            inputs = SideInputs(
-                tree=tree,
-                uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
-                agents=agents,
-                environment_of=environment_of,
-                watches=lambda: watches.of(tree),
-                depends_on=settings.depends_on,
-                trusts_workers=context.is_attended,
-            )
-            return Side(
-                session,
+        pools = [
+            stack.enter_context(open_agents(suites, root=root, sandboxes=sandbox))
+            for (root, suites, _), sandbox in zip(checkouts, sandboxes, strict=False)
+        ]
+        built = _criteria(rules, [suites for _, suites, _ in checkouts], pools, panel, scored=context.scored)
+        for number, (root, suites, skipped) in enumerate(checkouts):
+            tree = trees[HEAD if number == HEAD else -1]
+            side = Side(
+                trials,
                 suites,
-                agents=agents,
+                agents=pools[number],
                 criteria=built,
-                journal=journals[len(session.sides)],
-                inputs=inputs,
-                **more,
+                journal=session.journals[number],
+                inputs=SideInputs(
+                    tree=tree,
+                    uses={fingerprints.agent_key(suite.agent): suite.agent for suite in suites},
+                    agents=pools[number],
+                    environment_of=_environment_of(session, context, root),
+                    watches=partial(watches.of, tree),
+                    depends_on=settings.depends_on,
+                    trusts_workers=context.is_attended,
+                ),
+                skipped=skipped,
+                shared=() if number == HEAD else session.earlier.unchanged,
             )
-
-        session.sides.append(side(rules.suites, agents, settings.root, known.trees[HEAD]))
-        if base is not None and len(journals) > 1:
-            skipped = baseline_base.new_cases(rules.suites, base)
-            session.sides.append(side(suites, theirs, root, known.trees[-1], skipped=skipped, shared=known.unchanged))
+            trials.sides.append(side)
         watches.begin_with(isolated_sides)
-        yield session
+        yield trials
+
+
+def _checkouts(session: GateSession) -> list[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]]:
+    """The root of each side that is measured, its suites with its agents, and the cases that it does not run."""
+    base, suites, root = session.base, session.rules.suites, session.rules.settings.root
+    checkouts: list[tuple[Path, tuple[Suite, ...], Collection[CaseKey]]] = [(root, suites, ())]
+    if base is not None and session.is_paired:
+        skipped = baseline_base.new_cases(suites, base)
+        checkouts.append((base.root or root, baseline_base.with_agents(suites, base), skipped))
+    return checkouts
+
+
+def _environment_of(session: GateSession, context: Context, root: Path) -> Callable[[Agent], str]:
+    """What tells what an agent of the checkout at `root` runs in; "" before it has started."""
+    settings = session.rules.settings
+    apart = settings.model_copy(update={"isolate": context.isolate})
+    environment = AgentVariables.of(settings, context, session.judges.keys).environment()
+    tools = toolbox.fingerprint(settings, root)
+
+    def environment_of(agent: Agent) -> str:
+        return agent_environment.of_agent(
+            apart,
+            environment=environment,
+            tools=tools,
+            about=agent.about(),
+            description=agent.description(),
+            key=context.store_key,
+        )
+
+    return environment_of
 
 
 @contextlib.contextmanager
@@ -183,15 +177,15 @@ def isolated(settings: Settings, roots: Sequence[Path], context: Context) -> Ite
 
 def _criteria(
     rules: Rules,
-    agents: Mapping[str, Agent],
+    sides: Sequence[Sequence[Suite]],
+    pools: Sequence[Mapping[str, Agent]],
     panel: JudgePanel | None,
     *,
-    theirs: Mapping[str, Agent | None],
     scored: Collection[str] | None,
 ) -> dict[str, dict[str, Criterion]]:
     """The criteria of both sides: the same judges, blind to the side; custom metrics by head's own code, those of the
-    base's rule book by the base's. `theirs`: the base's agent of each suite; `scored`: the names of those that are
-    scored, None: all."""
+    base's rule book by the base's. `sides`: the suites of each, `pools`: its agents; `scored`: the names of criteria
+    that are scored, None: all."""
     settings = rules.settings
     judge = None if settings.skip_judged else panel
 
@@ -200,13 +194,14 @@ def _criteria(
         return CriterionServices(deviations=settings.deviations, run_metric=run_metric, judge=judge)
 
     built = {}
-    for suite in rules.suites:
-        head, base = agents[fingerprints.agent_key(suite.agent)], theirs.get(suite.key)
-        built[suite.key] = {
+    for suites in zip(*sides, strict=True):
+        agents = [pool.get(fingerprints.agent_key(suite.agent)) for suite, pool in zip(suites, pools, strict=True)]
+        head, base = agents[HEAD], agents[BASE] if len(agents) > 1 else None
+        built[suites[HEAD].key] = {
             use.name: _skipped
             if scored is not None and use.name not in scored
             else criteria.build(use, services(base if use.metric else head))
-            for use in suite.criteria
+            for use in suites[HEAD].criteria
         }
     return built
 
@@ -215,66 +210,36 @@ def _skipped(evidence: TrialView) -> Grade:  # noqa: ARG001 - the shape of Crite
     return NotEvaluated(reason=Reason.SKIPPED, message="it was not chosen for this run")
 
 
-def sides_of(
-    head: Run,
-    base: Run | None,
-    *,
-    policy: Policy,
-    unpaired: Mapping[CaseKey, CaseStatus] = NOTHING,
-    shown: Collection[CaseKey] = (),
-    unchanged: Collection[str] = (),
-    is_together: bool = True,
-) -> Sides:
-    """What a book is made from; an outcome of an agent that is not asked is a fact."""
-    return Sides(
-        head=head,
-        base=base,
-        policy=policy,
-        unpaired=unpaired,
-        shown=shown,
-        recorded=frozenset(suite.key for suite in head.suites if not agents.is_asked(suite.agent)),
-        unchanged=unchanged,
-        is_together=is_together,
-    )
-
-
-def measure(
-    session: Session, rules: Rules, base: Base | None, earlier: Earlier, *, is_attended: bool
-) -> tuple[Run, Run | None, tuple[Comparison | None, ...], tuple[Problem, ...]]:
-    """Carry out all trials that the settings ask for: head, the base as far as it was measured, what the comparison
-    says by each rule book (None without a base), and what measuring could not keep to. `is_attended`: somebody waits at
-    a terminal.
+def measure(session: GateSession, context: Context) -> Measurement:
+    """Carry out all trials that the settings ask for, and compare what they gave by each rule book.
 
     Raises UnavailableError where a journal cannot be written.
     """
-    measuring = _Measuring(session, rules, base, earlier, is_attended=is_attended)
-    head, then, comparisons = measuring.carry_out()
-    return head, then, comparisons, tuple(measuring.problems())
+    with opened(session, context) as trials, session.earlier.kept_after(trials, context):
+        return _Measuring(session, trials, context).carry_out()
 
 
 class _Measuring:
     """The phases of a run, and what they have found until now. `planned`: all that is measured, here or elsewhere;
     `cause`: what of the change may have made the base's agent fail. `taken`: what was taken over of each side."""
 
-    def __init__(
-        self, session: Session, rules: Rules, base: Base | None, earlier: Earlier, *, is_attended: bool
-    ) -> None:
-        self._session = session
-        self._is_attended = is_attended
-        self._rules = rules
-        self._base = base
-        self._planned = rules.shard.plan if rules.shard else rules.suites
-        self._earlier = earlier
+    def __init__(self, session: GateSession, trials: Session, context: Context) -> None:
+        self._gate = session
+        self._session = trials
+        self._is_attended = context.is_attended
+        self._rules = session.rules
+        self._base = session.base
+        self._planned = session.rules.shard.plan if session.rules.shard else session.rules.suites
         self._taken: tuple[TakenOver, ...] = ()
         self._cause = ""
         self._others = 0
         self._settled: list[Sides] = []
 
-    def carry_out(self) -> tuple[Run, Run | None, tuple[Comparison | None, ...]]:
+    def carry_out(self) -> Measurement:
         """The first runs, then what the purse asks for."""
         session, runs = self._session, self._rules.settings.runs
         known, sides = self._base, session.sides
-        self._taken = self._earlier.take(session, self._rules)
+        self._taken = self._gate.earlier.take(session, self._rules)
         if self._is_attended and self._taken[HEAD].keys:
             count = words.counted(len(self._taken[HEAD].keys), "run")
             session.watcher.say(f"{count} known from earlier (`--fresh` measures all again)")
@@ -289,9 +254,16 @@ class _Measuring:
             session.watcher.say(f"{expected}; {most}" if most else expected)
         session.first(runs, confirming=self._runs_to_confirm())
         self._share_unchanged()
-        self._others = min(self._earlier.other_agents(session), MOST_AGENTS)
+        self._others = min(self._gate.earlier.other_agents(session), MOST_AGENTS)
         self._rerun()
-        return self._compared()
+        every = self._settled or self._sides()
+        project = self._gate.project
+        return Measurement(
+            head=replace(every[0].head, commit=project.commit, dirty=project.dirty),
+            base=every[0].base,
+            comparisons=self._compared(every),
+            problems=(*project.problems, *self._rules.problems, *self._problems()),
+        )
 
     def _share_unchanged(self) -> None:
         """Where nothing that head's agent read differs on the base, both are one agent: what it did on either side is
@@ -349,7 +321,7 @@ class _Measuring:
     def _head_run(self) -> Run:
         return reuse.marked(self._session.run(self._session.sides[HEAD]), self._taken[HEAD])
 
-    def problems(self) -> Iterator[Problem]:
+    def _problems(self) -> Iterator[Problem]:
         """Results that are not of today; a budget in dollars that could not count everything, and what it had no room
         for."""
         yield from gate_earlier.told(self._taken[HEAD], is_attended=self._is_attended)
@@ -387,7 +359,7 @@ class _Measuring:
             unpaired = baseline_base.unpaired(known, rules.suites, plan=self._planned)
             unpaired |= self._taken[BASE].unpaired if known.root is None else {}
         return [
-            sides_of(
+            failures.sides_of(
                 asked.applied(head),
                 base and asked.applied(base),
                 policy=asked.policy,
@@ -399,30 +371,24 @@ class _Measuring:
             for asked in (book.divided(2**self._others) for book in rules.books)
         ]
 
-    def _compared(self) -> tuple[Run, Run | None, tuple[Comparison | None, ...]]:
-        known, rules = self._base, self._rules
-        every = self._settled or self._sides()
-        head, base = every[0].head, every[0].base
+    def _compared(self, every: Sequence[Sides]) -> Sequence[Comparison | None]:
+        known, rules, head = self._base, self._rules, every[0].head
         if known is None:
-            return head, None, (None,) * len(every)
-        if base is None:
+            return (None,) * len(every)
+        if every[0].base is None:
             comparison = Comparison(
                 origin=known.origin,
                 problem=known.problem,
                 no_agent=known.no_agent,
                 base_failed=known.base_failed,
             )
-            return head, None, (comparison,) * len(every)
+            return (comparison,) * len(every)
         shared = self._session.sides[BASE].shared
         origin, edited = self._origin(known, head), baseline_base.edited(known, rules.suites, shared)
         unread = self._unread(shared) if shared else ()
-        comparisons = [replace(failures.compare(sides, origin=origin, edited=edited), unread=unread) for sides in every]
-        if self._cause:
-            told = f"; the cause may be this change: {self._cause}"
-            comparisons = [
-                replace(each, problem=f"{each.problem}{told}") if each.problem else each for each in comparisons
-            ]
-        return head, base, tuple(comparisons)
+        return [
+            failures.compare(sides, origin=origin, edited=edited, unread=unread, cause=self._cause) for sides in every
+        ]
 
     def _unread(self, suites: Collection[str]) -> tuple[str, ...]:
         """The files that the change edits and that the agents of these suites did not open, evaluation files aside."""

@@ -16,7 +16,8 @@ from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, UnavailableError
-from evalgate.gate import earlier, measure, run as gate_run
+from evalgate.gate import decision, earlier
+from evalgate.gate.measure import Measurement
 from evalgate.github import events
 from evalgate.model import BaseSource, Comparison, Report, RuleBook, Run, Suite
 from evalgate.results import file, history as results_history, output, shards
@@ -43,25 +44,20 @@ def merge_gate(settings: Settings, context: Context, *, places: Sequence[Path]) 
         rules, ruling = _rules(settings, head.run.suites, heads, context)
         keeping = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(results_history.opened(keeping, context))
-        held = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
-        rules = replace(rules, quarantined=held.cases)
+        cases, told = quarantine.in_force(settings, head.run.suites, ruling, context, past=history.past)
+        rules = replace(rules, quarantined=cases)
         base = shards.join(bases) if bases and head.comparison is not None else None
-        comparisons = [_compared(head, base, book, rules) for book in rules.books]
-        moved = gate_run.drift_of(history, head.run, rules)
-        remarks = (*moved, *settings.problems, *rules.problems, *history.problems, *held.problems, *head.problems)
-        theirs = None if base is None else base.run
-        report = gate_run.decided(
-            head.run,
-            comparisons,
-            rules,
-            context,
-            problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
-            trends=history.trends(head.run),
-            past=history.of_cases(),
-            was_run=False,
+        remarks = (*settings.problems, *rules.problems, *history.problems, *told, *head.problems)
+        measurement = Measurement(
+            head=head.run,
+            base=None if base is None else base.run,
+            comparisons=[_compared(head, base, book, rules) for book in rules.books],
+            problems=(*remarks, *_without_base(heads, bases)),
         )
+        past = history.of_cases()
+        report = decision.decide(measurement, rules, context, history=history, past=past, was_run=False)
         outcomes = [head.outcomes, *([] if base is None else [base.outcomes])]
-        report = gate_run.conclude(report, theirs, rules, context, outcomes=outcomes)
+        report = decision.publish(report, measurement, rules, context, outcomes=outcomes)
         earlier.keep_parts(
             {path.parent for path in _files(places, apart=settings.root / settings.output)}, rules, context
         )
@@ -172,8 +168,14 @@ def _compared(head: Stored, base: Stored | None, book: RuleBook, rules: Rules) -
     if head.comparison is None:
         return None
     run = None if base is None else book.applied(base.run)
-    sides = measure.sides_of(book.applied(head.run), run, policy=book.policy, shown=rules.quarantined)
-    return failures.again(head.comparison, sides, lacking="no shard has base results")
+    return failures.again(
+        head.comparison,
+        book.applied(head.run),
+        run,
+        policy=book.policy,
+        shown=rules.quarantined,
+        lacking="no shard has base results",
+    )
 
 
 def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, UnavailableError
-from evalgate.gate import judges, measure, run as gate_run
+from evalgate.gate import decision, judges
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -44,7 +44,7 @@ CLAIMED = (
 
 
 @frozen_dataclass
-class Posted:
+class PostOutcome:
     """What came of it: `report` None where there was nothing to post, and `why` then says why not.
 
     `summary`: for the job's summary. `done`: something of what was wanted was posted.
@@ -57,7 +57,7 @@ class Posted:
     done: bool = True
 
 
-def post(settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links) -> Posted:
+def post(settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links) -> PostOutcome:
     """Find the pull request and the artifact of the run that ended, decide on its results, and post.
 
     `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
@@ -65,10 +65,12 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     """
     finished = _finished_run(event, client)
     if finished.conclusion in NOT_RUN:
-        return Posted(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
+        return PostOutcome(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
     found = forks.find_by_head(client, event)
     if not found:
-        return Posted(why=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated")
+        return PostOutcome(
+            why=f"no open pull request has the head commit {event.head.sha[:7]}: it was closed or updated"
+        )
     if len(found) > 1:
         numbers = ", ".join(f"#{pull.number}" for pull in found)
         raise UnavailableError(
@@ -82,7 +84,7 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     problems = _posted(settings, client, found[0], report, job=job, lead=lead)
     wanted = (settings.comment != "off") + settings.check_run
     summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
-    return Posted(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
+    return PostOutcome(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
 
 
 def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
@@ -93,9 +95,9 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     comparison, theirs = None, None if base is None else base.run
     if head.comparison is not None:
         # by whose rules their run was decided is one more claim; here they are the settings'
-        sides = measure.sides_of(run, theirs, policy=policy, shown=held)
-        comparison = failures.again(head.comparison, sides, lacking="there are no base results")
-    book, decided, lacking = gate_run.book_of(run, comparison, policy=policy, shown=held)
+        lacking = "there are no base results"
+        comparison = failures.again(head.comparison, run, theirs, policy=policy, shown=held, lacking=lacking)
+    book, decided, problems = decision.book_of(run, comparison, policy=policy, shown=held)
     verdict = comparison_verdict.decide(run, policy, comparison=comparison, unreliable=held, book=book, decided=decided)
     return Report(
         run=run,
@@ -105,7 +107,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         edits=replace(head.edits, by_base=False),
         asked=judges.asked_then(head),
         # that the model moved is for the base branch's history to say, not for a claim
-        problems=(*lacking, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
+        problems=(*problems, *(each for each in head.problems[:MOST_PROBLEMS] if each.code != "provider-drift")),
         links=links,
         version=__version__,
     )

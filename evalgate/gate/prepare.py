@@ -18,7 +18,7 @@ from evalgate.config.settings import OLD_QUARANTINE, Settings
 from evalgate.config.variables import AgentVariables
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import project
-from evalgate.discovery.dotenv import CREDENTIALS, Asking
+from evalgate.discovery.dotenv import CREDENTIALS, JudgeEnvironment
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Place, Problem
 from evalgate.formats import FORMATS
@@ -42,6 +42,16 @@ def prepare(settings: Settings, *, environ: Environ, unrun_suffices: bool = Fals
     return replace(found, problems=(*found.problems, *more))
 
 
+def discover(settings: Settings, context: Context) -> Project:
+    """The project that a run measures, with the state of its checkout; its problems are shown. Raises as `prepare` and
+    `insist`."""
+    is_kept = context.keep and context.is_attended  # parts too: what is joined says what they are of
+    commit, dirty = git.state_of(settings.root, context.environ) if is_kept else (context.commit, None)
+    project = insist(prepare(settings, environ=context.environ), strict=settings.strict)
+    context.show(project.problems)
+    return replace(project, commit=commit, dirty=dirty)
+
+
 def unready(settings: Settings, suites: Iterable[Suite], *, environ: Environ) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked, calibrations."""
     listed = tuple(suites)
@@ -63,7 +73,7 @@ def insist(found: Project, *, strict: bool) -> Project:
     return found.set_apart()
 
 
-def tell_keys(agents: AgentVariables, asking: Asking) -> Iterator[Problem]:
+def tell_keys(agents: AgentVariables, judges: JudgeEnvironment) -> Iterator[Problem]:
     """A notice for each of the judges' keys that `env` names for agents and that is no model provider's usual variable,
     for each that `env` has in a glob, which they do not get, and for each `.env` that judges are asked with."""
     for name in sorted(agents.judge_keys):
@@ -77,7 +87,7 @@ def tell_keys(agents: AgentVariables, asking: Asking) -> Iterator[Problem]:
             message = f"{name} is a judge's key, so it is not passed to the agent, though `env` has it in a glob"
             hint = f"If the agent needs it, name it in full: `env: {name}`."
             yield errors.note("key-of-judge", message, hint=hint)
-    for file, names in asking.used.items() if agents.judge_keys else ():
+    for file, names in judges.used.items() if agents.judge_keys else ():
         message = f"judges are asked with {words.listed(names)} of `{file}`, as the agent is"
         yield errors.note("key-of-file", message, Place(file=file))
 

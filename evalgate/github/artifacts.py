@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from evalgate.github import client as github_client
-from evalgate.github.client import Artifact, Client, FailureKind, GitHubFailed
+from evalgate.github.client import Artifact, Client, GitHubFailed, GitHubFault
 from evalgate.values import frozen_dataclass
 
 MOST_ZIP_BYTES = 64 * 1024 * 1024
@@ -59,7 +59,7 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
     """Write the artifact's zip to the file `to`, and check its digest. Raises GitHubFailed, and OSError of `to`."""
     if artifact.size_in_bytes > most_bytes:
         message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {most_bytes:,}"
-        raise GitHubFailed(FailureKind.TOO_LARGE, message)
+        raise GitHubFailed(GitHubFault.TOO_LARGE, message)
     with to.open("w+b") as file:
         client.download(
             github_client.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
@@ -69,7 +69,7 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
     kind, _, said = (artifact.digest or "").partition(":")
     if kind == "sha256" and said and said.lower() != came:
         message = f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
-        raise GitHubFailed(FailureKind.MALFORMED, message, hint="Run the job again.")
+        raise GitHubFailed(GitHubFault.MALFORMED, message, hint="Run the job again.")
 
 
 def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collection[str]) -> dict[str, Path]:
@@ -184,8 +184,8 @@ def _check_count(archive: Path, limits: Limits) -> None:
 
 
 def _broken(what: str) -> GitHubFailed:
-    return GitHubFailed(FailureKind.MALFORMED, f"the artifact's archive is not used: {what}")
+    return GitHubFailed(GitHubFault.MALFORMED, f"the artifact's archive is not used: {what}")
 
 
 def _too_large(what: str) -> GitHubFailed:
-    return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} exceeds the limit")
+    return GitHubFailed(GitHubFault.TOO_LARGE, f"the artifact's archive is not used: {what} exceeds the limit")

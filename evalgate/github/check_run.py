@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from evalgate.errors import Severity
 from evalgate.github import client as github_client
-from evalgate.github.client import CheckRun, Client, FailureKind, GitHubFailed
+from evalgate.github.client import CheckRun, Client, GitHubFailed, GitHubFault
 from evalgate.reports.view import Remark
 from evalgate.text import plain, words
 from evalgate.values import JsonObject, frozen_dataclass
@@ -70,7 +70,7 @@ def complete(
     try:
         _update(client, check, {**ending, "output": {**shown, "annotations": first}})
     except GitHubFailed as failed:
-        if failed.kind is not FailureKind.INVALID or not first:
+        if failed.kind is not GitHubFault.INVALID or not first:
             raise
         _update(client, check, {**ending, "output": shown})
         left_out = len(annotations)
@@ -78,7 +78,7 @@ def complete(
         try:
             _update(client, check, {"output": {**shown, "annotations": batch}})
         except GitHubFailed as failed:
-            if failed.kind is not FailureKind.INVALID:
+            if failed.kind is not GitHubFault.INVALID:
                 break  # limits, faults: the verdict stands there, and that is what counts
         else:
             left_out -= len(batch)

@@ -143,7 +143,7 @@ class Artifact(_Reply):
     workflow_run: ArtifactRun | None = None
 
 
-class Repository(_Reply):
+class RepositoryReply(_Reply):
     """A repository."""
 
     full_name: str
@@ -154,7 +154,7 @@ class PullSide(_Reply):
 
     ref: str
     sha: str
-    repo: Repository | None = None
+    repo: RepositoryReply | None = None
 
 
 class Pull(_Reply):
@@ -181,7 +181,7 @@ class Commit(_Reply):
 # --- what goes wrong ------------------------------------------------------------------------------------
 
 
-class FailureKind(enum.StrEnum):
+class GitHubFault(enum.StrEnum):
     """What went wrong."""
 
     UNAUTHORIZED = "unauthorized"  # 401
@@ -201,34 +201,34 @@ class FailureKind(enum.StrEnum):
 
 
 AMBIGUOUS: Final = frozenset(
-    {FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.UNREACHABLE, FailureKind.MALFORMED, FailureKind.TOO_LARGE}
+    {GitHubFault.SERVER, GitHubFault.TIMEOUT, GitHubFault.UNREACHABLE, GitHubFault.MALFORMED, GitHubFault.TOO_LARGE}
 )
 """Failures after which GitHub may have done what it was asked."""
 
-_KINDS: Final[Mapping[int, FailureKind]] = {
-    401: FailureKind.UNAUTHORIZED,
-    403: FailureKind.FORBIDDEN,
-    404: FailureKind.NOT_FOUND,
-    409: FailureKind.CONFLICT,
-    410: FailureKind.GONE,
-    413: FailureKind.INVALID,
-    422: FailureKind.INVALID,
-    429: FailureKind.RATE_LIMITED,
+_KINDS: Final[Mapping[int, GitHubFault]] = {
+    401: GitHubFault.UNAUTHORIZED,
+    403: GitHubFault.FORBIDDEN,
+    404: GitHubFault.NOT_FOUND,
+    409: GitHubFault.CONFLICT,
+    410: GitHubFault.GONE,
+    413: GitHubFault.INVALID,
+    422: GitHubFault.INVALID,
+    429: GitHubFault.RATE_LIMITED,
 }
-_HINTS: Final[Mapping[FailureKind, str]] = {
-    FailureKind.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
-    FailureKind.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
+_HINTS: Final[Mapping[GitHubFault, str]] = {
+    GitHubFault.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
+    GitHubFault.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
     "(docs/github.md).",
-    FailureKind.NOT_FOUND: "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
-    FailureKind.CONFLICT: "Something else changed it at the same time; run the job again.",
-    FailureKind.GONE: "It no longer exists: artifacts expire after their `retention-days`.",
-    FailureKind.INVALID: "GitHub rejected the request; please report this with the message above.",
-    FailureKind.RATE_LIMITED: "Too many requests were made with this token; run the job again later.",
-    FailureKind.SERVER: "GitHub has problems (githubstatus.com); run the job again later.",
-    FailureKind.TIMEOUT: "GitHub or a proxy is slow; run the job again.",
-    FailureKind.UNREACHABLE: "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
-    FailureKind.MALFORMED: "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
-    FailureKind.REDIRECTED: "Check GITHUB_API_URL.",
+    GitHubFault.NOT_FOUND: "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
+    GitHubFault.CONFLICT: "Something else changed it at the same time; run the job again.",
+    GitHubFault.GONE: "It no longer exists: artifacts expire after their `retention-days`.",
+    GitHubFault.INVALID: "GitHub rejected the request; please report this with the message above.",
+    GitHubFault.RATE_LIMITED: "Too many requests were made with this token; run the job again later.",
+    GitHubFault.SERVER: "GitHub has problems (githubstatus.com); run the job again later.",
+    GitHubFault.TIMEOUT: "GitHub or a proxy is slow; run the job again.",
+    GitHubFault.UNREACHABLE: "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
+    GitHubFault.MALFORMED: "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
+    GitHubFault.REDIRECTED: "Check GITHUB_API_URL.",
 }
 _LOCKED = "The conversation is locked: unlock it, or read the report in the job summary."
 _SSO = "The token has to be authorized for the organization's single sign-on."
@@ -237,7 +237,7 @@ _SSO = "The token has to be authorized for the organization's single sign-on."
 class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
     """GitHub did not do it; `kind` and `status` for programs, message and hint for people. Never holds the token."""
 
-    def __init__(self, kind: FailureKind, message: str, *, status: int | None = None, hint: str = "") -> None:
+    def __init__(self, kind: GitHubFault, message: str, *, status: int | None = None, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
         self.status = status
@@ -245,7 +245,7 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
     @property
     def not_permitted(self) -> bool:
         """Whether the token lacks a permission: what it would have written has to go elsewhere."""
-        return self.kind in (FailureKind.FORBIDDEN, FailureKind.NOT_FOUND)
+        return self.kind in (GitHubFault.FORBIDDEN, GitHubFault.NOT_FOUND)
 
 
 # --- the client -----------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class Client:
                 raise _other_host(endpoint, following)
             url = urljoin(response.url, following)
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
-        raise GitHubFailed(FailureKind.TOO_LARGE, message)
+        raise GitHubFailed(GitHubFault.TOO_LARGE, message)
 
     def send(self, endpoint: Endpoint, shape: type[Reply], *, body: Json, **values: object) -> Reply:
         """POST or PATCH. Raises GitHubFailed."""
@@ -388,9 +388,9 @@ class Client:
                             raise _of_answer(endpoint, response)
                         self._copy(endpoint, response, into, most_bytes=most_bytes, most_s=_DOWNLOAD_S)
                 except GitHubFailed as failed:
-                    if again and failed.kind is FailureKind.UNREACHABLE:
+                    if again and failed.kind is GitHubFault.UNREACHABLE:
                         continue
-                    kind = FailureKind.REFUSED if failed.not_permitted else failed.kind
+                    kind = GitHubFault.REFUSED if failed.not_permitted else failed.kind
                     hint = "GitHub stores artifacts on this other host; a proxy may block it."
                     message = f"{_without(signature, failed.message)} (from storage)"
                     raise GitHubFailed(kind, message, status=failed.status, hint=hint) from None
@@ -470,7 +470,7 @@ class Client:
             size += len(chunk)
             if size > most_bytes:
                 message = f"could not {endpoint.doing}: the answer is larger than {most_bytes:,} bytes"
-                raise GitHubFailed(FailureKind.TOO_LARGE, message)
+                raise GitHubFailed(GitHubFault.TOO_LARGE, message)
             if time.monotonic() > min(ends, self._budget.ends):
                 raise requests.Timeout
             into.extend(chunk) if isinstance(into, bytearray) else into.write(chunk)
@@ -586,19 +586,19 @@ def limit_wait(response: urllib3.BaseHTTPResponse) -> float | None:
 def _of_answer(endpoint: Endpoint, response: requests.Response, *, hidden: str = "") -> GitHubFailed:
     """The failure that an answer with a status from 400 on tells of."""
     status = response.status_code
-    kind = _KINDS.get(status, FailureKind.SERVER if status >= 500 else FailureKind.REFUSED)
+    kind = _KINDS.get(status, GitHubFault.SERVER if status >= 500 else GitHubFault.REFUSED)
     response.raw.decode_content = True
     said = _without(hidden, _said(response.raw.data))  # not `content`: a retry may have read it already
     words = f"could not {endpoint.doing}: GitHub answered {status}{f' ({said})' if said else ''}"
     wait_s = limit_wait(response.raw) if status in _LIMITED else None
     if wait_s is not None:
-        kind = FailureKind.RATE_LIMITED
+        kind = GitHubFault.RATE_LIMITED
         until = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
         words = f"{words}; it asks for a pause of {wait_s:.0f} s, until {until}"
     hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
-    if kind is FailureKind.FORBIDDEN and "locked" in said.lower():
+    if kind is GitHubFault.FORBIDDEN and "locked" in said.lower():
         hint = _LOCKED
-    elif kind is FailureKind.FORBIDDEN and "x-github-sso" in response.headers:
+    elif kind is GitHubFault.FORBIDDEN and "x-github-sso" in response.headers:
         hint = _SSO
     return GitHubFailed(kind, words, status=status, hint=hint)
 
@@ -609,14 +609,14 @@ def _of_error(endpoint: Endpoint, error: Exception, *, hidden: str = "") -> GitH
     reason = getattr(reason, "reason", None) or reason
     slow = isinstance(error, requests.ReadTimeout | ReadTimeoutError) or isinstance(reason, ReadTimeoutError)
     slow = slow or type(error) is requests.Timeout
-    kind = FailureKind.TIMEOUT if slow else FailureKind.UNREACHABLE
+    kind = GitHubFault.TIMEOUT if slow else GitHubFault.UNREACHABLE
     told = "the request timed out" if slow else _without(hidden, str(reason).rpartition("): ")[2])
     return GitHubFailed(kind, f"could not {endpoint.doing}: {plain.label(told, 300)}", hint=_HINTS[kind])
 
 
 def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
     sort = plain.label(response.headers.get("content-type") or "no content type", 80)
-    status, kind = response.status_code, FailureKind.MALFORMED
+    status, kind = response.status_code, GitHubFault.MALFORMED
     message = f"could not {endpoint.doing}: the answer ({status}, {sort}) {plain.label(detail, 300)}"
     return GitHubFailed(kind, message, status=status, hint=_HINTS[kind])
 
@@ -624,7 +624,7 @@ def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) ->
 def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
     host = (_origin(address) or ("", "", None))[1] or address
     message = f"could not {endpoint.doing}: GitHub redirects to another host ({plain.label(host, 100)})"
-    return GitHubFailed(FailureKind.REDIRECTED, message, hint=_HINTS[FailureKind.REDIRECTED])
+    return GitHubFailed(GitHubFault.REDIRECTED, message, hint=_HINTS[GitHubFault.REDIRECTED])
 
 
 def _said(content: bytes) -> str:

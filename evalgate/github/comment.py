@@ -9,7 +9,7 @@ import uuid
 from dataclasses import field
 
 from evalgate.github import client as github_client
-from evalgate.github.client import AMBIGUOUS, Client, Comment, FailureKind, GitHubFailed, User
+from evalgate.github.client import AMBIGUOUS, Client, Comment, GitHubFailed, GitHubFault, User
 from evalgate.text import markdown, plain
 from evalgate.values import frozen_dataclass
 
@@ -94,10 +94,10 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
             return _update(client, found, text, made=made, name=name)
         except GitHubFailed as failed:
             # It may have been created all the same, or somebody removed it meanwhile: look again.
-            again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
+            again = failed.kind is GitHubFault.NOT_FOUND if found else failed.kind in AMBIGUOUS
             if not again or tries == _MOST_TRIES:
                 raise
-    raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: the comment keeps disappearing")
+    raise GitHubFailed(GitHubFault.CONFLICT, "could not comment on the pull request: the comment keeps disappearing")
 
 
 def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, name: str) -> Posted:
@@ -106,7 +106,7 @@ def _update(client: Client, found: list[Comment], text: str, *, made: Comment | 
     newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
     if own[0] and newest == own and job != own_job:
         raise GitHubFailed(
-            FailureKind.CONFLICT,
+            GitHubFault.CONFLICT,
             "another job of this workflow run wrote the comment of the gate with this name",
             hint="Give each job its own `name` (an input of the action).",
         )

@@ -111,7 +111,7 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
         found = client.fetch_all(github_client.LIST_COMMIT_PULLS, github_client.Pull, commit_sha=event.head.sha)
     except github_client.GitHubFailed as failed:
         # 422: a commit that this repository does not know, as of a fork whose branch was removed.
-        if failed.kind not in (github_client.FailureKind.INVALID, github_client.FailureKind.NOT_FOUND):
+        if failed.kind not in (github_client.GitHubFault.INVALID, github_client.GitHubFault.NOT_FOUND):
             raise
         found = []
     matching = _with_head(found, event.head.sha, client.repository)

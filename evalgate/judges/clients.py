@@ -19,7 +19,7 @@ TRUE_WORDS = ("1", "true", "yes", "on")
 
 
 @frozen_dataclass
-class Client:
+class JudgeClient:
     """A model that can be asked. `priced_as`: its provider's id in the price table."""
 
     judge: Judge
@@ -48,7 +48,7 @@ class Clients:
         self._environment = environment
         self._clock = clock
         self._lock = threading.Lock()
-        self._opened: dict[str, Client] = {}
+        self._opened: dict[str, JudgeClient] = {}
         self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
         self.redact = _redactor(environment, defaults.api_key_env)
 
@@ -74,7 +74,7 @@ class Clients:
         name = models.parse_name(model)
         return self._defaults.client == "replay" or models.is_price_known(model=name.name, provider=name.priced_as)
 
-    def client(self, model: str) -> Client:
+    def client(self, model: str) -> JudgeClient:
         """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
         with self._lock:
             client = self._opened.get(model)
@@ -94,13 +94,13 @@ class Clients:
                 client.judge.close()
             self._opened.clear()
 
-    def _open(self, model: str) -> Client:
+    def _open(self, model: str) -> JudgeClient:
         name = models.parse_name(model)
         driver, setting = self._plan(name)
         lacking = driver.missing(setting) if driver else _unknown_model(model)
         if driver is None or lacking:
             raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
-        return Client(
+        return JudgeClient(
             judge=driver.open(setting),
             limiter=self._limiters.of(name.provider or setting.base_url),
             model=name.name,

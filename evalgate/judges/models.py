@@ -29,7 +29,7 @@ EVALUATION: Final = "vertex_evaluation"
 
 
 @frozen_dataclass
-class Endpoint:
+class ModelHost:
     """Where an OpenAI-compatible provider listens. `priced_as`: its id in genai-prices, empty where it costs nothing
     that a table could know. `key`, `url`: environment variables with its key and with another address.
     """
@@ -40,29 +40,31 @@ class Endpoint:
     priced_as: str = ""
 
 
-ENDPOINTS: Final[Mapping[str, Endpoint]] = MappingProxyType(
+ENDPOINTS: Final[Mapping[str, ModelHost]] = MappingProxyType(
     {
-        "openai": Endpoint(
+        "openai": ModelHost(
             base_url="https://api.openai.com/v1", key="OPENAI_API_KEY", url="OPENAI_BASE_URL", priced_as="openai"
         ),
-        "anthropic": Endpoint(
+        "anthropic": ModelHost(
             base_url="https://api.anthropic.com/v1/", key="ANTHROPIC_API_KEY", url="", priced_as="anthropic"
         ),
-        "groq": Endpoint(base_url="https://api.groq.com/openai/v1", key="GROQ_API_KEY", priced_as="groq"),
-        "mistral": Endpoint(base_url="https://api.mistral.ai/v1", key="MISTRAL_API_KEY", priced_as="mistral"),
-        "deepseek": Endpoint(base_url="https://api.deepseek.com", key="DEEPSEEK_API_KEY", priced_as="deepseek"),
-        "openrouter": Endpoint(
+        "groq": ModelHost(base_url="https://api.groq.com/openai/v1", key="GROQ_API_KEY", priced_as="groq"),
+        "mistral": ModelHost(base_url="https://api.mistral.ai/v1", key="MISTRAL_API_KEY", priced_as="mistral"),
+        "deepseek": ModelHost(base_url="https://api.deepseek.com", key="DEEPSEEK_API_KEY", priced_as="deepseek"),
+        "openrouter": ModelHost(
             base_url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", priced_as="openrouter"
         ),
-        "together_ai": Endpoint(base_url="https://api.together.xyz/v1", key="TOGETHERAI_API_KEY", priced_as="together"),
-        "xai": Endpoint(base_url="https://api.x.ai/v1", key="XAI_API_KEY", priced_as="x-ai"),
-        "perplexity": Endpoint(
+        "together_ai": ModelHost(
+            base_url="https://api.together.xyz/v1", key="TOGETHERAI_API_KEY", priced_as="together"
+        ),
+        "xai": ModelHost(base_url="https://api.x.ai/v1", key="XAI_API_KEY", priced_as="x-ai"),
+        "perplexity": ModelHost(
             base_url="https://api.perplexity.ai", key="PERPLEXITYAI_API_KEY", priced_as="perplexity"
         ),
-        "ollama": Endpoint(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
-        "ollama_chat": Endpoint(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
-        "lm_studio": Endpoint(base_url="http://localhost:1234/v1", key="LM_STUDIO_API_KEY", url="LM_STUDIO_API_BASE"),
-        "hosted_vllm": Endpoint(
+        "ollama": ModelHost(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
+        "ollama_chat": ModelHost(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
+        "lm_studio": ModelHost(base_url="http://localhost:1234/v1", key="LM_STUDIO_API_KEY", url="LM_STUDIO_API_BASE"),
+        "hosted_vllm": ModelHost(
             base_url="http://localhost:8000/v1", key="HOSTED_VLLM_API_KEY", url="HOSTED_VLLM_API_BASE"
         ),
     }

@@ -36,10 +36,10 @@ from evalgate.judges.base import (
     VoteResult,
 )
 from evalgate.judges.cache import VerdictCache
-from evalgate.judges.clients import Client, Clients
+from evalgate.judges.clients import Clients, JudgeClient
 from evalgate.judges.rate_limit import Clock, RateLimiters
 from evalgate.judges.replay import Recorder
-from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import JudgeUse, Usage
 
 LOOK_S = 0.5
@@ -59,7 +59,7 @@ class VotingPanel:
         self,
         clients: Clients,
         *,
-        budget: Budget,
+        budget: JudgeBudget,
         ledger: UsageLedger,
         cache: VerdictCache | None = None,
         recorder: Recorder | None = None,
@@ -246,7 +246,7 @@ class VotingPanel:
             self._ledger.asked(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
         return reply
 
-    def _ask_paid(self, client: Client, request: JudgeRequest) -> JudgeReply:
+    def _ask_paid(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
         """Ask once, within the budget; a call that waits to be made again holds no part of it."""
         self._budget.reserve()
         usage: Usage | None = None
@@ -264,7 +264,7 @@ class VotingPanel:
                 self._budget.release()
         return reply
 
-    def _ask_client(self, client: Client, request: JudgeRequest) -> JudgeReply:
+    def _ask_client(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
         """Ask once; an endpoint that refuses a response schema is asked without one, then and from then on."""
         with_schema = request.schema is not None and request.model not in self._without_schema
         if with_schema:
@@ -278,7 +278,7 @@ class VotingPanel:
             self._without_schema.add(request.model)
         return reply
 
-    def _wait_for(self, client: Client, request: JudgeRequest) -> JudgeReply:
+    def _wait_for(self, client: JudgeClient, request: JudgeRequest) -> JudgeReply:
         """The reply, or a failure once the program stops. No client can be called back from a provider that is silent,
         so each is asked on a thread that nobody waits for at the end."""
         future: Future[JudgeReply] = Future()
@@ -314,7 +314,7 @@ class VotingPanel:
                 self._warn(f"a judge's reply could not be recorded: {error}")
 
 
-def _cost(client: Client, usage: Usage | None) -> float | None:
+def _cost(client: JudgeClient, usage: Usage | None) -> float | None:
     return models.cost_usd(model=client.model, provider=client.priced_as, usage=usage)
 
 
@@ -453,7 +453,7 @@ def open_panel(
         raise ConfigError(f"replies cannot be recorded in {defaults.record}: {error.strerror}") from error
     return VotingPanel(
         clients,
-        budget=Budget(defaults.budget),
+        budget=JudgeBudget(defaults.budget),
         ledger=UsageLedger(),
         cache=None
         if cache is None

@@ -11,7 +11,7 @@ from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, Ju
 from evalgate.model import JudgeUse, Usage
 
 
-class Budget:
+class JudgeBudget:
     """Counts what is spent and what is under way; safe to use from many threads.
 
     A call under way is taken to cost as much as the calls so far did on average, so that many at once go beyond the

@@ -25,7 +25,7 @@ _IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
 
 
 @frozen_dataclass
-class Pair:
+class CallPair:
     """An expected call and the actual call that answers it; one of them is None where nothing answers."""
 
     expected: ToolCall | None
@@ -38,7 +38,7 @@ class Pair:
 
 
 @frozen_dataclass
-class Line:
+class CallLine:
     """One line of a difference: `-` only expected, `+` only actual, blank in both."""
 
     mark: Mark
@@ -51,7 +51,7 @@ def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> b
     return one == other
 
 
-def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair, ...]:
+def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[CallPair, ...]:
     """The calls of a turn aligned: equal calls first of all, then calls of the same tool between them. Of a great many
     the equal ones at the beginning are left out."""
     start = 0
@@ -63,7 +63,7 @@ def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair
     return tuple(_aligned(left, right, _key, lambda call: call.name))
 
 
-def difference(pairs: Sequence[Pair]) -> tuple[Line, ...]:
+def difference(pairs: Sequence[CallPair]) -> tuple[CallLine, ...]:
     """The aligned calls as lines; within a pair of one tool only the arguments that differ are marked."""
     return tuple(line for each in pairs for line in _lines(each))
 
@@ -76,40 +76,40 @@ def spell(call: ToolCall) -> str:
 
 def _aligned(
     expected: Sequence[ToolCall], actual: Sequence[ToolCall], alike: Callable[[ToolCall], Any], *further: Any
-) -> list[Pair]:
+) -> list[CallPair]:
     """Calls that are alike are pairs; those between them are aligned by what is alike `further`, else alone."""
     matcher = SequenceMatcher(
         None, [alike(call) for call in expected], [alike(call) for call in actual], autojunk=False
     )
-    pairs: list[Pair] = []
+    pairs: list[CallPair] = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         left, right = expected[start:end], actual[other_start:other_end]
         if tag == "equal":
-            pairs += [Pair(expected=one, actual=other) for one, other in zip(left, right, strict=True)]
+            pairs += [CallPair(expected=one, actual=other) for one, other in zip(left, right, strict=True)]
         elif further:
             pairs += _aligned(left, right, *further)
         else:
-            pairs += [Pair(expected=call, actual=None) for call in left]
-            pairs += [Pair(expected=None, actual=call) for call in right]
+            pairs += [CallPair(expected=call, actual=None) for call in left]
+            pairs += [CallPair(expected=None, actual=call) for call in right]
     return pairs
 
 
-def _lines(each: Pair) -> list[Line]:
+def _lines(each: CallPair) -> list[CallLine]:
     if each.expected is None:
-        return [Line(mark="+", text=spell(each.actual))] if each.actual is not None else []
+        return [CallLine(mark="+", text=spell(each.actual))] if each.actual is not None else []
     if each.actual is None:
-        return [Line(mark="-", text=spell(each.expected))]
+        return [CallLine(mark="-", text=spell(each.expected))]
     if each.same:
-        return [Line(mark=" ", text=spell(each.actual))]
+        return [CallLine(mark=" ", text=spell(each.actual))]
     expected, actual = spell(each.expected), spell(each.actual)
     left, right = each.expected.args or {}, each.actual.args or {}
     if expected != actual and len(left.keys() | right.keys()) <= 2 and max(len(expected), len(actual)) <= LINE_WIDTH:
-        return [Line(mark="-", text=expected), Line(mark="+", text=actual)]
+        return [CallLine(mark="-", text=expected), CallLine(mark="+", text=actual)]
     return _argument_lines(_tool(each.expected.name), left, right)
 
 
-def _argument_lines(tool: str, expected: Json, actual: Json) -> list[Line]:
-    lines = [Line(mark=" ", text=f"{tool}(")]
+def _argument_lines(tool: str, expected: Json, actual: Json) -> list[CallLine]:
+    lines = [CallLine(mark=" ", text=f"{tool}(")]
     equal = 0
     for name in [*expected, *(name for name in actual if name not in expected)]:
         left = _dumps(expected[name]) if name in expected else None
@@ -118,11 +118,11 @@ def _argument_lines(tool: str, expected: Json, actual: Json) -> list[Line]:
             equal += 1
             continue
         left, right = _around_difference(left, right)
-        lines += [Line(mark="-", text=f"    {_name(name)}={left},")] if left is not None else []
-        lines += [Line(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
+        lines += [CallLine(mark="-", text=f"    {_name(name)}={left},")] if left is not None else []
+        lines += [CallLine(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
     if equal:
-        lines.append(Line(mark=" ", text=f"    ... {equal} equal argument{'s' if equal > 1 else ''}"))
-    return [*lines, Line(mark=" ", text=")")]
+        lines.append(CallLine(mark=" ", text=f"    ... {equal} equal argument{'s' if equal > 1 else ''}"))
+    return [*lines, CallLine(mark=" ", text=")")]
 
 
 def _around_difference(left: str | None, right: str | None) -> tuple[str | None, str | None]:

@@ -157,21 +157,26 @@ class Quarantine:
 
 @frozen_dataclass
 class CaseVerdict:
-    """One case: fail if any criterion fails, else not measured if any could not be, else pass.
-
-    `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
-    it could not be measured. `quarantine`: it is shown and never blocks.
-    """
+    """One case: fail if any criterion fails, else not measured if any could not be, else pass."""
 
     suite: str
     case_id: str
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
     reason: str = ""
-    doubtful: bool = False
-    partial: bool = False
+    beside: VerdictKind | None = None  # what is there as well, behind `kind`
     nonblocking: NonBlocking | None = None
-    quarantine: Quarantine | None = None
+    quarantine: Quarantine | None = None  # it is shown and never blocks
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it was not measured whole, and some of what was is below a threshold."""
+        return self.beside is VerdictKind.FAIL
+
+    @property
+    def partial(self) -> bool:
+        """Whether it fails, and some of it could not be measured."""
+        return self.beside is VerdictKind.NOT_MEASURED
 
     @property
     def key(self) -> CaseKey:

@@ -19,13 +19,13 @@ from evalgate.model.shapes import Wire
 from evalgate.values import Json
 
 
-class Missing(enum.Enum):
+class Absence(enum.Enum):
     """The value of a key that is not there; null is a value."""
 
     MISSING = "missing"
 
 
-MISSING: Final = Missing.MISSING
+MISSING: Final = Absence.MISSING
 
 
 class Matcher(Wire):

@@ -21,7 +21,7 @@ from evalgate.values import frozen_dataclass
 
 @frozen_dataclass
 class Renderer:
-    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.run` writes the file.
+    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.decision` writes the file.
 
     `summary`: what the file is, in words for the tables of docs/reports.md and of the action's outputs. No file is
     written of an empty text.

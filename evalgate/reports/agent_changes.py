@@ -9,7 +9,7 @@ from typing import Final
 from evalgate.formats import fingerprints
 from evalgate.model import AgentDescription, LoadedAgent, LoadedTool, Report, Run
 from evalgate.text import diff, plain, words
-from evalgate.text.diff import Piece
+from evalgate.text.diff import DiffPiece
 from evalgate.values import frozen_dataclass
 
 NAME, TEXT, TOLD, PACKAGES = 60, 100_000, 6, 2
@@ -30,7 +30,7 @@ class AgentChange:
     about: str
     text: str
     names: tuple[str, ...] = ()
-    lines: tuple[Piece, ...] = ()
+    lines: tuple[DiffPiece, ...] = ()
 
     def told(self, mark: Callable[[str], str] = str) -> str:
         """In words; `mark` spells names."""

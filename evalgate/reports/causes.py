@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from evalgate.model import FailureKind, Finding, VerdictKind, call_diff
-from evalgate.model.call_diff import Pair
+from evalgate.model.call_diff import CallPair
 from evalgate.reports import turns, wording
 from evalgate.reports.cases import CaseView
 from evalgate.reports.turns import Turn
@@ -142,7 +142,7 @@ def _calls(turn: Turn) -> Iterator[str]:
         yield _arguments(pairs[0])
 
 
-def _arguments(pair: Pair) -> str:
+def _arguments(pair: CallPair) -> str:
     assert pair.expected is not None
     assert pair.actual is not None
     left, right = pair.expected.args or {}, pair.actual.args or {}

@@ -22,7 +22,7 @@ from evalgate.reports import (
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import diff, markdown, plain, templates, words
-from evalgate.text.diff import Piece
+from evalgate.text.diff import DiffPiece
 from evalgate.text.markdown import Item
 from evalgate.text.templates import Safe
 from evalgate.values import frozen_dataclass
@@ -288,7 +288,7 @@ def _macros(name: str) -> Any:
 def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
     """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
     lines = [
-        call_diff.Line(mark=line.mark, text=text)
+        call_diff.CallLine(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(expected or (), actual or ()))
         for text in plain.wrap(plain.flat(line.text), WIDTH)
     ]
@@ -310,7 +310,7 @@ def diff_answers(expected: str, actual: str, was: str = "expected", now: str = "
     return Safe(f"Answer, <del>{was}</del> <ins>{now}</ins>:\n<pre>{words_of}</pre>")
 
 
-def _word_difference(pieces: Sequence[Piece]) -> str:
+def _word_difference(pieces: Sequence[DiffPiece]) -> str:
     """Inside `<pre>`, which does not wrap on GitHub: so the lines are broken here."""
     shown: list[str] = []
     column = 0

@@ -199,7 +199,7 @@ def _calls(turn: Turn, width: int) -> Iterator[Line]:
 
 def _call_lines(left: Sequence[ToolCall], right: Sequence[ToolCall], width: int) -> Iterator[Line]:
     lines = [
-        call_diff.Line(mark=line.mark, text=text)
+        call_diff.CallLine(mark=line.mark, text=text)
         for line in call_diff.difference(call_diff.pair(left, right))
         for text in plain.wrap(plain.flat(line.text), width)
     ]

@@ -343,14 +343,13 @@ class Session:
         panel: VotingPanel | None,
         limiters: RateLimiters,
         shard: Shard | None = None,
-        prints: fingerprints.CaseFingerprints | None = None,
     ) -> None:
         self.settings = settings
         self.watcher = watcher
         self.stop = threading.Event()
         self.budget = Budget(settings.budget if shard is None else budget.share_of(settings.budget, shard))
         self.sides: list[Side] = []
-        self.prints = prints or fingerprints.CaseFingerprints()
+        self.prints = fingerprints.CaseFingerprints()
         self._panel = panel
         self._asks = panel is not None
         self._limiters = limiters

@@ -269,7 +269,7 @@ def is_full_sha(text: str) -> bool:
 
 
 @frozen_dataclass
-class Source:
+class UserRepository:
     """A user's repository.
 
     `git_dir` is that of this working tree, `common_dir` that which holds objects and branches (they differ in a
@@ -291,7 +291,7 @@ class Remote:
     partial: tuple[tuple[str, str], ...] = ()
 
 
-def find_source(root: Path) -> Source:
+def find_source(root: Path) -> UserRepository:
     """The repository that `root` lies in. Raises UnavailableError.
 
     Found by us and then named to git, so that git need not trust its owner (`safe.directory`).
@@ -304,7 +304,7 @@ def find_source(root: Path) -> Source:
             common = git_dir
             if pointer.is_file():
                 common = (git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()).resolve()
-            return Source(working_tree=folder, git_dir=git_dir, common_dir=common)
+            return UserRepository(working_tree=folder, git_dir=git_dir, common_dir=common)
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",
         hint="Check out with actions/checkout (it needs `git` in the job), or use `baseline: file:PATH`.",
@@ -479,7 +479,7 @@ class Repository:
     """
 
     prefix: str
-    source: Source
+    source: UserRepository
     folder: Path
     git_dir: Path
     remote: Remote

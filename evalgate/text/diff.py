@@ -39,7 +39,7 @@ Line = TypeVar("Line", bound=Marked)
 
 
 @frozen_dataclass
-class Piece:
+class DiffPiece:
     """A stretch of text: in both (`=`), only expected (`-`) or only actual (`+`)."""
 
     mark: Mark
@@ -50,7 +50,7 @@ class Piece:
 class Wording:
     """The difference of two texts, and how alike they are (0 to 1, by words)."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DiffPiece, ...]
     likeness: float
 
 
@@ -61,32 +61,32 @@ def compare(expected: str, actual: str) -> Wording:
     if left != right and _pairs(left, right) > MOST_PAIRS:
         return Wording(pieces=tuple(_changed("".join(left), "".join(right))), likeness=0.0)
     matcher = SequenceMatcher(str.isspace, left, right, autojunk=False)
-    pieces: list[Piece] = []
+    pieces: list[DiffPiece] = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         if tag == "equal":
-            pieces.append(Piece(mark="=", text="".join(left[start:end])))
+            pieces.append(DiffPiece(mark="=", text="".join(left[start:end])))
         else:
             pieces += _changed("".join(left[start:end]), "".join(right[other_start:other_end]))
     return Wording(pieces=tuple(_merged(_without_islands(pieces))), likeness=matcher.ratio())
 
 
-def of_lines(before: str, after: str) -> list[Piece]:
+def of_lines(before: str, after: str) -> list[DiffPiece]:
     """The lines of two texts, each a piece; of what is the same in both only what stands beside a change. A long line
     is parted at the ends of its sentences."""
     left, right = (_rows(plain.visible(text)) for text in (before, after))
     if _pairs(left, right) > MOST_PAIRS:
-        return [*(Piece(mark="-", text=row) for row in left), *(Piece(mark="+", text=row) for row in right)]
-    made: list[Piece] = []
+        return [*(DiffPiece(mark="-", text=row) for row in left), *(DiffPiece(mark="+", text=row) for row in right)]
+    made: list[DiffPiece] = []
     last = 0
     for group in SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):
         skipped = group[0][1] - last
-        made += [Piece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")] if skipped else []
+        made += [DiffPiece(mark="=", text=f"[... {words.counted(skipped, 'line')} left out ...]")] if skipped else []
         for tag, start, end, other_start, other_end in group:
             if tag == "equal":
-                made += [Piece(mark="=", text=row) for row in left[start:end]]
+                made += [DiffPiece(mark="=", text=row) for row in left[start:end]]
             else:
-                made += [Piece(mark="-", text=row) for row in left[start:end]]
-                made += [Piece(mark="+", text=row) for row in right[other_start:other_end]]
+                made += [DiffPiece(mark="-", text=row) for row in left[start:end]]
+                made += [DiffPiece(mark="+", text=row) for row in right[other_start:other_end]]
         last = group[-1][2]
     return made
 
@@ -146,22 +146,22 @@ def _pairs(left: Sequence[str], right: Sequence[str]) -> int:
     return sum(others[word] for word in left if not word.isspace())
 
 
-def _changed(expected: str, actual: str) -> list[Piece]:
-    return [Piece(mark="-", text=expected)] * bool(expected) + [Piece(mark="+", text=actual)] * bool(actual)
+def _changed(expected: str, actual: str) -> list[DiffPiece]:
+    return [DiffPiece(mark="-", text=expected)] * bool(expected) + [DiffPiece(mark="+", text=actual)] * bool(actual)
 
 
-def _without_islands(pieces: Sequence[Piece]) -> Iterable[Piece]:
+def _without_islands(pieces: Sequence[DiffPiece]) -> Iterable[DiffPiece]:
     """Blanks and lone marks between two changes belong to both: three changed words read as one change."""
     for index, piece in enumerate(pieces):
         inside = 0 < index < len(pieces) - 1
         if piece.mark == "=" and inside and not any(character.isalnum() for character in piece.text):
-            yield Piece(mark="-", text=piece.text)
-            yield Piece(mark="+", text=piece.text)
+            yield DiffPiece(mark="-", text=piece.text)
+            yield DiffPiece(mark="+", text=piece.text)
         else:
             yield piece
 
 
-def _merged(pieces: Iterable[Piece]) -> Iterable[Piece]:
+def _merged(pieces: Iterable[DiffPiece]) -> Iterable[DiffPiece]:
     """Neighbouring changes as one: all that is only expected, then all that is only actual."""
     gone = come = ""
     for piece in pieces:

@@ -17,7 +17,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import Text, Usage
 
 USAGE = Usage(prompt_tokens=100, candidates_tokens=10, total_tokens=110)
@@ -118,7 +118,7 @@ def panel(
         environment=environment or {},
         clock=clock or HeldClock(),
     )
-    budget = Budget(limits or BudgetRule())
+    budget = JudgeBudget(limits or BudgetRule())
     return VotingPanel(roster, budget=budget, ledger=ledger or UsageLedger(), calls_at_once=calls_at_once, **options)
 
 

@@ -18,7 +18,8 @@ from evalgate.config import load
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.discovery import project
 from evalgate.errors import EvalgateError
-from evalgate.gate import measure, run as gate_run
+from evalgate.gate import decision
+from evalgate.gate.measure import Measurement
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -193,16 +194,16 @@ def decided(base_files: Files, head_files: Files, *, broken: str, cases: frozens
             rules = baseline_rules.of(own, suites, base, context)
         except EvalgateError:
             return None
-        held = quarantine.in_force(own, rules.suites, base, context, past=None).cases
+        held, _ = quarantine.in_force(own, rules.suites, base, context, past=None)
         head, then = side(rules.suites, broken, cases), side(rules.suites, "", frozenset())
         comparisons = [
             failures.compare(
-                measure.sides_of(book.applied(head), book.applied(then), policy=book.policy, shown=held),
+                failures.sides_of(book.applied(head), book.applied(then), policy=book.policy, shown=held),
                 origin=base.origin,
             )
             for book in rules.books
         ]
-        return gate_run.decided(head, comparisons, rules, context, problems=())
+        return decision.decide(Measurement(head=head, comparisons=comparisons), rules, context)
 
 
 CHANGES = st.tuples(

@@ -36,7 +36,7 @@ from evalgate.judges.base import (
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import Clock
-from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.judges.usage import JudgeBudget, UsageLedger
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +59,7 @@ def panel(
     version = "/v1beta" if client == "gemini" else ""
     defaults = JudgeRule(base_url=base_url + version, timeout=timeout_s)
     roster = Clients(JUDGES, defaults=defaults, environment={names[client]: KEY}, clock=clock or BriefClock())
-    return VotingPanel(roster, budget=Budget(BudgetRule()), ledger=ledger or UsageLedger())
+    return VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=ledger or UsageLedger())
 
 
 def label_in(reply: JudgeReply) -> dict[str, Vote]:
@@ -409,7 +409,7 @@ def test_vertex_by_a_key(server: Bytes) -> None:
         "GOOGLE_VERTEX_BASE_URL": server.url + "/v1beta1",
     }
     roster = Clients(JUDGES, defaults=JudgeRule(timeout=2), environment=environment, clock=BriefClock())
-    held = VotingPanel(roster, budget=Budget(BudgetRule()), ledger=UsageLedger())
+    held = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
     result = vote(held, "gemini", num_samples=1)
     assert result.samples[0].failure is not None
     assert result.samples[0].failure.kind == "rate_limited"

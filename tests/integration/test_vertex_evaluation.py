@@ -17,7 +17,7 @@ from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.criteria.base import CriterionServices
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import CriterionUse, Grade, NotEvaluated, Reason, Score, TrialView
 
 pytestmark = pytest.mark.integration
@@ -83,7 +83,7 @@ def judged(environment: dict[str, str]) -> Callable[..., Grade]:
     def grade(name: str = "safety_v1", **changed: str) -> Grade:
         told = {**environment, **changed}
         roster = Clients(judges.JUDGES, defaults=JudgeRule(), environment=told, clock=HeldClock())
-        panel = VotingPanel(roster, budget=Budget(BudgetRule()), ledger=UsageLedger())
+        panel = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
         built = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=panel))
         side = (turn("what?", answer="seven"), turn("and?", answer="eight"))
         try:

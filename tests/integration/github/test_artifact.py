@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalgate.github import artifacts
-from evalgate.github.client import FailureKind, GitHubFailed
+from evalgate.github.client import GitHubFailed, GitHubFault
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +36,7 @@ def test_a_truncated_zip_is_told_by_its_digest(double, client, tmp_path) -> None
     double.state.add_artifact(NAME, {"results.json": "x" * 5_000})
     double.fail("GET /storage", how="truncated", times=99)
     failed = refused(client, tmp_path)
-    assert failed.kind is FailureKind.MALFORMED
+    assert failed.kind is GitHubFault.MALFORMED
     assert "digest" in failed.message
 
 
@@ -44,7 +44,7 @@ def test_a_truncated_zip_is_told_where_github_keeps_no_digest(double, client, tm
     double.state.add_artifact(NAME, {"results.json": "x" * 5_000}, digest=None)
     double.fail("GET /storage", how="truncated", times=99)
     failed = refused(client, tmp_path)
-    assert failed.kind is FailureKind.MALFORMED
+    assert failed.kind is GitHubFault.MALFORMED
     assert "truncated" in failed.message
 
 
@@ -62,7 +62,7 @@ def test_what_the_storage_refuses_is_no_missing_permission_and_shows_no_signatur
     double.state.add_artifact(NAME, {"results.json": "{}"})
     double.fail("GET /storage", status=403, body="<Error>AuthenticationFailed sig=secret-signature</Error>")
     failed = refused(client, tmp_path)
-    assert failed.kind is FailureKind.REFUSED
+    assert failed.kind is GitHubFault.REFUSED
     assert "permissions" not in failed.hint
     assert "secret-signature" not in failed.message
 
@@ -73,13 +73,13 @@ def test_what_the_storage_refuses_is_no_missing_permission_and_shows_no_signatur
 def test_a_redirect_that_leads_to_no_download_is_refused(double, client, tmp_path, location) -> None:
     double.state.add_artifact(NAME, {"results.json": "{}"})
     double.fail("GET .*/zip", status=302, body="", headers={"location": location})
-    assert refused(client, tmp_path).kind is FailureKind.MALFORMED
+    assert refused(client, tmp_path).kind is GitHubFault.MALFORMED
     assert double.stored == []
 
 
 def test_an_expired_artifact_is_gone(double, client, tmp_path) -> None:
     double.state.add_artifact(NAME, {"results.json": "{}"}, expired=True)
-    assert refused(client, tmp_path).kind is FailureKind.GONE
+    assert refused(client, tmp_path).kind is GitHubFault.GONE
 
 
 def test_an_artifact_larger_than_it_says_is_cut_off(double, client, tmp_path) -> None:
@@ -87,12 +87,12 @@ def test_an_artifact_larger_than_it_says_is_cut_off(double, client, tmp_path) ->
     (artifact,) = artifacts.list_of_run(client, RUN, name=NAME)
     with pytest.raises(GitHubFailed) as caught:
         artifacts.download(client, artifact, tmp_path / "a.zip", most_bytes=1_000)
-    assert caught.value.kind is FailureKind.TOO_LARGE
+    assert caught.value.kind is GitHubFault.TOO_LARGE
 
 
 def test_an_artifact_that_says_it_is_too_large_is_not_downloaded(double, client, tmp_path) -> None:
     double.state.add_artifact(NAME, b"x", size_in_bytes=10**9)
-    assert refused(client, tmp_path).kind is FailureKind.TOO_LARGE
+    assert refused(client, tmp_path).kind is GitHubFault.TOO_LARGE
     assert double.stored == []
 
 

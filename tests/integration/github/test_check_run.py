@@ -7,7 +7,7 @@ import pytest
 from evalgate.errors import Severity
 from evalgate.github import check_run
 from evalgate.github.check_run import Conclusion, Output
-from evalgate.github.client import CheckRun, FailureKind, GitHubFailed
+from evalgate.github.client import CheckRun, GitHubFailed, GitHubFault
 from evalgate.reports.view import Remark
 
 pytestmark = pytest.mark.integration
@@ -106,7 +106,7 @@ def test_a_missing_permission_is_told(double, client, status) -> None:
     assert "create the check run" in caught.value.message
 
 
-@pytest.mark.parametrize(("status", "kind"), [(401, FailureKind.UNAUTHORIZED), (422, FailureKind.INVALID)])
+@pytest.mark.parametrize(("status", "kind"), [(401, GitHubFault.UNAUTHORIZED), (422, GitHubFault.INVALID)])
 def test_other_failures_are_failures(double, client, status, kind) -> None:
     double.fail("POST .*/check-runs", status=status)
     with pytest.raises(GitHubFailed) as caught:

@@ -10,7 +10,7 @@ import pytest
 
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.github import client as github_client
-from evalgate.github.client import CheckRun, FailureKind, GitHubFailed, Pull
+from evalgate.github.client import CheckRun, GitHubFailed, GitHubFault, Pull
 
 pytestmark = pytest.mark.integration
 
@@ -124,7 +124,7 @@ def test_all_waits_together_are_bounded(double, client, clock) -> None:
     double.fail(PULL, status=429, headers={"retry-after": "50"}, times=2)
     pull(client)
     double.fail(PULL, status=429, headers={"retry-after": "50"})
-    assert failed_with(lambda: pull(client)).kind is FailureKind.RATE_LIMITED
+    assert failed_with(lambda: pull(client)).kind is GitHubFault.RATE_LIMITED
     assert sum(clock.slept) < 120
 
 
@@ -132,7 +132,7 @@ def test_an_answer_that_never_comes_ends_in_time(double, another) -> None:
     double.fail(PULL, how="hang", times=9)
     began = time.monotonic()
     failed = failed_with(lambda: pull(another(timeout_s=0.2)))
-    assert failed.kind is FailureKind.TIMEOUT
+    assert failed.kind is GitHubFault.TIMEOUT
     assert time.monotonic() - began < 5
 
 
@@ -142,27 +142,27 @@ def test_all_calls_together_end_in_the_time_that_they_are_given(double, another,
     double.fail(PULL, how="hang", times=9)
     began = time.monotonic()
     for _ in range(3):
-        assert failed_with(lambda: pull(client)).kind is FailureKind.TIMEOUT
+        assert failed_with(lambda: pull(client)).kind is GitHubFault.TIMEOUT
     assert time.monotonic() - began < 5
     assert len(double.seen) == 1, "no time was left for another"
 
     client.end_within(30)
     double.faults.clear()
     double.fail(PULL, status=429, headers={"retry-after": "50"})
-    assert failed_with(lambda: pull(client)).kind is FailureKind.RATE_LIMITED
+    assert failed_with(lambda: pull(client)).kind is GitHubFault.RATE_LIMITED
     assert clock.slept == [], "a wait that ends too late is not begun"
 
 
 def test_nobody_listens(another) -> None:
     failed = failed_with(lambda: pull(another(api_url="http://127.0.0.1:9")))
-    assert failed.kind is FailureKind.UNREACHABLE
+    assert failed.kind is GitHubFault.UNREACHABLE
     assert "HTTPS_PROXY" in failed.hint
 
 
 def test_an_answer_has_a_largest_size(double, client, monkeypatch, another) -> None:
     monkeypatch.setattr(github_client, "MOST_ANSWER_BYTES", 1_000)
     double.fail(PULL, status=200, body="x" * 2_000)
-    assert failed_with(lambda: pull(another())).kind is FailureKind.TOO_LARGE
+    assert failed_with(lambda: pull(another())).kind is GitHubFault.TOO_LARGE
 
 
 def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
@@ -171,7 +171,7 @@ def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
     failed = failed_with(
         lambda: client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
     )
-    assert failed.kind is FailureKind.SERVER
+    assert failed.kind is GitHubFault.SERVER
     double.fail("POST .*/comments", status=403, headers={"retry-after": "7"})  # a limit: nothing was done
     client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
     assert len(double.state.comments) == 1
@@ -186,10 +186,10 @@ def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
 def test_no_redirect_and_no_link_takes_the_token_to_another_host(double, client) -> None:
     elsewhere = double.state.storage_url  # another port is another origin; it would remember
     double.fail(PULL, status=301, headers={"location": f"{elsewhere}/1001"})
-    assert failed_with(lambda: pull(client)).kind is FailureKind.REDIRECTED
+    assert failed_with(lambda: pull(client)).kind is GitHubFault.REDIRECTED
     double.fail("GET .*/comments", status=200, body=[], headers={"link": f'<{elsewhere}/1001>; rel="next"'})
     failed = failed_with(lambda: comments(client))
-    assert failed.kind is FailureKind.REDIRECTED
+    assert failed.kind is GitHubFault.REDIRECTED
     double.fail("GET .*/comments", status=200, body=[], headers={"link": '<http://[oops>; rel="next"'})
     failed_with(lambda: comments(client))
     assert double.stored == []
@@ -203,7 +203,7 @@ def test_a_renamed_repository_is_followed_on_the_same_host(double, client) -> No
 
 def test_a_redirect_in_circles_ends(double, client) -> None:
     double.fail(PULL, status=302, headers={"location": "/repos/o/r/pulls/1"}, times=99)
-    assert failed_with(lambda: pull(client)).kind is FailureKind.REDIRECTED
+    assert failed_with(lambda: pull(client)).kind is GitHubFault.REDIRECTED
 
 
 def test_the_token_is_in_no_log_exception_or_repr(double, another, caplog) -> None:

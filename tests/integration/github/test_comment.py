@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalgate.github import comment
-from evalgate.github.client import FailureKind, GitHubFailed
+from evalgate.github.client import GitHubFailed, GitHubFault
 from evalgate.github.comment import Job, Posted
 
 pytestmark = pytest.mark.integration
@@ -146,7 +146,7 @@ def test_a_missing_permission_is_told_at_once(double, client) -> None:
     double.denied = "^(POST|PATCH|DELETE)"
     with pytest.raises(GitHubFailed) as caught:
         post(client)
-    assert caught.value.kind is FailureKind.FORBIDDEN
+    assert caught.value.kind is GitHubFault.FORBIDDEN
     assert "pull-requests: write" in caught.value.hint
     double.state.add_comment(1, text(run=1), login=BOT)
     with pytest.raises(GitHubFailed):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from evalgate.comparison import purse
-from evalgate.comparison.purse import CaseRuns, Pair, Purse, Suspect, Terms
+from evalgate.comparison.purse import CaseRuns, Purse, RunPair, Suspect, Terms
 from evalgate.model import Cell
 from evalgate.reports import bets
 
@@ -20,11 +20,11 @@ CELLS = {"f": Cell.FELL, "r": Cell.ROSE, "p": Cell.PASSED, "x": Cell.FAILED, "?"
 
 def case(number: int, first: str, *, pairs: str = "", alone: str = "", **more: object) -> CaseRuns:
     """`first`: a letter a round, as `CELLS` has them; `alone`: `p` passed, `x` failed, `?` not measured."""
-    rounds = [Pair(cell=CELLS[letter]) for letter in first]
+    rounds = [RunPair(cell=CELLS[letter]) for letter in first]
     return CaseRuns(
         key=("s", f"c{number}"),
         rounds=rounds,
-        pairs=[Pair(cell=CELLS[letter]) for letter in pairs],
+        pairs=[RunPair(cell=CELLS[letter]) for letter in pairs],
         alone=[{"p": True, "x": False}.get(letter) for letter in alone],
         **{
             "is_failing": any(letter in "fx" for letter in first),
@@ -117,7 +117,7 @@ def test_exchanging_the_sides_exchanges_what_first_rounds_say(table: list[tuple[
 def test_graded_scores_are_bets_beyond_what_is_tolerated() -> None:
     def worth(drop: float, tolerated: float) -> float:
         made = Purse(Terms(graded={"m": tolerated}))
-        rounds = [Pair(cell=Cell.PASSED, falls={"m": drop})]
+        rounds = [RunPair(cell=Cell.PASSED, falls={"m": drop})]
         made.begin([CaseRuns(key=("s", str(number)), rounds=rounds, passes_on_base=True) for number in range(20)])
         return made.worth
 
@@ -131,7 +131,7 @@ def test_graded_scores_are_bets_beyond_what_is_tolerated() -> None:
 
 
 def carried_out(
-    text: str, answer: Callable[[purse.Rerun], Pair | bool | None], **terms: object
+    text: str, answer: Callable[[purse.Rerun], RunPair | bool | None], **terms: object
 ) -> tuple[Purse, int, int]:
     """The purse after all reruns, how many runs they took, and in how many rounds."""
     made, runs, rounds = Purse(Terms(**terms)), 0, 0  # type: ignore[arg-type]  # of any type
@@ -143,7 +143,7 @@ def carried_out(
     return made, runs, rounds
 
 
-FALLS = Pair(cell=Cell.FELL)
+FALLS = RunPair(cell=Cell.FELL)
 
 
 def test_four_certain_failures_of_forty_take_six_runs_in_two_rounds() -> None:
@@ -168,7 +168,7 @@ def test_one_case_of_twenty_takes_five_pairs() -> None:
 
 
 def test_what_passes_again_is_let_go_soon_and_called_flaky() -> None:
-    made, runs, _ = carried_out("f " + "p " * 19, lambda _: Pair(cell=Cell.PASSED))
+    made, runs, _ = carried_out("f " + "p " * 19, lambda _: RunPair(cell=Cell.PASSED))
     assert runs <= 6
     assert confirmations(made) == ["flaky"]
     made, runs, _ = carried_out("x " + "p " * 19, lambda _: True)
@@ -176,7 +176,7 @@ def test_what_passes_again_is_let_go_soon_and_called_flaky() -> None:
 
 
 def test_a_suspect_that_fails_on_both_sides_is_looked_at_alone() -> None:
-    made, _, _ = carried_out("f " + "p " * 9, lambda rerun: Pair(cell=Cell.FAILED) if rerun.is_pair else False)
+    made, _, _ = carried_out("f " + "p " * 9, lambda rerun: RunPair(cell=Cell.FAILED) if rerun.is_pair else False)
     assert (made.is_worse, made.is_failing, confirmations(made)) == (False, True, ["failing"])
 
 
@@ -200,7 +200,7 @@ def test_more_failures_than_are_tolerated_have_to_last() -> None:
 
 
 def test_what_cannot_be_measured_is_given_up() -> None:
-    made, runs, _ = carried_out("f " + "p " * 9, lambda rerun: Pair(cell=None) if rerun.is_pair else None)
+    made, runs, _ = carried_out("f " + "p " * 9, lambda rerun: RunPair(cell=None) if rerun.is_pair else None)
     assert confirmations(made) == ["lost"]
     assert runs <= 8
 

@@ -6,7 +6,7 @@ import pytest
 from builders import build
 
 from evalgate.errors import ExitCode
-from evalgate.gate import run
+from evalgate.gate import decision
 from evalgate.github import publish
 from evalgate.github.check_run import Conclusion
 from evalgate.model import FailOn, Policy
@@ -30,7 +30,7 @@ REPAIR, ADVICE = "Fix the agent", "This is not a result about the agent"
 )
 def test_what_blocks_speaks(words: str, fail_on: str, exit_code: ExitCode, conclusion: Conclusion, step: str) -> None:
     report = build.report(words, policy=Policy(fail_on=frozenset(map(FailOn, fail_on.split()))))
-    assert run.exit_code_of(report.run, report.verdict) is exit_code
+    assert decision.exit_code_of(report.run, report.verdict) is exit_code
     assert publish.conclusion_of(report) is conclusion
     assert wording.next_step(report).startswith(step)
     assert step or not wording.next_step(report)

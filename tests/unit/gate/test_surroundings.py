@@ -10,10 +10,14 @@ import pytest
 from evalgate.baseline.rules import Rules
 from evalgate.config.context import Context, SilentWatcher
 from evalgate.config.settings import Settings
+from evalgate.discovery.dotenv import JudgeEnvironment
+from evalgate.discovery.project import Project
 from evalgate.formats import fingerprints
 from evalgate.gate import measure
 from evalgate.gate.earlier import Earlier
+from evalgate.gate.session import GateSession
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, EvalSet, Policy, RuleBook, Suite
+from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.system.inputs import Snapshot
 
@@ -31,15 +35,21 @@ def test_results_of_an_agent_that_is_kept_apart_are_no_others(tmp_path: Path, mo
     monkeypatch.setattr(measure, "isolated", lambda *_: contextlib.nullcontext())
     rules = Rules(settings=Settings(root=tmp_path), suites=(SUITE,), books=(RuleBook(policy=Policy()),))
     environments = set()
-    known = Earlier(trees=(Snapshot(tmp_path),))
     for isolate in (False, True):
         context = Context(environ={}, watcher=SilentWatcher(), cache=tmp_path / "cache", isolate=isolate)
         journal = Journal.create(tmp_path / "journal.jsonl", about={})
-        with (
-            contextlib.closing(journal),
-            measure.opened(rules, None, context, [journal], asking={}, judge_keys=(), known=known) as session,
-        ):
-            (agent,) = session.sides[0].agents.values()
+        session = GateSession(
+            project=Project(settings=rules.settings, suites=(SUITE,), problems=()),
+            rules=rules,
+            base=None,
+            judges=JudgeEnvironment(environ={}),
+            history=History(settings=rules.settings, context=context),
+            earlier=Earlier(trees=(Snapshot(tmp_path),)),
+            journals=[journal],
+            write=None,
+        )
+        with contextlib.closing(journal), measure.opened(session, context) as trials:
+            (agent,) = trials.sides[0].agents.values()
             monkeypatch.setattr(agent, "about", lambda: {"python": "3"}, raising=False)
-            environments.add(session.sides[0].inputs.of(fingerprints.agent_key(SUITE.agent)).environment)
+            environments.add(trials.sides[0].inputs.of(fingerprints.agent_key(SUITE.agent)).environment)
     assert len(environments - {""}) == 2

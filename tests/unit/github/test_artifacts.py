@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from evalgate.github import artifacts
 from evalgate.github.artifacts import Limits
-from evalgate.github.client import FailureKind, GitHubFailed
+from evalgate.github.client import GitHubFailed, GitHubFault
 
 NAMES = ["results.json", "comment.md"]
 SMALL = Limits(entries=20, file_bytes=10_000, total_bytes=15_000)
@@ -79,7 +79,7 @@ def test_an_archive_without_them_gives_nothing(tmp_path) -> None:
 def test_what_is_no_honest_archive_is_not_used(tmp_path, content, told) -> None:
     with pytest.raises(GitHubFailed) as caught:
         extract(tmp_path, content())
-    assert caught.value.kind is FailureKind.MALFORMED
+    assert caught.value.kind is GitHubFault.MALFORMED
     assert told in caught.value.message
 
 
@@ -101,7 +101,7 @@ def lying(size: int) -> bytes:
 def test_what_is_too_large_is_not_used(tmp_path, content) -> None:
     with pytest.raises(GitHubFailed) as caught:
         extract(tmp_path, content())
-    assert caught.value.kind is FailureKind.TOO_LARGE
+    assert caught.value.kind is GitHubFault.TOO_LARGE
 
 
 def test_a_size_that_lies_does_not_help_a_bomb(tmp_path) -> None:
@@ -128,7 +128,7 @@ def test_damage_is_a_failure_of_ours_or_harmless(tmp_path_factory, noise, at) ->
     try:
         extract(folder, whole[:at] + noise + whole[at + len(noise) :])
     except GitHubFailed as failed:
-        assert failed.kind in (FailureKind.MALFORMED, FailureKind.TOO_LARGE)  # noqa: PT017 - either is right
+        assert failed.kind in (GitHubFault.MALFORMED, GitHubFault.TOO_LARGE)  # noqa: PT017 - either is right
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a\\b", "x" * 200, "a\n"])

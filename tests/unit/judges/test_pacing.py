@@ -13,7 +13,7 @@ from evalgate.judges import rate_limit
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, RateLimits, TrialLimiter
-from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import AgentFailure, Content, Event, FailureKind, Invocation, Outcome, Text, Transcript
 
 
@@ -94,7 +94,7 @@ def test_judges_that_are_refused_push_back_the_same_limiter() -> None:
         clock=scene.clock,
         limiters=scene.limiters,
     )
-    panel = VotingPanel(roster, budget=Budget(BudgetRule()), ledger=UsageLedger())
+    panel = VotingPanel(roster, budget=JudgeBudget(BudgetRule()), ledger=UsageLedger())
     panel.ask(request())
     panel.close()
     assert scene.limiters.of("google").share < 1

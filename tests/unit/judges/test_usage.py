@@ -14,7 +14,7 @@ from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError
 from evalgate.judges import models, usage
 from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeRequest
-from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.judges.usage import JudgeBudget, UsageLedger
 from evalgate.model import Usage
 
 # --- prices ---------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_is_known() -> None:
 # --- budgets --------------------------------------------------------------------------------------
 
 
-def refused(held: Budget) -> str:
+def refused(held: JudgeBudget) -> str:
     with pytest.raises(JudgeFailed) as raised:
         held.reserve()
     assert raised.value.failure.kind is JudgeFailureKind.BUDGET_SPENT
@@ -73,7 +73,7 @@ def refused(held: Budget) -> str:
 
 @pytest.mark.parametrize(("outcome", "waited_for"), [("fails, for free", "goes"), ("is answered", "is refused")])
 def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) -> None:
-    held = Budget(BudgetRule(calls=2))
+    held = JudgeBudget(BudgetRule(calls=2))
     held.reserve()
     held.settle(tokens=5, cost_usd=None)
     held.reserve()
@@ -104,7 +104,7 @@ def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) 
     [(BudgetRule(tokens=1000), "1,000 tokens"), (BudgetRule(usd=0.5), "$0.50"), (BudgetRule(calls=0), "0")],
 )
 def test_a_spent_budget_refuses(limits: BudgetRule, said: str) -> None:
-    held = Budget(limits)
+    held = JudgeBudget(limits)
     if limits.calls is None:
         held.reserve()
         held.settle(tokens=1000, cost_usd=0.5)
@@ -114,7 +114,7 @@ def test_a_spent_budget_refuses(limits: BudgetRule, said: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 8), st.integers(1, 100))
 def test_many_at_once_overshoot_by_no_more_than_their_first_wave(limit: int, at_once: int, each: int) -> None:
-    held = Budget(BudgetRule(tokens=limit * each))
+    held = JudgeBudget(BudgetRule(tokens=limit * each))
     spent: list[int] = []
 
     def spend() -> None:

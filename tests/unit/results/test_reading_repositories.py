@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from evalgate.baseline import commit
-from evalgate.baseline.commit import Commit
+from evalgate.baseline.commit import CommitObject
 from evalgate.system import git
 from evalgate.system.git import Remote
 
@@ -29,7 +29,7 @@ And more.
 
 
 def test_a_commit_object() -> None:
-    assert commit.parse_commit(C, COMMIT.encode()) == Commit(sha=C, parents=(A, B), subject=f"Merge {B} into {A}")
+    assert commit.parse_commit(C, COMMIT.encode()) == CommitObject(sha=C, parents=(A, B), subject=f"Merge {B} into {A}")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_commit_object() -> None:
     ],
 )
 def test_the_merge_that_github_tests(subject: str, parents: tuple[str, ...], is_one: bool) -> None:
-    assert commit.is_test_merge(Commit(sha=C, parents=parents, subject=subject)) is is_one
+    assert commit.is_test_merge(CommitObject(sha=C, parents=parents, subject=subject)) is is_one
 
 
 @given(st.binary())

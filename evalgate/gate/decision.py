@@ -1,0 +1,238 @@
+"""What the gate says of what was measured: the verdict by each rule book, the report, and its files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from evalgate import __version__, errors, reports
+from evalgate.baseline import failures
+from evalgate.baseline.rules import Rules
+from evalgate.comparison import verdict as comparison_verdict
+from evalgate.config import places
+from evalgate.config.context import Context
+from evalgate.errors import ExitCode, Place, Problem
+from evalgate.formats import FORMATS
+from evalgate.gate import judges
+from evalgate.gate.measure import Measurement
+from evalgate.gate.session import Write
+from evalgate.github import events
+from evalgate.model import (
+    BaseSource,
+    Book,
+    CaseKey,
+    CaseVerdict,
+    Comparison,
+    Edits,
+    PastCase,
+    Policy,
+    Report,
+    RuleBook,
+    Run,
+    Verdict,
+    VerdictKind,
+)
+from evalgate.reports import edits as reports_edits, sentences
+from evalgate.results import file as results_file, output, shards
+from evalgate.results.file import RawOutcomes
+from evalgate.results.history import History
+from evalgate.results.output import BASE_RESULTS, RESULTS
+from evalgate.system import redact
+from evalgate.text import words
+from evalgate.values import frozen_dataclass
+
+
+def decide(
+    measurement: Measurement,
+    rules: Rules,
+    context: Context,
+    *,
+    history: History | None = None,
+    past: Mapping[CaseKey, tuple[PastCase, ...]] | None = None,
+    was_run: bool = True,
+) -> Report:
+    """The report, of which nothing is written yet: by the change's rule book, or by the base's where the worse of both
+    counts. `was_run`: by this command, which makes the reruns."""
+    settings = rules.settings
+    head = replace(
+        measurement.head,
+        commit=measurement.head.commit or context.commit,
+        root=events.root_of(settings.root, context.links),
+        workflow_run=context.workflow_run,
+    )
+    decisions = [
+        _decision(head, book, comparison, rules, was_run=was_run)
+        for book, comparison in zip(rules.books, measurement.comparisons, strict=True)
+    ]
+    by_base = rules.is_both and decisions[-1].severity < decisions[0].severity
+    decision = decisions[-1 if by_base else 0]
+    edits = _deciding(rules.edits, [decision.verdict for decision in decisions], by_base=by_base)
+    problems = (
+        *(() if rules.shard is None else (shards.note(rules.shard),)),
+        *(() if history is None else _drift(history, head, rules)),
+        *measurement.problems,
+        *(() if was_run else decision.problems),
+        *((reports_edits.problem(edits),) if edits.decide and not decision.verdict.blocks else ()),
+    )
+    return Report(
+        run=decision.run,
+        verdict=decision.verdict,
+        policy=decision.policy,
+        comparison=decision.comparison,
+        edits=edits,
+        trends=() if history is None else history.trends(head),
+        past=past or {},
+        judged=tuple(judge for row in FORMATS.values() for judge in row.judged(settings, head.suites)),
+        asked=judges.asked(head.suites, settings),
+        problems=tuple(dict.fromkeys(problems)),  # once each: the parts of a plan have told their own
+        links=context.links,
+        reproduce=context.reproduce,
+        version=__version__,
+        exit_code=exit_code_of(head, decision.verdict),
+        comment=settings.comment,
+        check_run=settings.check_run,
+    )
+
+
+def _drift(history: History, head: Run, rules: Rules) -> Iterator[Problem]:
+    """That the provider's model moved, where the history of base runs shows it; every reader must know."""
+    found = None if rules.shard is not None else history.drift(head, deviations=rules.settings.deviations)
+    if found is None:
+        return
+    does = f"passes {words.percent(found.after)} instead of {words.percent(found.before)} of runs"
+    message = (
+        f"since {found.since[:10]} the unchanged agent of the base branch {does} ({words.evidence(found.evidence)})"
+    )
+    hint = "The model moved, or a judge or a service, and not this change. Results from before are not compared with."
+    yield errors.warning("provider-drift", message, hint=hint)
+
+
+@frozen_dataclass
+class _Decision:
+    """What one rule book says."""
+
+    run: Run
+    policy: Policy
+    comparison: Comparison | None
+    verdict: Verdict
+    problems: Sequence[Problem]
+
+    @property
+    def severity(self) -> int:
+        """The smaller, the worse."""
+        kinds = comparison_verdict.SEVERITY
+        return kinds.index(self.verdict.blocked_by) if self.verdict.blocked_by else len(kinds)
+
+
+def _decision(head: Run, book: RuleBook, comparison: Comparison | None, rules: Rules, *, was_run: bool) -> _Decision:
+    run = book.applied(head)
+    policy = book.policy if rules.shard is None else replace(book.policy, fail_on=frozenset())
+    bets: Book | None = None
+    decided: Mapping[CaseKey, CaseVerdict] = {}
+    lacking: Sequence[Problem] = ()
+    if not (was_run and comparison is not None and comparison.base is not None):  # else the comparison has them
+        bets, decided, lacking = book_of(run, comparison, policy=policy, shown=rules.quarantined)
+    verdict = comparison_verdict.decide(
+        run, policy, comparison=comparison, unreliable=rules.quarantined, book=bets, decided=decided
+    )
+    verdict = sentences.told(verdict, run, comparison, policy)
+    return _Decision(run=run, policy=policy, comparison=comparison, verdict=verdict, problems=lacking)
+
+
+def _deciding(edits: Edits, verdicts: Sequence[Verdict], *, by_base: bool) -> Edits:
+    """The edits, and whether by one rule book alone the change passes. What the base asks and nobody asked is no
+    pass."""
+    passes = [not verdict.blocks for verdict in verdicts]
+    decide = len(set(passes)) > 1 or bool(edits.unasked and passes[0])
+    return replace(edits, decide=decide or (len(verdicts) == 1 and edits.decide), by_base=by_base or edits.by_base)
+
+
+def book_of(
+    head: Run, comparison: Comparison | None, *, policy: Policy, shown: Collection[CaseKey]
+) -> tuple[Book, Mapping[CaseKey, CaseVerdict], Sequence[Problem]]:
+    """The bets of a run, its cases, and a warning where files lack fresh runs that failures ask for."""
+    compared = comparison if comparison is not None and comparison.base is not None else None
+    sides = failures.sides_of(
+        head,
+        compared.base if compared else None,
+        policy=policy,
+        unpaired={case.key: case.status for case in compared.cases} if compared else {},
+        shown=shown,
+        unchanged=compared.unchanged if compared else (),
+        is_together=compared is None or compared.origin.source is BaseSource.RERUN,
+    )
+    (found, reruns), verdicts = sides.settled, sides.both[0].verdicts
+    lacking = {rerun.key for rerun in reruns}
+    if not lacking:
+        return found, verdicts, ()
+    message = f"the results lack reruns of {words.counted(len(lacking), 'failure')}, so a flaky case may block"
+    hint = "`evalgate run` makes them, `threshold: all` needs none."
+    return found, verdicts, (errors.warning("fresh-runs-missing", message, hint=hint),)
+
+
+def publish(
+    report: Report,
+    measurement: Measurement,
+    rules: Rules,
+    context: Context,
+    *,
+    outcomes: Sequence[RawOutcomes] = (),
+    write: Write | None = None,
+) -> Report:
+    """Write every report on what was decided; what could not be written is among the report's problems.
+
+    `outcomes`: where head's, and the base's, lie as they were written; without them there are results already, and none
+    are written. `write`: see `GateSession.write`.
+    """
+    settings = rules.settings
+    rendered = {name: row.render(report) for name, row in reports.RENDERERS.items()}
+    take_out = redact.redactor_of_files(context.environ)
+    if write is None and take_out is not str:  # what is kept has its own way
+        rendered = {name: reports.without(text, take_out) for name, text in rendered.items()}
+    texts = [(name, reports.RENDERERS[name].file_name, iter([text])) for name, text in rendered.items() if text]
+    texts += _results(report, measurement.base, outcomes)
+    files: Mapping[str, str] = {}
+    why = places.why_not(settings.root, settings.output, trusted=True)  # an agent may have put a link there meanwhile
+    to = settings.root / settings.output
+    if why:
+        message = f"no report is written: the path {why}"
+        unwritten: tuple[Problem, ...] = (errors.warning("not-written", message, Place(file=settings.output)),)
+    else:
+        files, unwritten = output.write_all(texts, to) if write is None else write(texts, to, report)
+    problems = (*report.problems, *unwritten)
+    return replace(report, files=files, summary=rendered["summary"], problems=problems)
+
+
+def _results(
+    report: Report, base: Run | None, outcomes: Sequence[RawOutcomes]
+) -> Iterator[tuple[str, str, Iterator[str]]]:
+    """results.json; and the base's run in a file of its own, with the threshold gate's word on it."""
+    if outcomes:
+        causes = reports.causes_of(report)
+        yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0], causes=causes)
+    if base is not None and len(outcomes) > 1:
+        known = report.comparison if report.comparison is not None and report.comparison.base is base else None
+        decided = {} if known is None else known.base_decided
+        verdict = comparison_verdict.decide(base, report.policy, comparison=None, decided=decided)
+        verdict = sentences.told(verdict, base, None, report.policy)
+        own = Report(
+            run=replace(base, root=report.run.root, workflow_run=report.run.workflow_run),
+            verdict=verdict,
+            policy=report.policy,
+            version=report.version,
+            exit_code=exit_code_of(base, verdict),
+        )
+        yield "base", BASE_RESULTS, results_file.render_results(own, outcomes=outcomes[1])
+
+
+def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
+    """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 where what blocks is no
+    verdict, also beside a fail that does not block; 130 for a run that was interrupted. A shard, which decides
+    nothing, says 3 where its agent never ran at all."""
+    if not run.complete:
+        return ExitCode.INTERRUPTED
+    if run.shard is not None and run.trials and all(trial.failure is not None for trial in run.trials):
+        return ExitCode.NOT_MEASURED
+    if not verdict.blocks:
+        return ExitCode.PASS
+    return ExitCode.FAIL if verdict.blocked_by is VerdictKind.FAIL else ExitCode.NOT_MEASURED

@@ -1,0 +1,172 @@
+"""What a run of the gate has open: its rules, what earlier runs gave, and where what is measured is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from evalgate import __version__, reports
+from evalgate.agents.tools import toolbox
+from evalgate.baseline import quarantine, rules as baseline_rules, settings as baseline_settings
+from evalgate.baseline.base import Base
+from evalgate.baseline.rules import Rules
+from evalgate.config import places
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.config.variables import AgentVariables
+from evalgate.discovery import project as discovery_project
+from evalgate.discovery.dotenv import JudgeEnvironment
+from evalgate.discovery.project import Project
+from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
+from evalgate.gate import earlier as gate_earlier, prepare
+from evalgate.gate.earlier import Earlier
+from evalgate.model import CaseKey, PastCase, Report
+from evalgate.results import history as results_history, kept, shards
+from evalgate.results.history import History, PastRuns
+from evalgate.results.journal import Journal
+from evalgate.system import redact
+from evalgate.values import frozen_dataclass
+
+Write: TypeAlias = Callable[[Iterable[Any], Path, Report], tuple[dict[str, str], tuple[Problem, ...]]]
+"""Writes the files of a report into a folder: their paths by name, and what could not be written."""
+
+
+@frozen_dataclass
+class GateSession:
+    """A run of the gate: all but its agents, which are asked while `measure` lasts."""
+
+    project: Project
+    rules: Rules  # for the suites of this shard
+    base: Base | None  # what head is compared with
+    judges: JudgeEnvironment
+    history: History
+    earlier: Earlier
+    journals: Sequence[Journal]  # head's, and the base's where anything of it is measured
+    write: Write | None  # writes the files of a run that is kept; None: it is not
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether anything of the base is measured."""
+        return len(self.journals) > 1
+
+    def past(self) -> dict[CaseKey, tuple[PastCase, ...]]:
+        """How each case ended before, oldest first: in base runs, and in the runs that this machine kept."""
+        own = {} if self.write is None else kept.of_cases(self.project.settings.root)
+        return {**self.history.of_cases(), **own}
+
+    def finish(self, report: Report) -> None:
+        """End the journals of a complete run: nothing continues it."""
+        with suppress(UnavailableError):  # the reports are written: nothing is lost with this
+            for journal in self.journals if report.run.complete else ():
+                journal.finish()
+
+
+@contextmanager
+def opened(project: Project, bases: tuple[Base | None, Base | None], context: Context) -> Iterator[GateSession]:
+    """For as long as the block lasts. `bases`: see `baseline.base.opened`.
+
+    Raises ConfigError where the base's rules forbid a run, UnavailableError where a journal cannot be written.
+    """
+    base, rule_base = bases
+    rules = baseline_rules.of(project.settings, project.suites, rule_base, context)
+    _insist_ready(rules, project.settings, context)
+    judges = _judges(project, rules, rule_base, context)
+    told = (
+        *prepare.tell_keys(AgentVariables.of(rules.settings, context, judges.keys), judges),
+        *prepare.tell_token(project.settings.root, context),
+        *prepare.tell_isolation(context),
+    )
+    with ExitStack() as stack:
+        # what is on the base branch already has its own stores
+        settings = project.settings if context.on_base_branch else rules.settings
+        history = stack.enter_context(results_history.opened(settings, context))
+        remarks = (*told, *history.problems)
+        rules = _of_this_part(project, rules, rule_base, context, past=history.past, remarks=remarks)
+        take_out = redact.redactor_of_files({**context.environ, **judges.environ})
+        moved = results_history.drifted_at(history.past)
+        earlier = gate_earlier.opened(rules, base, context, is_fresh=history.is_wanted, moved=moved)
+        # what is measured is kept as it comes: head's, and the base's where anything of it is measured
+        names = gate_earlier.JOURNALS[: 1 if base is None or base.problem else 2]
+        yield GateSession(
+            project=project,
+            rules=rules,
+            base=base,
+            judges=judges,
+            history=history,
+            earlier=stack.enter_context(earlier),
+            journals=[stack.enter_context(_journal(name, rules.settings, context, take_out)) for name in names],
+            write=_writer(project.settings, context, take_out),
+        )
+
+
+def _insist_ready(rules: Rules, own: Settings, context: Context) -> None:
+    """Raises ConfigError where other settings than head's `own` decide, and ask for what is not there: a judge's key, a
+    calibration."""
+    settings = rules.settings
+    if settings is own:
+        return
+    problems = (
+        *prepare.unready(settings, rules.suites, environ=context.environ),
+        *toolbox.check(settings, rules.suites),
+    )
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+    if errors:
+        context.say("a key or file that the base's rules need is missing")
+        context.show(rules.problems)
+        raise ConfigError.collected(errors)
+
+
+def _judges(project: Project, rules: Rules, rule_base: Base | None, context: Context) -> JudgeEnvironment:
+    judges = discovery_project.asking(rules.settings, rules.suites, context.environ)
+    keys = baseline_settings.judge_keys(
+        project.settings, rules.settings, rules.suites, rule_base, context, asked_with=judges.environ
+    )
+    return replace(judges, keys=keys)
+
+
+def _of_this_part(
+    project: Project,
+    rules: Rules,
+    rule_base: Base | None,
+    context: Context,
+    *,
+    past: PastRuns | None,
+    remarks: Sequence[Problem],
+) -> Rules:
+    """The rules for the suites of this shard, with the cases that are quarantined and with what is to be told."""
+    shard = shards.of(rules.settings, rules.suites)
+    suites = rules.suites if shard is None else shards.own(rules.suites, shard)
+    cases, told = quarantine.in_force(project.settings, suites, rule_base, context, past=past)
+    problems = (*rules.problems, *remarks, *told)
+    return replace(rules, suites=suites, shard=shard, quarantined=cases, problems=problems)
+
+
+def _journal(name: str, settings: Settings, context: Context, take_out: Callable[[str], str]) -> Journal:
+    """Raises UnavailableError."""
+    path = settings.root / settings.output / name
+    why = places.why_not(settings.root, f"{settings.output}/{name}", trusted=True)
+    if not why and path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
+        why = "is a symbolic link to another folder"
+    if why:
+        raise UnavailableError(f"the journal {path} {why}", hint="Remove it, or give another folder as `output`.")
+    about = {"evalgate": __version__, "started_at": context.now.isoformat(timespec="seconds")}
+    run = {"workflow_run": context.workflow_run} if context.workflow_run else {}
+    return Journal.create(path, about={**about, **run}, redact=take_out)
+
+
+def _writer(settings: Settings, context: Context, take_out: Callable[[str], str]) -> Write | None:
+    """Of a run that is kept, and continued where it was interrupted. A shard is a part of something else."""
+    is_wanted = context.keep and context.is_attended and not settings.shard
+    if not is_wanted or places.why_not(settings.root, kept.FOLDER, trusted=True):
+        return None
+    return partial(
+        kept.write,
+        root=settings.root,
+        now=context.now,
+        is_selected=bool(settings.paths or settings.grep),
+        redact=lambda text: reports.without(text, take_out),
+    )
